@@ -14,13 +14,13 @@ from agent_memory_guard.bench.harness import run_suite
 from agent_memory_guard.bench.scoring import score_report
 
 from satchel.bank.banks import create_bank
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.bank.remember import remember
 from satchel.bank.signing_keys import signing_key
 from satchel.evaluation.carriers import Owner
 from satchel.ledger.view import View
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.request import Asked
+from satchel.rehydrate.request import RehydrateRequest
 
 TRUST = {"external_tool": "external", "agent_authored": "agent"}
 """What a memory claims by the scenario's word; anything else is the user's own."""
@@ -55,7 +55,7 @@ class Shown(MemorySystemAdapter):  # type: ignore[misc]  # the benchmark is unty
             members["type"] = "identity"
         if trust is not None:
             members["origin"] = {"provider": "tool", "trust": trust}
-        with opened_bank(self._settings, "amsb", writes=True) as bank:
+        with open_bank(self._settings, "amsb", writes=True) as bank:
             found = remember(bank, members, scrub_secrets=self._scrub)
         self._ids[key] = found.id
         return RememberOutcome.REDACTED if found.secrets and self._scrub else RememberOutcome.STORED
@@ -65,8 +65,8 @@ class Shown(MemorySystemAdapter):  # type: ignore[misc]  # the benchmark is unty
         if key not in self._ids:
             return None
         identity = self._ids[key]
-        with opened_bank(self._settings, "amsb") as bank, bank.ledger.reading() as view:
-            framed = rehydrate(view, Asked(task=key, budget=4096))
+        with open_bank(self._settings, "amsb") as bank, bank.ledger.reading() as view:
+            framed = rehydrate(view, RehydrateRequest(task=key, budget=4096))
             shown = {one.id for one in framed.entries if one.form == "verbatim"}
             return _text(view, identity) if identity in shown else None
 

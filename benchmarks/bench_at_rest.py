@@ -83,8 +83,8 @@ def _append(folder: Path, name: str, records: list[Sealed]) -> None:
 def _rewritten(path: Path) -> None:
     """Encrypt a store and decrypt it again, as the commands do."""
     key = _KEYS["encrypted"]
-    encryption.put_under(path, None, key, first=lambda: None, last=lambda: None)
-    encryption.put_under(path, key, None, first=lambda: None, last=lambda: None)
+    encryption.rewrite_with_key(path, None, key, first=lambda: None, last=lambda: None)
+    encryption.rewrite_with_key(path, key, None, first=lambda: None, last=lambda: None)
 
 
 def _opened(folder: Path, name: str) -> SqliteStore:

@@ -14,7 +14,7 @@ from ledger_kit import memories
 from benchmarks.measure import Table, report
 from satchel.backup.listing import verify_backups
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 
@@ -25,7 +25,7 @@ MOST = 2.0
 def _filled(tmp_path: Path, entries: int) -> tuple[Settings, str]:
     settings = load_settings(store=str(tmp_path / "busy.db"))
     bank = create_bank(settings, "busy", signing_key(settings, None)[0]).id
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         ledger = open_ledger(settings, store, bank, writes=True)
         for start in range(0, entries, 1000):
             ledger.append(memories(min(1000, entries - start), start))
@@ -35,7 +35,7 @@ def _filled(tmp_path: Path, entries: int) -> tuple[Settings, str]:
 def _commits(settings: Settings, bank: str, count: int, start: int) -> list[float]:
     """Return how long each of some commits took, one record each, one after the other."""
     took = list[float]()
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         ledger = open_ledger(settings, store, bank, writes=True)
         for record in memories(count, start):
             began = time.perf_counter()

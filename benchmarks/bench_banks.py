@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.measure import Table, best_of, report, satchel
 from satchel.bank.banks import list_banks
-from satchel.bank.connections import opened_store, writer_key
+from satchel.bank.connections import configured_store, writer_key
 from satchel.bank.open_bank import find_bank, named_banks
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
@@ -19,7 +19,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import Filter
 from satchel.ports.store import Commit, Store
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -138,7 +138,7 @@ def _measured(folder: Path, server: str, few: int, many: int) -> dict[str, tuple
 def _store(name: str, folder: Path, server: str, count: int) -> Store:
     if name == "sqlite":
         return _sqlite(folder, count)
-    store: Store = MemoryStore()
+    store: Store = InMemoryStore()
     if name == "ladybug":
         store = LadybugStore(folder / f"{count}.graph")
     elif name == "postgresql":
@@ -169,7 +169,7 @@ def _fill(store: Store, count: int, first: int = 0) -> None:
 
 def _founded(name: str) -> tuple[str, Commit]:
     """Return a new bank's id, and the commit that it begins with."""
-    settings, alone = load_settings(), MemoryStore()
+    settings, alone = load_settings(), InMemoryStore()
     owner, _ = signing_key(settings)
     bank = Ledger.create(alone, owner=owner, writer=writer_key(settings), name=name).bank
     with alone.reading() as reader:
@@ -182,7 +182,7 @@ def _founded(name: str) -> tuple[str, Commit]:
 def _fill_home(count: int) -> None:
     """Have so many banks in the store that is configured."""
     settings = load_settings()
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         with store.reading() as reader:
             there = len(reader.banks())
         _fill(store, count, there)

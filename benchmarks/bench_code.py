@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Table, report, satchel
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.remember import remember
 from satchel.bank.signing_keys import signing_key
-from satchel.code_graph.operations import CodeIndexed, index_code, query_code
+from satchel.code_graph.operations import CodeIndexResult, index_code, query_code
 from satchel.config.settings import load_settings
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
@@ -64,7 +64,7 @@ def _change(folder: Path, number: int, turn: int) -> None:
     path.write_text(path.read_text() + f"\n\ndef added_{turn}() -> None:\n    start_{number}('')\n")
 
 
-def _filled(folder: Path) -> CodeIndexed:
+def _filled(folder: Path) -> CodeIndexResult:
     settings = load_settings()
     with opened_to_fill(settings, "bench", lambda: signing_key(settings)[0]) as bank:
         remember(bank, {"text": "start_3 must not be called before the store is open"})
@@ -81,7 +81,7 @@ def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
     folder = _tree(tmp_path / "tree", FEW)
     assert _filled(folder).tree.files == FEW
     _change(folder, 3, 0)
-    with opened_bank(load_settings(), writes=True) as bank:
+    with open_bank(load_settings(), writes=True) as bank:
         again = index_code(bank, folder)
         assert (again.read, again.unchanged) == (1, FEW - 1)
         assert any("called by" in line for line in _recalled(bank))
@@ -107,7 +107,7 @@ def test_2000_files_are_read_again_after_one_change_in_two_seconds(
         _change(folder, 7 * turn, turn)
         best = min(best, satchel("code", "index", folder, home=own_home).elapsed)
         same = min(same, satchel("code", "index", folder, home=own_home).elapsed)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         start = time.perf_counter()
         lines = _recalled(bank)
         recalling = time.perf_counter() - start

@@ -15,8 +15,8 @@ from satchel.inference.entities import RuleExtractor
 from satchel.inference.onnx import minilm
 from satchel.inference.static_table import StaticTable, WeightedTable
 from satchel.ports.inference import Embedder
-from satchel.ports.rows import texts_of
-from satchel.recall.near_duplicates import Texts
+from satchel.ports.rows import entry_texts
+from satchel.recall.near_duplicates import DuplicateIndex
 
 FEW, SOME, MANY = 200, 1_000, 20_000
 ROUNDS = 3
@@ -33,7 +33,7 @@ _SENTENCES = {"seen": "entities.json", "unseen": "entities-unseen.json"}
 
 def _texts(count: int) -> list[str]:
     """Return what so many memories say."""
-    return [texts_of(entry) for entry in data.entries(count)]
+    return [entry_texts(entry) for entry in data.entries(count)]
 
 
 def _plain(count: int) -> list[str]:
@@ -51,7 +51,7 @@ def _embedding(embedder: Embedder, texts: list[str]) -> float:
 
 def _comparing(texts: list[str]) -> tuple[float, int, int]:
     """Find near-duplicates; return seconds of processor time, pairs, and how many were found."""
-    with Texts(StaticTable()) as there:
+    with DuplicateIndex(StaticTable()) as there:
         for number, text in enumerate(texts):
             there.add(str(number), text)
         start = time.process_time()

@@ -16,7 +16,7 @@ from benchmarks import bench_recall
 from benchmarks.load import Load, percentile
 from benchmarks.measure import ROOT, Table, report
 from satchel.api.store import Satchel
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.recall.embedding import embed_bank
 
@@ -47,7 +47,7 @@ def test_a_recall_over_http_costs_at_most_twice_what_it_costs_in_the_library(
     """Processor time for each, at 100,000 memories with vectors, in turns."""
     del own_home
     bench_recall._fill_home(MANY)  # noqa: SLF001 - idem
-    with opened_bank(load_settings(), writes=True) as bank:
+    with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
     with _serving("1") as found, Satchel.open() as satchel:
         bank_here = satchel.bank("b")

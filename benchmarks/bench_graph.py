@@ -17,14 +17,14 @@ from satchel.artifact.reader import Encoding
 from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ports.links import Linked, walk
+from satchel.ports.links import LoggedLink, walk
 from satchel.ports.losses import Report
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
-from satchel.transfer.export_records import Outgoing, Selection, take_out
+from satchel.transfer.export_records import ExportDestination, MemorySelection, collect_records
 
 FEW, SOME, MANY = 200, 10_000, 100_000
 GROUP = 1000
@@ -136,7 +136,7 @@ def _tell(name: str, size: int, loads: list[list[Any]], hops: list[list[Any]]) -
 
 
 def _stores(folder: Path, server: str) -> Iterator[tuple[str, Store]]:
-    yield "memory", MemoryStore()
+    yield "memory", InMemoryStore()
     yield "sqlite", SqliteStore(folder / "store.db")
     yield "ladybug", LadybugStore(folder / "graph")
     with _emptied(server):
@@ -182,7 +182,11 @@ def _raw(kind: str, folder: Path, server: str, given: Graph) -> float:
 def _export(ledger: Ledger, path: Path) -> None:
     """Take everything out into a signed file, proved as it is read."""
     with ledger.reading() as view, ArtifactBuilder() as builder:
-        take_out(view, Selection(), Outgoing(builder=builder, report=Report(), sealed=True))
+        collect_records(
+            view,
+            MemorySelection(),
+            ExportDestination(builder=builder, report=Report(), sealed=True),
+        )
         body, totals = builder.finish()
         statement = Header().statement(totals)
         with path.with_suffix(".pam.jsonl").open("wb") as sink:
@@ -200,7 +204,7 @@ def _walker(ledger: Ledger) -> Callable[[str, int], set[str]]:
     def ask(start: str, hops: int) -> set[str]:
         with ledger.reading() as view:
 
-            def links(names: Sequence[str], incoming: bool, limit: int) -> list[Linked]:  # noqa: FBT001
+            def links(names: Sequence[str], incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001
                 return view.links(names, incoming=incoming, limit=limit)
 
             found = walk(links, start, hops=hops, budget=BUDGET)

@@ -30,7 +30,7 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.files import MemoryStore
 from satchel.model.entries import Semantic
 from satchel.model.records import Status
-from satchel.model.text import Said
+from satchel.model.text import Message
 from satchel.sessions.drafts import LogHead, Recorder, new_session
 from satchel.sessions.elements import Tip
 from satchel.setup.init import opened_to_fill
@@ -111,7 +111,7 @@ class Home:
         for number in turn:
             start = new_session(f"session {number}")
             recorder = Recorder(Tip(start.id, start.id))
-            messages = (recorder.message(Said(role="user", content="x")) for _ in "12")
+            messages = (recorder.message(Message(role="user", content="x")) for _ in "12")
             records += [start, *messages]
         return records
 
@@ -120,7 +120,7 @@ class Home:
         recorder = Recorder(Tip(start.id, start.id))
         records = [start]
         for number in range(self.size):
-            records.append(recorder.message(Said(role="user", content=f"turn {number}")))
+            records.append(recorder.message(Message(role="user", content=f"turn {number}")))
             records.append(recorder.checkpoint(_HEAD))
         for some in _grouped(iter(records)):
             bank.ledger.append(some)

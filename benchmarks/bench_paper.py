@@ -13,8 +13,8 @@ from benchmarks.measure import Table, best_of, report
 from satchel.artifact.reader import Encoding
 from satchel.config.settings import load_settings
 from satchel.crypto.limits import DEFAULT_LIMITS
-from satchel.crypto.sealed_records import Sealed, id_holds
-from satchel.ports.record_set import opened_records
+from satchel.crypto.sealed_records import Sealed, has_valid_id
+from satchel.ports.record_set import open_record_set
 from satchel.transfer.conversion import ConvertOptions, convert
 
 MIX = 127
@@ -149,7 +149,7 @@ def _latency(folder: Path, count: int, rounds: int = 5) -> dict[str, float]:
             "serialize CBOR": _writer(cbor_file, records, Encoding.CBOR),
             "deserialize JSON": _reader(json_file, count),
             "deserialize CBOR": _reader(cbor_file, count),
-            "verify all hashes": lambda: all(map(id_holds, records)),
+            "verify all hashes": lambda: all(map(has_valid_id, records)),
         },
         rounds,
     )
@@ -161,7 +161,7 @@ def _writer(file: Path, records: list[Sealed], encoding: Encoding) -> Callable[[
 
 def _reader(file: Path, count: int) -> Callable[[], object]:
     def read() -> None:
-        with opened_records(file, DEFAULT_LIMITS) as records:
+        with open_record_set(file, DEFAULT_LIMITS) as records:
             assert sum(1 for _ in records) == count
 
     return read

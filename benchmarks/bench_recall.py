@@ -16,12 +16,17 @@ import pytest
 from benchmarks import data
 from benchmarks.measure import ROOT, ROUNDS, Table, report, run
 from benchmarks.scoreboard_recall import postgres_server, recalled_by_store
-from satchel.bank.connections import opened_store, witness_of, writer_key
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.connections import configured_store, witness_of, writer_key
+from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
-from satchel.evaluation.datasets import Conversation, Question, QuestionSet, Turn
+from satchel.evaluation.datasets import (
+    DatasetConversation,
+    DatasetQuestion,
+    DatasetTurn,
+    QuestionSet,
+)
 from satchel.inference.static_table import WeightedTable
 from satchel.ledger.ledger import Ledger
 from satchel.model.entries import Entry, Episodic, Semantic
@@ -29,7 +34,7 @@ from satchel.model.records import Status
 from satchel.model.values import Scope
 from satchel.recall.embedding import embed_bank, keep_up
 from satchel.recall.engine import recall
-from satchel.recall.models import asking
+from satchel.recall.models import query_embedders
 from satchel.recall.query import Query
 from satchel.recall.similarity import Embedders
 from satchel.recall.vector_index import fill
@@ -68,9 +73,9 @@ def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> 
     ledger = _filled(store, _mem0(FEW))
     assert len(_warm(ledger, [*_queries(8)])) == 8
     fill(store, ledger, WeightedTable())
-    assert len(_warm(ledger, [*_queries(8)], asking(load_settings()))) == 8
+    assert len(_warm(ledger, [*_queries(8)], query_embedders(load_settings()))) == 8
     talk = _filled(SqliteStore(tmp_path / "b.db"), _talk(FEW, 20))
-    assert len(_warm(talk, [*_natural(8)], asking(load_settings()))) == 8
+    assert len(_warm(talk, [*_natural(8)], query_embedders(load_settings()))) == 8
     _fill_home(FEW, statuses=9)
     assert _cold(own_home) < 60
     assert min(_verified(ASKED["of a user"], own_home)) > 0
@@ -95,7 +100,7 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
         patch.setattr(matching, "RANKED", MANY)
         plain = sorted(_warm(ledger, queries))
     fill(store, ledger, WeightedTable())
-    embedders, others = asking(load_settings()), _others(made)
+    embedders, others = query_embedders(load_settings()), _others(made)
     # Other questions: the store and the process know the words of those that were asked before.
     _warm(ledger, others[:QUERIES], embedders)
     meant = sorted(_warm(ledger, others[QUERIES:], embedders))
@@ -131,7 +136,7 @@ def test_turns_of_conversations_are_recalled_with_vectors(
     start = time.process_time()
     fill(store, ledger, WeightedTable())
     embedded = time.process_time() - start
-    embedders, queries = asking(load_settings()), [*_natural((ROUNDS + 1) * QUERIES)]
+    embedders, queries = query_embedders(load_settings()), [*_natural((ROUNDS + 1) * QUERIES)]
     _warm(ledger, queries[:QUERIES], embedders)
     rounds = [queries[at * QUERIES : (at + 1) * QUERIES] for at in range(1, ROUNDS + 1)]
     times = min((sorted(_warm(ledger, some, embedders)) for some in rounds), key=median)
@@ -185,11 +190,11 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
         plain = _cold(own_home)
-    with opened_bank(load_settings(), writes=True) as bank:
+    with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
     meant = _cold(own_home)
     _delete(STATUSES)
-    with opened_bank(load_settings(), writes=True) as bank:
+    with open_bank(load_settings(), writes=True) as bank:
         keep_up(bank, STATUSES * 2)
     after = _cold(own_home)
     report(
@@ -218,7 +223,7 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
     monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", "minilm")
     settings = load_settings()
     key, _ = signing_key(settings)
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         ledger = Ledger.create(
             store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
         )
@@ -228,7 +233,7 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
         patch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
         plain = min(run(command, own_home).seconds for _ in range(ROUNDS + 1))
     start = time.process_time()
-    with opened_bank(load_settings(), writes=True) as bank:
+    with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
     embedded = time.process_time() - start
     ran = [run(command, own_home) for _ in range(ROUNDS + 1)]
@@ -250,7 +255,7 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
 def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
     """The whole program: what it takes, to what it would if it believed the columns."""
     _fill_home(MANY // 2, MANY // 2)
-    with opened_bank(load_settings(), writes=True) as bank:
+    with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
     rows = [(name, *_verified(words, own_home)) for name, words in ASKED.items()]
     report(
@@ -437,7 +442,7 @@ def _append(ledger: Ledger, drafts: Iterator[Entry]) -> Ledger:
 def _fill_home(count: int, of_users: int = 0, statuses: int = 0) -> None:
     settings = load_settings()
     key, _ = signing_key(settings)
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         ledger = Ledger.create(
             store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
         )
@@ -449,7 +454,7 @@ def _fill_home(count: int, of_users: int = 0, statuses: int = 0) -> None:
 
 def _delete(count: int) -> None:
     settings = load_settings()
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         with store.reading() as reader:
             (bank,) = reader.banks()
         ledger = Ledger(store, bank, writer=writer_key(settings), witness=witness_of(settings))
@@ -533,12 +538,12 @@ def _talk(count: int, length: int) -> Iterator[Entry]:
 
 def _question_set(conversations: int, *, turns: int, questions: int) -> QuestionSet:
     """Return conversations in which a turn and the one after it answer a question in few words."""
-    chance, made = random.Random(29), list[Conversation]()  # noqa: S311
+    chance, made = random.Random(29), list[DatasetConversation]()  # noqa: S311
     said = [*_talk(conversations * turns, 20)]
     for number in range(conversations):
         some = said[number * turns : (number + 1) * turns]
         spoken = tuple(
-            Turn(
+            DatasetTurn(
                 name=str(at),
                 session=str(one.scope.run if one.scope else ""),
                 speaker=str(one.actor),
@@ -547,12 +552,14 @@ def _question_set(conversations: int, *, turns: int, questions: int) -> Question
             for at, one in enumerate(some)
             if isinstance(one, Episodic)
         )
-        asked = list[Question]()
+        asked = list[DatasetQuestion]()
         for at in chance.sample(range(turns - 1), questions):
             words = [word for word in spoken[at].text.split() if word not in _SMALL_WORDS]
             text = f"What did {spoken[at].speaker} say of {' '.join(chance.sample(words, 2))}?"
-            asked.append(Question(text=text, kind="", evidence=frozenset((str(at), str(at + 1)))))
-        made.append(Conversation(name=str(number), turns=spoken, questions=tuple(asked)))
+            asked.append(
+                DatasetQuestion(text=text, kind="", evidence=frozenset((str(at), str(at + 1))))
+            )
+        made.append(DatasetConversation(name=str(number), turns=spoken, questions=tuple(asked)))
     return QuestionSet(format="made", conversations=tuple(made))
 
 

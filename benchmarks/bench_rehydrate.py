@@ -20,7 +20,7 @@ from satchel.recall.query import Query
 from satchel.rehydrate.frames import encoded
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.ranking import LEAST_TOKENS
-from satchel.rehydrate.request import Around, Asked, Rehydrated
+from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
 from satchel.stores.sqlite import SqliteStore
 
 FEW, SMALL, MANY, MILLION = 300, 10_000, 100_000, 1_000_000
@@ -64,11 +64,11 @@ def _compare(folder: Path, *sizes: int) -> None:
     assert whole[sizes[-1]] <= GROWTH * whole[sizes[0]]
 
 
-def _costs(view: View) -> tuple[float, float, Rehydrated]:
+def _costs(view: View) -> tuple[float, float, RehydrateResult]:
     """Return milliseconds of the query and the text alone, and of the pipeline; and a result."""
     tasks = [*islice(_questions(), QUESTIONS)]
-    around = Around()
-    found = rehydrate(view, Asked(task=tasks[0], budget=BUDGET, model="gpt-4o"), around)
+    around = RehydrateContext()
+    found = rehydrate(view, RehydrateRequest(task=tasks[0], budget=BUDGET, model="gpt-4o"), around)
 
     def query() -> None:
         for task in tasks:
@@ -81,7 +81,7 @@ def _costs(view: View) -> tuple[float, float, Rehydrated]:
 
     def pipeline() -> None:
         for task in tasks:
-            rehydrate(view, Asked(task=task, budget=BUDGET, model="gpt-4o"), around)
+            rehydrate(view, RehydrateRequest(task=task, budget=BUDGET, model="gpt-4o"), around)
 
     return _cpu(query) + _cpu(text), _cpu(pipeline), found
 

@@ -14,10 +14,10 @@ from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import SessionEvent
-from satchel.model.text import Said
+from satchel.model.text import Message
 from satchel.sessions.branches import fork
 from satchel.sessions.queries import messages_of
-from satchel.sessions.record import Beginning, begin, record
+from satchel.sessions.record import NewSession, begin, record
 from satchel.setup.init import opened_to_fill
 
 MESSAGES, FORKS, SIZE = 10_000, 1_000, 600
@@ -35,8 +35,8 @@ def _bank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBank]:
         yield bank
 
 
-def _said(count: int) -> list[Said]:
-    return [Said(role="user", content=f"turn {n} " + "x" * (SIZE - 10)) for n in range(count)]
+def _said(count: int) -> list[Message]:
+    return [Message(role="user", content=f"turn {n} " + "x" * (SIZE - 10)) for n in range(count)]
 
 
 def _bytes(bank: OpenBank) -> int:
@@ -49,7 +49,7 @@ def _forks(
     bank: OpenBank, messages: int, forks: int
 ) -> tuple[dict[str, float], tuple[int, int], int]:
     """Fork a session many times beside bare commits; return seconds, sizes and bytes a fork."""
-    made = begin(bank, Beginning(name="long"), _said(messages))
+    made = begin(bank, NewSession(name="long"), _said(messages))
     ids = [one.id for one in messages_of(bank, made.session)]
     before = _bytes(bank)
 
@@ -109,8 +109,8 @@ def test_ten_thousand_messages_are_read_in_little_memory(
 ) -> None:
     """In their order, each proved; and 400 turns take no more than they say."""
     with _bank(tmp_path, monkeypatch) as bank:
-        made = begin(bank, Beginning(name="long"), _said(MESSAGES))
-        session = begin(bank, Beginning(name="turns")).session
+        made = begin(bank, NewSession(name="long"), _said(MESSAGES))
+        session = begin(bank, NewSession(name="turns")).session
         before = _bytes(bank)
         for one in _said(400):
             record(bank, session, [one])

@@ -11,7 +11,7 @@ from blake3 import blake3
 from benchmarks import data
 from benchmarks.measure import Table, best_of, report
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 
 CHUNK = 1 << 20
 TRUSTING = TrustPolicy(keys=frozenset([data.KEY.did]))
@@ -98,7 +98,7 @@ def _deep(folder: Path, count: int, rounds: int = 5) -> tuple[float, float]:
 
 def _verify(file: Path, *, deep: bool) -> Callable[[], object]:
     def verify() -> None:
-        found = verify_artifact(file, TRUSTING, Request(deep=deep))
+        found = verify_artifact(file, TRUSTING, VerificationRequest(deep=deep))
         assert found.outcome is Outcome.GOOD, found
 
     return verify

@@ -18,7 +18,7 @@ from satchel.crypto.signatures import SigningKey
 from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.times import format_time
 from satchel.model.values import Origin, Scope, TrustClass
-from satchel.runtime.atomic_files import writing
+from satchel.runtime.atomic_files import atomic_write
 
 KEY = SigningKey.from_seed(hashlib.sha256(b"satchel benchmarks").digest())
 """Signs every artifact that is measured."""
@@ -197,7 +197,7 @@ def write_artifact_of(
             builder.add(record)
         body, totals = builder.finish()
         statement = Header().statement(totals)
-        with writing(path) as sink:
+        with atomic_write(path) as sink:
             write_artifact(sink, encoding, body, statement, sign_statement(statement, [KEY]))
     return path
 

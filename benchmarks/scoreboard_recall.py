@@ -23,12 +23,18 @@ import apsw
 
 from benchmarks.peers import LOCKS, environment
 from satchel.config.settings import Settings, load_settings
-from satchel.evaluation.datasets import Conversation, QuestionSet, read_set
-from satchel.evaluation.recall import Conversed, conversed, measured, ranked_turns, token_counts
+from satchel.evaluation.datasets import DatasetConversation, QuestionSet, read_set
+from satchel.evaluation.recall import (
+    ConversationBank,
+    conversation_bank,
+    question_scores,
+    ranked_turns,
+    token_counts,
+)
 from satchel.evaluation.statistics import resampled
 from satchel.ports.store import Store
 from satchel.recall.models import NEURAL, WEIGHTED, embedder_of
-from satchel.recall.vector_index import in_use
+from satchel.recall.vector_index import current_generation
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
@@ -101,7 +107,7 @@ def recalled_by_store(
             place = folder / f"{name}-{number}"
             place.mkdir(parents=True)
             store = _store(name, place, f"{server}&schema={_schema(place)}")
-            with conversed(conversation, embedder_of(settings, WEIGHTED), store) as bank:
+            with conversation_bank(conversation, embedder_of(settings, WEIGHTED), store) as bank:
                 for question, names in ranked_turns(bank, conversation.questions):
                     if question.kind not in data.aside:
                         there = question.evidence.intersection(names[:10])
@@ -154,7 +160,7 @@ def _page(path: Path, settings: Settings) -> str:
 
 
 def _judge(
-    conversation: Conversation,
+    conversation: DatasetConversation,
     found: QuestionSet,
     settings: Settings,
     judged: Judged,
@@ -162,13 +168,13 @@ def _judge(
 ) -> None:
     """Ask a conversation all of its questions in every way, and add what was measured."""
     rankings = {"FTS5": _fts5(conversation), "bm25s": _bm25s(conversation)}
-    with conversed(conversation, None) as bank:
+    with conversation_bank(conversation, None) as bank:
         rankings["satchel words"] = _satchel(bank, conversation)
     for name, dense, model in (
         ("satchel", "dense table", WEIGHTED),
         ("satchel MiniLM", "dense MiniLM", NEURAL),
     ):
-        with conversed(conversation, embedder_of(settings, model)) as bank:
+        with conversation_bank(conversation, embedder_of(settings, model)) as bank:
             rankings[name] = _satchel(bank, conversation)
             rankings[dense] = _dense(bank, conversation)
     pairs = zip(rankings["FTS5"], rankings["dense MiniLM"], strict=True)
@@ -181,14 +187,14 @@ def _judge(
         classes.append(question.kind)
         for name in SYSTEMS:
             names = rankings[name][at]
-            judged[name].append(measured(names, question.evidence, tokens, sessions))
+            judged[name].append(question_scores(names, question.evidence, tokens, sessions))
 
 
-def _satchel(bank: Conversed, conversation: Conversation) -> Ranking:
+def _satchel(bank: ConversationBank, conversation: DatasetConversation) -> Ranking:
     return [names for _, names in ranked_turns(bank, conversation.questions)]
 
 
-def _fts5(conversation: Conversation) -> Ranking:
+def _fts5(conversation: DatasetConversation) -> Ranking:
     database: Any = apsw.Connection(":memory:")
     database.execute("CREATE VIRTUAL TABLE t USING fts5 (text, tokenize = 'porter unicode61')")
     database.executemany(
@@ -205,7 +211,7 @@ def _fts5(conversation: Conversation) -> Ranking:
     return rankings
 
 
-def _bm25s(conversation: Conversation) -> Ranking:
+def _bm25s(conversation: DatasetConversation) -> Ranking:
     asked = {
         "texts": [turn.text for turn in conversation.turns],
         "questions": [question.text for question in conversation.questions],
@@ -217,10 +223,10 @@ def _bm25s(conversation: Conversation) -> Ranking:
     return [[conversation.turns[at].name for at in row] for row in json.loads(done.stdout)]
 
 
-def _dense(bank: Conversed, conversation: Conversation) -> Ranking:
+def _dense(bank: ConversationBank, conversation: DatasetConversation) -> Ranking:
     import numpy as np
 
-    made = in_use(bank.view)
+    made = current_generation(bank.view)
     if made is None or bank.embedder is None:
         raise RuntimeError("the bank has no vectors")
     vectors = bank.view.vectors(made.generation, list(bank.names))

@@ -18,7 +18,7 @@ from satchel.artifact.body import ORDER, TYPED_SECTIONS
 from satchel.artifact.verification import STEPS, Outcome
 from satchel.cli._parser import INDEX, index, made_index
 from satchel.config.settings import sections
-from satchel.config.tables import BankSettings, Declared, HookSettings, HookTable
+from satchel.config.tables import BankSettings, ConfigTables, HookSettings, HookTable
 from satchel.crypto.limits import Limits
 from satchel.ports.registry import formats
 from satchel.ports.store import StoreTraits
@@ -124,12 +124,12 @@ def store_tables() -> str:
     """What each store claims, and which promises are not asked of which."""
     from satchel.conformance.stores.traits import needs
     from satchel.stores.ladybug import LadybugStore
-    from satchel.stores.memory import MemoryStore
+    from satchel.stores.memory import InMemoryStore
     from satchel.stores.postgres import PostgresStore
     from satchel.stores.sqlite import SqliteStore
 
     claimed = {
-        "memory": MemoryStore.traits,
+        "memory": InMemoryStore.traits,
         "sqlite": SqliteStore.traits,
         "ladybug": LadybugStore.traits,
         "postgresql": PostgresStore.traits,
@@ -197,7 +197,7 @@ def configuration_table() -> str:
                 f"| `{section}.{name}` | `{msgspec.json.encode(value).decode()}` | `{variable}` |"
             )
     for name in ("provider", "provider_tier", "provider_config", "profile"):
-        value = msgspec.json.encode(getattr(Declared(), name)).decode()
+        value = msgspec.json.encode(getattr(ConfigTables(), name)).decode()
         rows.append(f"| `{name}` | `{value}` | `SATCHEL_{name.upper()}` |")
     rows += ["", "In the file only; see ../guides/configuration.md:", ""]
     rows += ["| table | its keys |", "|---|---|"]

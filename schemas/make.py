@@ -14,14 +14,14 @@ import msgspec
 from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.artifact.statement import Statement
 from satchel.bank.effective_settings import BankConfig
-from satchel.config.settings import Options
+from satchel.config.settings import ConfigContents
 from satchel.crypto.limits import Limits
 from satchel.crypto.signatures import Signature
-from satchel.crypto.token_chain import Request, RevocationList
+from satchel.crypto.token_chain import ProofRequest, RevocationList
 from satchel.crypto.tokens import TokenPayload
 from satchel.formats._aletheia.schema import AgentFile
 from satchel.model.schemas import DIALECT, record_schemas
-from satchel.receipts.account import Account
+from satchel.receipts.account import ReceiptBody
 from satchel.receipts.plans import TransferPlan
 
 HERE = Path(__file__).parent
@@ -32,15 +32,15 @@ def schemas() -> dict[str, dict[str, Any]]:
     """Return each schema by its file name."""
     made = {f"{name}.json": schema for name, schema in record_schemas().items()}
     made["statement.json"] = _plain(Statement, "statement")
-    made["account.json"] = _plain(Account, "account")
+    made["account.json"] = _plain(ReceiptBody, "account")
     made["plan.json"] = _plain(TransferPlan, "plan")
     made["capability_token.json"] = _plain(TokenPayload, "capability_token")
-    made["proof_of_possession.json"] = _plain(Request, "proof_of_possession")
+    made["proof_of_possession.json"] = _plain(ProofRequest, "proof_of_possession")
     made["revocations.json"] = _plain(RevocationList, "revocations")
     made["pam.json"] = _document()
     made["bank_config.json"] = _open(_plain(BankConfig, "bank_config"))
     made["agent_file.json"] = _open(_plain(AgentFile, "agent_file"))
-    made["configuration.json"] = _plain(Options, "configuration")
+    made["configuration.json"] = _plain(ConfigContents, "configuration")
     return made
 
 

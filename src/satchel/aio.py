@@ -1,4 +1,4 @@
-"""``Satchel`` and ``Bank`` for programs that await; see ``satchel.api.awaited``.
+"""``Satchel`` and ``Bank`` for programs that await; see ``satchel.api.asynchronous``.
 
 Everything is loaded when first used.
 """
@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from satchel.api.awaited import (
+    from satchel.api.asynchronous import (
         Agents,
         Backups,
         Bank,
@@ -56,7 +56,7 @@ if not TYPE_CHECKING:  # type checkers know the names above, and no others
             return __getattr__("Satchel").open
         if name not in __all__:
             raise AttributeError(f"module 'satchel.aio' has no attribute {name!r}")
-        return getattr(import_module("satchel.api.awaited"), name)
+        return getattr(import_module("satchel.api.asynchronous"), name)
 
 
 def __dir__() -> list[str]:

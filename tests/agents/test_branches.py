@@ -10,8 +10,8 @@ from bank_kit import owner
 from sessions_kit import say
 from whole_agents_kit import agent_file, arrive, leave, settings, syn, talk, without_ids, written
 
-from satchel.bank.open_bank import opened_bank
-from satchel.model.text import Changed, Note, Said
+from satchel.bank.open_bank import open_bank
+from satchel.model.text import Message, Note, SessionChange
 from satchel.ports.rows import Filter
 from satchel.sessions import lookup
 from satchel.sessions.branches import archive_session, create_checkpoint, fork, rename_session
@@ -19,21 +19,21 @@ from satchel.sessions.chains import element_of
 from satchel.sessions.distillation import distill
 from satchel.sessions.elements import event_of
 from satchel.sessions.lookup import point_at
-from satchel.sessions.record import Beginning, begin, record
+from satchel.sessions.record import NewSession, begin, record
 from satchel.transfer.export_results import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from satchel.bank.open_bank import OpenBank
-    from satchel.ledger.records import Logged
+    from satchel.ledger.records import VerifiedRecord
     from satchel.ledger.view import View
-    from satchel.sessions.views import StateShown
+    from satchel.sessions.views import StateInfo
 
 
 def conversations(bank: str) -> list[dict[str, Any]]:
     """Return all that a bank says of its conversations, with names in the place of ids."""
-    with opened_bank(settings(), bank) as opened, opened.ledger.reading() as view:
+    with open_bank(settings(), bank) as opened, opened.ledger.reading() as view:
         known = lookup.sessions(view)
         names = {one.id: one.name for one in known}
         found = []
@@ -65,29 +65,31 @@ def conversations(bank: str) -> list[dict[str, Any]]:
     return found
 
 
-def _begins(view: View, start: Logged) -> Logged:
+def _begins(view: View, start: VerifiedRecord) -> VerifiedRecord:
     """Return what a fork goes on from; the start of what is none."""
     return element_of(view, start) or start if event_of(start.model) == "fork" else start
 
 
-def _state(state: StateShown) -> list[Any]:
+def _state(state: StateInfo) -> list[Any]:
     notes = [(note.content, note.category) for note in state.notes]
     return [state.working_state, state.thread_summary, notes]
 
 
 def branched(bank: OpenBank) -> None:
     """Go back and forth in the conversation ``main``: the last branch is the main one."""
-    begin(bank, Beginning(name="trip", agent="syn", user="ada"), [Said(role="user", content="hi")])
+    begin(
+        bank, NewSession(name="trip", agent="syn", user="ada"), [Message(role="user", content="hi")]
+    )
     say(bank, "trip", "I live in Oslo.", "We decided to go by train.")
-    record(bank, "trip", [Changed(working_state={"at": 3}, note=Note(content="no bus"))])
+    record(bank, "trip", [SessionChange(working_state={"at": 3}, note=Note(content="no bus"))])
     distill(bank, "trip", name="first")
-    record(bank, "trip", [Changed(working_state={"at": "later"})])
+    record(bank, "trip", [SessionChange(working_state={"at": "later"})])
     create_checkpoint(bank, "trip", at="3", name="looking back")
     say(bank, "trip", "I prefer tea.", "We need to book a room.")
     distill(bank, "trip")
     fork(bank, "trip", at="first", name="by bus")
     say(bank, "by bus", "Is there a bus?")
-    record(bank, "by bus", [Changed(thread_summary="A bus")])
+    record(bank, "by bus", [SessionChange(thread_summary="A bus")])
     fork(bank, "by bus", at="2", name="before both", memories="as-of")
     fork(bank, "trip", at="0", name="from nothing")
     fork(bank, "by bus", name="unchanged")
@@ -99,14 +101,14 @@ def branched(bank: OpenBank) -> None:
     rename_session(bank, "travel", "trip to Bergen")
     fork(bank, "by bus", at="4", name="primary")
     say(bank, "primary", "The main one.")
-    record(bank, "primary", [Changed(working_state={"at": "the end"})])
+    record(bank, "primary", [SessionChange(working_state={"at": "the end"})])
 
 
 @pytest.mark.parametrize("name", ["syn.agent.json", "syn.pam"])
 def test_forks_arrive_as_forks(tmp_path: Path, name: str) -> None:
     """Each with what it goes on from, its points, what is beside its messages; the main one too."""
     syn(tmp_path, talk("hello"))
-    with opened_bank(settings(), "syn", writes=True) as bank:
+    with open_bank(settings(), "syn", writes=True) as bank:
         branched(bank)
     key = owner() if name.endswith(".pam") else None
     done = leave("syn", tmp_path / name, full=True, export=ExportOptions(key=key))
@@ -121,7 +123,7 @@ def test_forks_arrive_as_forks(tmp_path: Path, name: str) -> None:
 def test_a_fork_costs_its_own_messages_in_a_file(tmp_path: Path) -> None:
     """What is before it is there once, however many forks there are."""
     syn(tmp_path, talk(*(f"message {number} of many" for number in range(50))))
-    with opened_bank(settings(), "syn", writes=True) as bank:
+    with open_bank(settings(), "syn", writes=True) as bank:
         for number in range(10):
             fork(bank, "main", at="40", name=f"fork {number}")
     leave("syn", tmp_path / "a.agent.json", full=True)
@@ -133,14 +135,14 @@ def test_a_fork_costs_its_own_messages_in_a_file(tmp_path: Path) -> None:
 def test_the_links_of_distilled_memories_lead_to_their_messages(tmp_path: Path) -> None:
     """Also to those of a copy, and of a copy of that."""
     syn(tmp_path, talk("hello"))
-    with opened_bank(settings(), "syn", writes=True) as bank:
+    with open_bank(settings(), "syn", writes=True) as bank:
         say(bank, "main", "I live in Oslo.")
         distill(bank, "main")
     for source, copy in (("syn", "copy"), ("copy", "third")):
         done = leave(source, tmp_path / f"{source}.agent.json", full=True)
         assert done.export.losses == []
         arrive(tmp_path / f"{source}.agent.json", name=copy)
-    with opened_bank(settings(), "third") as opened, opened.ledger.reading() as view:
+    with open_bank(settings(), "third") as opened, opened.ledger.reading() as view:
         (edge,) = (one.record.value for one in view.scan(Filter(types=frozenset({"edge"}))))
         there = view.get([edge["source"], edge["target"]])
         found = [there[edge[side]].record.value for side in ("source", "target")]
@@ -151,7 +153,7 @@ def test_the_links_of_distilled_memories_lead_to_their_messages(tmp_path: Path) 
 def test_a_main_conversation_that_is_a_fork_is_whole_without_the_others(tmp_path: Path) -> None:
     """A reader of version 1 reads the main one alone: all it goes on from is in it."""
     syn(tmp_path, talk("a", "b", "c", name="first"))
-    with opened_bank(settings(), "syn", writes=True) as bank:
+    with open_bank(settings(), "syn", writes=True) as bank:
         fork(bank, "first", at="2", name="main")
         say(bank, "main", "other")
     done = leave("syn", tmp_path / "syn.agent.json")
@@ -199,8 +201,8 @@ def test_a_fork_that_does_not_fit_what_it_is_from_stands_for_itself(
 def test_a_point_that_was_made_later_stands_where_it_points(tmp_path: Path) -> None:
     """Not after the changes that came between, which are not its own."""
     syn(tmp_path, talk("a", "b"))
-    with opened_bank(settings(), "syn", writes=True) as bank:
-        record(bank, "main", [Changed(working_state={"later": True})])
+    with open_bank(settings(), "syn", writes=True) as bank:
+        record(bank, "main", [SessionChange(working_state={"later": True})])
         create_checkpoint(bank, "main", at="1", name="then")
         create_checkpoint(bank, "main", at="2", name="as well")
     leave("syn", tmp_path / "a.agent.json", full=True)
@@ -213,7 +215,7 @@ def test_a_point_that_was_made_later_stands_where_it_points(tmp_path: Path) -> N
 def test_branches_come_out_as_they_went_in(tmp_path: Path) -> None:
     """Exported, imported and exported: equal but for ids and times of the transfer."""
     syn(tmp_path, talk("hello"))
-    with opened_bank(settings(), "syn", writes=True) as bank:
+    with open_bank(settings(), "syn", writes=True) as bank:
         branched(bank)
     for agent, copy in (("syn", "copy"), ("copy", "third")):
         leave(agent, tmp_path / f"{agent}.agent.json", full=True)

@@ -24,7 +24,7 @@ from whole_agents_kit import (
 from satchel.agents.imports import OnAgent, undo
 from satchel.agents.workspace import WorkspaceRules
 from satchel.bank.banks import list_banks
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.files import with_table
 from satchel.errors import (
     AgentExistsError,
@@ -33,7 +33,7 @@ from satchel.errors import (
     UnknownFormatError,
     UsageError,
 )
-from satchel.recall.duplicates import NearDuplicates
+from satchel.recall.duplicates import NearDuplicateMode
 from satchel.sessions.chains import tip_of
 from satchel.sessions.lookup import checkpoints, find, messages, sessions, state
 from satchel.transfer.export_results import ExportOptions
@@ -48,7 +48,7 @@ def banks() -> dict[str | None, int | None]:
 
 def said(bank: str) -> list[str | None]:
     """Return the texts of a bank's memories."""
-    with opened_bank(settings(), bank) as opened:
+    with open_bank(settings(), bank) as opened:
         return texts(opened)
 
 
@@ -86,7 +86,7 @@ def test_every_id_is_new_and_the_old_one_is_kept_as_origin(tmp_path: Path) -> No
     done = arrive(tmp_path / "syn.agent.json", name="copy")
     ids, came = dict[str, set[str]](), set[str]()
     for bank in ("syn", "copy"):
-        with opened_bank(settings(), bank) as opened, opened.ledger.reading() as view:
+        with open_bank(settings(), bank) as opened, opened.ledger.reading() as view:
             ids[bank] = {one.record.id for one in view.scan()}
             origins = [getattr(one.model, "origin", None) for one in view.scan()]
             came |= {one.id for one in origins if one is not None and bank == "copy"}
@@ -101,7 +101,7 @@ def test_conversations_can_be_gone_on_with(tmp_path: Path) -> None:
     syn(tmp_path, talk(*"abcdef", distilled_after=3))
     leave("syn", tmp_path / "syn.agent.json", full=True)
     arrive(tmp_path / "syn.agent.json", name="copy")
-    with opened_bank(settings(), "copy") as opened, opened.ledger.reading() as view:
+    with open_bank(settings(), "copy") as opened, opened.ledger.reading() as view:
         start = find(view, "main")
         last = tip_of(view, start).element
         element = view.get([last])[last]
@@ -208,7 +208,7 @@ def test_merging_leaves_near_duplicates_out_restorably(tmp_path: Path) -> None:
     undo(settings(), "syn", done.undo)
     assert not (files / "NEW.md").exists()
     assert settings().options.agents["syn"].config == CONFIG
-    arrive(file, on_conflict=OnAgent.MERGE, near_duplicates=NearDuplicates.OFF)
+    arrive(file, on_conflict=OnAgent.MERGE, near_duplicates=NearDuplicateMode.OFF)
     assert vectors[0]["text"] in said("syn")
 
 

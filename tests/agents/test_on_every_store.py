@@ -10,8 +10,8 @@ from sessions_kit import begun, distilled, say, texts_of
 from whole_agents_kit import arrive, leave, settings, syn, without_ids, workspace, written
 
 from satchel.agents.imports import OnAgent, undo
-from satchel.bank.open_bank import opened_bank
-from satchel.model.text import Changed
+from satchel.bank.open_bank import open_bank
+from satchel.model.text import SessionChange
 from satchel.sessions.branches import archive_session, create_checkpoint, fork
 from satchel.sessions.queries import diff_sessions, list_sessions, show_session
 from satchel.sessions.record import record
@@ -22,10 +22,10 @@ MODEL = {"lodging": [1], "rail": [2]}
 
 def conversation() -> list[Any]:
     """Distill five times, fork from each, go on in the forks; return what there is then."""
-    with opened_bank(settings(), "syn", writes=True) as bank:
+    with open_bank(settings(), "syn", writes=True) as bank:
         begun(bank, name="trip")
         distilled(bank, "trip", BATCHES)
-        record(bank, "trip", [Changed(working_state=MODEL)])
+        record(bank, "trip", [SessionChange(working_state=MODEL)])
         create_checkpoint(bank, "trip", name="point")
         before = texts_of(bank, "trip")
         for number in range(1, 6):
@@ -72,7 +72,7 @@ def test_an_agent_goes_out_comes_in_and_is_taken_back(tmp_path: Path) -> None:
     leave("copy", tmp_path / "b.agent.json", full=True)
     first, second = (without_ids(written(tmp_path / f"{one}.agent.json")) for one in "ab")
     assert second == first
-    with opened_bank(settings(), "copy") as bank:
+    with open_bank(settings(), "copy") as bank:
         shapes = {
             (one.name, one.messages, one.depth)
             for one in list_sessions(bank, include_archived=True)
@@ -84,8 +84,8 @@ def test_an_agent_goes_out_comes_in_and_is_taken_back(tmp_path: Path) -> None:
     undo(settings(), "syn", merged.undo)
     undo(settings(), "copy", arrived.undo)
     assert set(settings().options.agents) == {"syn"}
-    with opened_bank(settings(), "copy") as bank:
+    with open_bank(settings(), "copy") as bank:
         assert list(list_sessions(bank, include_archived=True)) == []
-    with opened_bank(settings(), "syn") as bank:
+    with open_bank(settings(), "syn") as bank:
         assert len(list_sessions(bank, include_archived=True)) == len(EXPECTED)
     assert sorted(path.name for path in files.rglob("*.md")) == ["SOUL.md", "tea.md"]

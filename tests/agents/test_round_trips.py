@@ -23,10 +23,10 @@ from whole_agents_kit import (
 )
 
 from satchel.agents.workspace import WorkspaceRules
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.conformance.strategies import json_objects
 from satchel.errors import EmptyInputError
-from satchel.model.text import Changed, Note
+from satchel.model.text import Note, SessionChange
 from satchel.sessions.branches import archive_session, create_checkpoint, fork, rename_session
 from satchel.sessions.distillation import distill
 from satchel.sessions.record import record
@@ -58,9 +58,9 @@ def step(bank: OpenBank, names: list[str], what: str, which: int, text: str) -> 
     if what == "say":
         say(bank, name, text, f"and {text}")
     elif what == "state":
-        record(bank, name, [Changed(working_state={"at": text}, thread_summary=text)])
+        record(bank, name, [SessionChange(working_state={"at": text}, thread_summary=text)])
     elif what == "note":
-        record(bank, name, [Changed(note=Note(content=text, category="task"))])
+        record(bank, name, [SessionChange(note=Note(content=text, category="task"))])
     elif what == "point":
         create_checkpoint(bank, name, name=text, at=None if which else "1")
     elif what == "fork":
@@ -152,7 +152,7 @@ def test_messages_after_the_cut_are_counted_with_those_before(tmp_path: Path) ->
     syn(tmp_path, talk(*"abcdef", distilled_after=4))
     leave("syn", tmp_path / "a.agent.json")
     arrive(tmp_path / "a.agent.json", name="copy")
-    with opened_bank(settings(), "copy", writes=True) as bank:
+    with open_bank(settings(), "copy", writes=True) as bank:
         say(bank, "main", "g")
     done = leave("copy", tmp_path / "b.agent.json", full=True)
     (cut,) = done.report["truncations"]

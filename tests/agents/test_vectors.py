@@ -10,7 +10,7 @@ from whole_agents_kit import agent_file, arrive, leave, settings, syn, written
 
 from satchel.admin.statistics import stats
 from satchel.agents.imports import undo
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.inference.static_table import StaticTable
 from satchel.recall.embedding import embed_bank
 from satchel.transfer.export_results import ExportOptions
@@ -18,7 +18,7 @@ from satchel.transfer.export_results import ExportOptions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from satchel.agents.imports import AgentImported
+    from satchel.agents.imports import AgentImportResult
 
 WITH = ExportOptions(embeddings=True)
 
@@ -33,11 +33,11 @@ def only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def embedded(folder: Path) -> None:
     """Make an agent whose memories have vectors."""
     syn(folder)
-    with opened_bank(settings(), "syn", writes=True) as bank:
+    with open_bank(settings(), "syn", writes=True) as bank:
         embed_bank(bank)
 
 
-def reused(done: AgentImported) -> int:
+def reused(done: AgentImportResult) -> int:
     """Return how many vectors of a file were used."""
     assert done.memory is not None
     told = done.memory.banks[0].reused
@@ -97,7 +97,7 @@ def test_a_vector_that_does_not_fit_is_not_used(tmp_path: Path, how: str) -> Non
     (tmp_path / "a.agent.json").write_text(json.dumps(found))
     done = arrive(tmp_path / "a.agent.json", name="copy", embed=True)
     assert reused(done) == 0
-    with opened_bank(settings(), "copy") as bank:
+    with open_bank(settings(), "copy") as bank:
         vectors = stats(bank).vectors
         assert vectors is not None
         assert (vectors.count, vectors.missing) == (2, 0)

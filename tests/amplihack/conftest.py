@@ -8,7 +8,7 @@ from agents_kit import bank_of
 
 from satchel.bank.open_bank import OpenBank
 from satchel.ports.store import Store
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 STORES = ["memory", "sqlite", "ladybug", "postgres"]
@@ -19,7 +19,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty store of each kind."""
     found: Store
     if request.param == "memory":
-        found = MemoryStore()
+        found = InMemoryStore()
     elif request.param == "sqlite":
         found = SqliteStore(tmp_path / "store.db")
     elif request.param == "ladybug":

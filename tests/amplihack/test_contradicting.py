@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.amplihack.similarity import Fact, change_between, fact_of, likeness, quantities
+from satchel.amplihack.similarity import ComparedFact, change_between, fact_of, likeness, quantities
 from satchel.model.entries import Semantic
 
 
-def fact(text: str, concept: str = "", place: int = 0) -> Fact:
+def fact(text: str, concept: str = "", place: int = 0) -> ComparedFact:
     """Return a fact about something."""
     return fact_of(f"blake3:{place:064x}", Semantic(text=text, subject=concept or None), place)
 

@@ -17,7 +17,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import seal
 from satchel.errors import EmptyInputError, UnknownMemoryError, UsageError
 from satchel.model.records import Edge, Erasure
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 
 def workers(count: int, day: int = 1, **more: object) -> NewFact:
@@ -72,7 +72,7 @@ def test_a_chain_is_the_same_in_whatever_order_and_groups_facts_arrive(
     """For all orders: what held later leads to what held right before it, and to nothing else."""
     with pytest.MonkeyPatch.context() as machine:  # each example has a store of its own
         machine.setenv("SATCHEL_STORE", f"{uuid.uuid4().hex}.db")
-        bank = bank_of(MemoryStore(), "ada")
+        bank = bank_of(InMemoryStore(), "ada")
     facts = [
         workers(10 * step, 1 if index else step, metadata={"temporal_index": step} if index else {})
         for step in order
@@ -135,7 +135,7 @@ def test_many_facts_that_came_otherwise_are_taken_in_part_by_part(
 
 def test_one_fact_is_compared_with_a_few_however_many_are_alike() -> None:
     """A thousand that say the same cost a thousand times a few comparisons, not a million."""
-    bank = bank_of(MemoryStore(), "ada")
+    bank = bank_of(InMemoryStore(), "ada")
     facts = [NewFact(content=f"alpha beta gamma delta {n % 7} epsilon") for n in range(1000)]
     done = store_facts(bank, facts)
     assert max(each.similar for each in done) <= COMPARED
@@ -191,7 +191,7 @@ def test_a_fact_names_the_episode_that_it_was_drawn_from(bank: OpenBank) -> None
 )
 def test_a_fact_that_makes_no_sense_stores_nothing(fact: NewFact, error: type[Exception]) -> None:
     """Also of those that came with it."""
-    bank = bank_of(MemoryStore(), "ada")
+    bank = bank_of(InMemoryStore(), "ada")
     with pytest.raises(error):
         store_facts(bank, [NewFact(content="fine"), fact])
     with bank.ledger.reading() as view:

@@ -24,7 +24,7 @@ from satchel.amplihack import (
     ImportResult,
     agent_name,
 )
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
@@ -39,7 +39,7 @@ from satchel.ledger.erasure import FINGERPRINTS
 from satchel.model.entries import Semantic
 from satchel.ports.rows import Filter
 from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import undo_import
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
@@ -65,7 +65,7 @@ def changed(path: Path, **change: Any) -> Path:
 def current(agent: str) -> dict[str, int]:
     """Return how many current records of each type an agent has."""
     found: dict[str, int] = {}
-    with opened_bank(load_settings(), agent) as bank, bank.ledger.reading() as view:
+    with open_bank(load_settings(), agent) as bank, bank.ledger.reading() as view:
         for logged in view.scan(Filter(types=frozenset(ALL))):
             found[logged.record.type] = found.get(logged.record.type, 0) + 1
     return found
@@ -145,12 +145,12 @@ def test_another_text_of_a_fact_is_a_conflict_by_policy(
     transfer.import_hierarchical_json("agent", RUST)
     left = transfer.import_hierarchical_json("agent", path, merge=True)
     assert (left.conflicts, left.conflict_examples) == (1, ["'sem-1' of amplihack"])
-    asked = ImportOptions(on_conflict=OnConflict.ERROR)
+    asked = ImportOptions(on_conflict=ConflictPolicy.ERROR)
     with pytest.raises(ConflictError):
         transfer.import_hierarchical_json("agent", path, merge=True, options=asked)
     assert exported(transfer, "agent", tmp_path)["semantic_nodes"][0]["content"].endswith("6")
 
-    asked = ImportOptions(on_conflict=OnConflict.OVERWRITE)
+    asked = ImportOptions(on_conflict=ConflictPolicy.OVERWRITE)
     taken = transfer.import_hierarchical_json("agent", path, merge=True, options=asked)
     assert taken.conflicts > 0
     assert current("agent") == ALL
@@ -268,7 +268,7 @@ def test_the_start_of_a_banks_id_is_no_agent(
 ) -> None:
     """Only the name counts: nobody's bank is taken by a name that looks like its id."""
     transfer.import_hierarchical_json("agent", RUST)
-    with opened_bank(load_settings(), "agent") as bank:
+    with open_bank(load_settings(), "agent") as bank:
         start = bank.id.removeprefix("blake3:")[:12]
     with pytest.raises(UsageError):
         transfer.export_hierarchical_json(start, tmp_path / "x.json")
@@ -491,7 +491,7 @@ def test_links_of_a_bank_that_came_by_a_copy_are_known_again(
 ) -> None:
     """The index of what was imported stays with the store; from the log it is made again."""
     transfer.import_hierarchical_json("agent", RUST)
-    with opened_bank(load_settings(), "agent", writes=True) as bank:
+    with open_bank(load_settings(), "agent", writes=True) as bank:
         with bank.ledger.reading() as view:
             kept = view.side(FINGERPRINTS)
         assert kept

@@ -8,7 +8,7 @@ from code_kit import SAMPLES, written
 
 import satchel
 from satchel import aio
-from satchel.api.awaited import Code as AwaitedCode
+from satchel.api.asynchronous import Code as AwaitedCode
 from satchel.api.bank import Code
 from satchel.errors import ContainmentError, UnknownCodeError
 

@@ -7,7 +7,7 @@ import pytest
 
 import satchel
 from satchel import aio
-from satchel.api.awaited import Sessions as Awaited
+from satchel.api.asynchronous import Sessions as Awaited
 from satchel.api.bank import Sessions
 from satchel.errors import MalformedError, UnknownSessionError
 

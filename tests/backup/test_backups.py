@@ -21,11 +21,11 @@ from backup_kit import (
 from satchel.backup import logs
 from satchel.backup.drill import drill_backup
 from satchel.backup.listing import list_backups, verify_backups
-from satchel.backup.manifests import Index, read_index
+from satchel.backup.manifests import BankIndex, read_index
 from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderShelf
+from satchel.backup.storage import FolderStorage
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import (
     EmptyInputError,
@@ -94,8 +94,8 @@ def test_many_small_backups_do_not_become_many_small_pieces(
         backed(here, where)
     last = catalogued(where)[-1]
     part = next(one for one in last.manifest.banks if one.bank == bank)
-    shelf = FolderShelf(Path(where))
-    index = read_index(Packs(shelf, last.manifest.series), part.index, Index)
+    shelf = FolderStorage(Path(where))
+    index = read_index(Packs(shelf, last.manifest.series), part.index, BankIndex)
     shelf.close()
     assert len(index.segments) <= 5
     assert sum(one.count for one in index.segments) == part.size

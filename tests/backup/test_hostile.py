@@ -17,11 +17,11 @@ from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from satchel.backup.erased import Gone, Lists
+from satchel.backup.erasure_list import ErasedRecord, ErasureLists
 from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import Manifest, opened, signed
-from satchel.backup.packs import Packs, Ref, Squeeze, packed, place_of, squeezed, unpacked
-from satchel.backup.storage import FolderShelf
+from satchel.backup.packs import Compression, Packs, Ref, compress, packed, place_of, unpacked
+from satchel.backup.storage import FolderStorage
 from satchel.bank.connections import writer_key
 from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey
@@ -100,7 +100,10 @@ def test_a_byte_that_was_changed_anywhere_is_noticed(
 
 def test_a_piece_that_says_it_is_small_and_is_not_costs_no_memory() -> None:
     """A bomb is given up at the size that it said; one that says more is not begun."""
-    bombs = {b"g": gzip.compress(bytes(96 << 20), 1), b"z": squeezed(bytes(96 << 20), Squeeze.ZSTD)}
+    bombs = {
+        b"g": gzip.compress(bytes(96 << 20), 1),
+        b"z": compress(bytes(96 << 20), Compression.ZSTD),
+    }
     for letter, said in product(bombs, (10, 64 << 20, 1 << 40)):
         stored = struct.pack(">4scQ", b"SBP1", letter, said) + bombs[letter]
         tracemalloc.start()
@@ -111,8 +114,8 @@ def test_a_piece_that_says_it_is_small_and_is_not_costs_no_memory() -> None:
         assert peak < (200 << 20 if said == 64 << 20 else 2 << 20)
 
 
-@given(data=st.binary(max_size=200), how=st.sampled_from(Squeeze))
-def test_what_is_packed_comes_out_and_nothing_else(data: bytes, how: Squeeze) -> None:
+@given(data=st.binary(max_size=200), how=st.sampled_from(Compression))
+def test_what_is_packed_comes_out_and_nothing_else(data: bytes, how: Compression) -> None:
     """A piece is believed by its name alone, however it is compressed."""
     stored = packed(data, how)
     digest = blake3(data).hexdigest()
@@ -183,9 +186,9 @@ def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_p
     bank = own_bank(here)
     (one,) = [part for part in catalogued(where)[0].manifest.banks if part.bank == bank]
     ids = list(told(here.store)[bank]["current"])
-    shelf = FolderShelf(Path(where))
-    lies = {identity: Gone(3, one.size + 5) for identity in ids}
-    Lists(shelf).note(catalogued(where)[0].manifest.series, bank, lies, OUTSIDER)
+    shelf = FolderStorage(Path(where))
+    lies = {identity: ErasedRecord(3, one.size + 5) for identity in ids}
+    ErasureLists(shelf).note(catalogued(where)[0].manifest.series, bank, lies, OUTSIDER)
     shelf.put(f"erased/{bank[7:]}/0123456789abcdef.json", b"{}")
     shelf.close()
     found = restored(here, where, str(tmp_path / "n.db"))
@@ -213,7 +216,7 @@ def test_links_pipes_and_names_that_lead_elsewhere_are_not_followed(
     pack.unlink()
     os.mkfifo(pack)
     refused(found, where, tmp_path)
-    shelf = FolderShelf(Path(where))
+    shelf = FolderStorage(Path(where))
     for name in ("../outside/precious", "packs/../../outside/precious", "/etc/passwd", "a//b"):
         with pytest.raises((PathRefusedError, UnreadableError)):
             shelf.get(name, 10)
@@ -223,7 +226,7 @@ def test_links_pipes_and_names_that_lead_elsewhere_are_not_followed(
     link = tmp_path / "link"
     link.symlink_to(where)
     with pytest.raises(PathRefusedError):
-        FolderShelf(link)
+        FolderStorage(link)
     assert (outside / "precious").read_text() == "mine"
 
 
@@ -238,7 +241,7 @@ def test_what_is_larger_than_anything_may_be_is_not_read(
     listed = list_backups(found, destinations=where)
     assert listed.backups == []
     assert "more than" in listed.problems[0]
-    shelf = FolderShelf(Path(where))
+    shelf = FolderStorage(Path(where))
     with pytest.raises(LimitError):
         shelf.get(path.relative_to(where).as_posix(), 1000)
     shelf.close()
@@ -266,15 +269,15 @@ def test_a_key_of_memory_files_cannot_be_a_path(
     """Even signed by somebody who is trusted."""
     found, _ = sample
     where = harmed(sample, tmp_path)
-    from satchel.backup.manifests import FilesIndex, FilesPart, put_index
+    from satchel.backup.manifests import FilesBackup, FilesIndex, put_index
 
     (one,) = catalogued(where)
-    shelf = FolderShelf(Path(where))
+    shelf = FolderStorage(Path(where))
     index = put_index(Packs(shelf, one.manifest.series), FilesIndex(packs=[]))
     assert shelf.size(place_of(one.manifest.series, index.digest)) == index.stored
     shelf.close()
     for key in ("../evil", "a/b", ".", "..", ".hidden", "nul\0"):
-        files = [FilesPart(key=key, size=0, index=index)]
+        files = [FilesBackup(key=key, size=0, index=index)]
         resigned(where, {"files": files}, writer_key(found))
         with pytest.raises(VerificationError, match="no key"):
             restored(found, where, files=True)

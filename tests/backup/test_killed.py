@@ -33,7 +33,7 @@ from ledger_kit import noting
 from satchel.backup import storage
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderShelf
+from satchel.backup.storage import FolderStorage
 from satchel.bank.identities import create_identity
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import SatchelError, TargetError
@@ -52,7 +52,7 @@ class NoPower(BaseException):
     """The machine is off; nobody handles this."""
 
 
-class Failing(FolderShelf):
+class Failing(FolderStorage):
     """A folder in which an act fails: the disk is full, or the power goes before or after it.
 
     A power cut may leave the file that was being written beside its target, with any bytes, and a

@@ -11,7 +11,7 @@ from s3_kit import S3Server, s3_server
 
 from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
-from satchel.backup.storage import opened_shelf
+from satchel.backup.storage import open_storage
 from satchel.config.settings import Settings
 from satchel.errors import LimitError, PathRefusedError
 
@@ -43,7 +43,7 @@ def test_backups_go_to_an_object_store_and_come_back(
 @pytest.mark.parametrize("kind", ["memory", "s3"])
 def test_objects_are_there_whole_or_not_at_all(kind: str, server: S3Server, tmp_path: Path) -> None:
     """And nobody reads more than he asks for."""
-    shelf = opened_shelf(server.bucket() if kind == "s3" else f"memory://{tmp_path}")
+    shelf = open_storage(server.bucket() if kind == "s3" else f"memory://{tmp_path}")
     shelf.put("packs/a/b", b"12345")
     assert (shelf.get("packs/a/b", 5), shelf.size("packs/a/b")) == (b"12345", 5)
     assert (shelf.get("packs/a/c", 5), shelf.size("packs/a/c")) == (None, None)
@@ -60,4 +60,4 @@ def test_objects_are_there_whole_or_not_at_all(kind: str, server: S3Server, tmp_
 def test_a_destination_of_an_unknown_kind_is_refused() -> None:
     """Nothing is guessed."""
     with pytest.raises(PathRefusedError):
-        opened_shelf("ftp://there/x")
+        open_storage("ftp://there/x")

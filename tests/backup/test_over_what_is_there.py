@@ -23,13 +23,13 @@ from backup_kit import (
 )
 
 from satchel.backup.listing import list_backups
-from satchel.backup.manifests import Index, read_index
+from satchel.backup.manifests import BankIndex, read_index
 from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderShelf
+from satchel.backup.storage import FolderStorage
 from satchel.bank.banks import list_banks
-from satchel.bank.connections import open_store, opened_store
+from satchel.bank.connections import configured_store, open_store
 from satchel.bank.open_bank import open_bank_in
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
@@ -180,13 +180,13 @@ def test_a_new_backup_does_not_hold_what_was_erased_and_the_list_says_which_do(
     assert [one.holds_erased for one in list_backups(here, destinations=where).backups] == [1, 0]
     (gone,) = prune_backups(here, destinations=where, days=0, remove_erased=True)
     assert len(gone.dropped) == 1
-    data = [Packs(FolderShelf(Path(where)), one.manifest.series) for one in catalogued(where)]
-    shelf = FolderShelf(Path(where))
+    data = [Packs(FolderStorage(Path(where)), one.manifest.series) for one in catalogued(where)]
+    shelf = FolderStorage(Path(where))
     found = b"".join(
         packs.get(ref)
         for packs, one in zip(data, catalogued(where), strict=True)
         for part in one.manifest.banks
-        for ref in read_index(packs, part.index, Index).refs()
+        for ref in read_index(packs, part.index, BankIndex).refs()
     )
     shelf.close()
     assert SECRET.encode() not in found
@@ -205,7 +205,7 @@ def test_what_is_erased_is_listed_before_the_next_backup(
     logged(here, bank, [record])
     logged(here, bank, [seal(Erasure(entry="blake3:" + "5" * 64, at=now()))])
     backed(settings, where)
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         opened = open_bank_in(settings, store, bank, writes=True)
         from satchel.bank.changes import forget
 

@@ -11,14 +11,14 @@ from backup_kit import added, backed, erase, files_in, own_bank, restored, told
 from sessions_kit import begun, say, texts_of
 
 from satchel.backup.drill import drill_backup
-from satchel.bank.connections import opened_store
+from satchel.bank.connections import configured_store
 from satchel.bank.open_bank import OpenBank, open_bank_in
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownSessionError, UsageError
 from satchel.model.records import Status
 from satchel.model.times import now
-from satchel.receipts.account import Account
+from satchel.receipts.account import ReceiptBody
 from satchel.receipts.archive import find_receipt, list_receipts
 from satchel.sessions.branches import fork
 
@@ -26,7 +26,7 @@ from satchel.sessions.branches import fork
 @contextmanager
 def opened(settings: Settings, bank: str) -> Iterator[OpenBank]:
     """Open a bank for writing."""
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         yield open_bank_in(settings, store, bank, writes=True)
 
 
@@ -199,7 +199,7 @@ def test_a_drill_that_fails_says_so_in_its_report(here: Settings, where: str) ->
     )
 
 
-def _account(here: Settings, identity: str) -> Account:
+def _account(here: Settings, identity: str) -> ReceiptBody:
     found = find_receipt(here, identity).account
     assert found is not None
     return found

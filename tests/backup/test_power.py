@@ -23,7 +23,7 @@ from power_kit import Disk, disk_in, until_the_power_goes
 
 from satchel.backup import storage
 from satchel.backup.prune import prune_backups
-from satchel.backup.storage import FolderShelf
+from satchel.backup.storage import FolderStorage
 from satchel.errors import SatchelError, TargetError
 from satchel.stores.sqlite import store as sqlite_store
 
@@ -35,7 +35,7 @@ WORKS: dict[str, Callable[[Machine], object]] = {
 }
 
 
-class Powered(FolderShelf):
+class Powered(FolderStorage):
     """A folder on the disk whose power can be cut."""
 
     disk: ClassVar[Disk | None] = None

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
 
-from satchel.backup.manifests import Index, read_index
+from satchel.backup.manifests import BankIndex, read_index
 from satchel.backup.packs import Packs
-from satchel.backup.storage import FolderShelf
-from satchel.bank.connections import open_store, opened_store
-from satchel.bank.open_bank import opened_bank
+from satchel.backup.storage import FolderStorage
+from satchel.bank.connections import configured_store, open_store
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.options import RedactOptions
@@ -23,7 +23,7 @@ PERSONAL = "ada@analytical.example"
 
 
 def _redacted(here: Settings, bank: str, identity: str) -> None:
-    with opened_bank(here, bank, writes=True) as opened:
+    with open_bank(here, bank, writes=True) as opened:
         assert redact.run(opened, RedactOptions(ids=(identity,))).redacted
 
 
@@ -51,12 +51,12 @@ def test_a_bank_with_redacted_memories_is_backed_up_and_put_back(
     assert b"[REDACTED:email:1]" in _body(str(target), bank, record.id)
     assert PERSONAL.encode() not in b"".join(files_in(target.parent).values())
     newest = max(catalogued(where), key=lambda one: one.manifest.at)
-    shelf = FolderShelf(Path(where))
+    shelf = FolderStorage(Path(where))
     packs = Packs(shelf, newest.manifest.series)
     named = [
         packs.get(ref)
         for part in newest.manifest.banks
-        for ref in read_index(packs, part.index, Index).refs()
+        for ref in read_index(packs, part.index, BankIndex).refs()
     ]
     shelf.close()
     assert PERSONAL.encode() not in b"".join(named)
@@ -76,5 +76,5 @@ def test_a_moment_before_a_redaction_is_refused_where_only_the_form_is_left(
         restored(here, where, str(tmp_path / "then.db"), at=moment)
     assert "after the redaction" in (caught.value.hint or "")
     assert not (tmp_path / "then.db").exists()
-    with opened_store(here) as store, store.reading() as reader:
+    with configured_store(here) as store, store.reading() as reader:
         assert reader.get(bank, [record.id])

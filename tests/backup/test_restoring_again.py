@@ -16,11 +16,11 @@ from ledger_kit import noting
 from satchel.backup import restore, restore_targets
 from satchel.backup.listing import list_backups
 from satchel.bank.banks import list_banks
-from satchel.bank.connections import opened_store
-from satchel.bank.open_bank import open_bank_in, opened_bank
+from satchel.bank.connections import configured_store
+from satchel.bank.open_bank import open_bank, open_bank_in
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
-from satchel.erasure.erase import Erased, erase
+from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.options import EraseOptions
 from satchel.model.entries import Semantic
 from satchel.model.records import Status
@@ -132,11 +132,11 @@ def test_a_safety_copy_is_restored_by_its_name_alone(here: Settings, where: str)
     assert current(here.store, bank) == [*asked, *more]
 
 
-def erase_secret(settings: Settings, bank: str) -> Erased:
+def erase_secret(settings: Settings, bank: str) -> ErasureResult:
     """Erase all memories with the secret."""
-    with opened_bank(settings, bank) as opened, opened.ledger.reading() as view:
+    with open_bank(settings, bank) as opened, opened.ledger.reading() as view:
         ids = [one.record.id for one in view.newest() if SECRET.encode() in one.record.body]
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         opened = open_bank_in(settings, store, bank, writes=True)
         return erase.run(opened, EraseOptions(ids=ids))
 
@@ -219,5 +219,5 @@ def test_a_bank_is_restored_over_after_something_newer_than_the_backup_was_erase
     assert [one.problem for one in list_banks(here) if one.id == bank] == [None]
     (new,) = added(here, bank, 1, 70_000)
     logged(here, bank, [seal(Status(target=new, state="deleted", at=now()))])
-    with opened_bank(here, bank) as opened, opened.ledger.reading() as view:
+    with open_bank(here, bank) as opened, opened.ledger.reading() as view:
         assert [one.record.id for one in view.newest() if one.record.type == "semantic"]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.backup.health import standing_of
-from satchel.backup.prune import MOST_UNVERIFIED, Candidate, Rules, to_drop
+from satchel.backup.prune import MOST_UNVERIFIED, Candidate, RetentionPolicy, select_expired
 from satchel.backup.run import BackupRun
 from satchel.backup.schedule import keep_schedule, next_run, schedule_for
 from satchel.config.settings import Settings, load_settings
@@ -37,7 +37,7 @@ BACKUPS = st.lists(
         for number, (hours, verified, holds) in enumerate(found)
     ]
 )
-RULES = st.builds(Rules, *[st.integers(0, 12)] * 6)
+RULES = st.builds(RetentionPolicy, *[st.integers(0, 12)] * 6)
 
 
 def sound(name: str, at: datetime) -> Candidate:
@@ -47,10 +47,10 @@ def sound(name: str, at: datetime) -> Candidate:
 
 @given(BACKUPS, RULES, st.sets(st.sampled_from("abc")))
 def test_the_newest_that_was_read_again_is_never_dropped(
-    found: list[Candidate], rules: Rules, needed: set[str]
+    found: list[Candidate], rules: RetentionPolicy, needed: set[str]
 ) -> None:
     """Of each bank that is still in use there is one left that holds it, and of all one."""
-    gone = set(to_drop(found, rules, NOW, needed))
+    gone = set(select_expired(found, rules, NOW, needed))
     sound = sorted((one for one in found if one.verified), key=lambda one: (one.at, one.id))
     for name in needed:
         holding = [one for one in sound if name in one.holds]
@@ -60,28 +60,30 @@ def test_the_newest_that_was_read_again_is_never_dropped(
 
 
 @given(BACKUPS, RULES)
-def test_rules_only_ever_add_to_what_is_kept(found: list[Candidate], rules: Rules) -> None:
+def test_rules_only_ever_add_to_what_is_kept(
+    found: list[Candidate], rules: RetentionPolicy
+) -> None:
     """One rule more keeps no less, and doing it twice drops nothing more."""
-    gone = to_drop(found, rules, NOW)
+    gone = select_expired(found, rules, NOW)
     left = [one for one in found if one.id not in gone]
-    assert to_drop(left, rules, NOW) == []
+    assert select_expired(left, rules, NOW) == []
     if not rules.keep_all:
         more = rules._replace(last=rules.last + 1, monthly=rules.monthly + 1)
-        assert set(to_drop(found, more, NOW)) <= set(gone)
+        assert set(select_expired(found, more, NOW)) <= set(gone)
 
 
 @given(BACKUPS, st.integers(1, 400))
 def test_what_is_young_enough_stays(found: list[Candidate], days: int) -> None:
     """As many days as were said, whether it was read again or not."""
-    gone = set(to_drop(found, Rules(days=days), NOW))
+    gone = set(select_expired(found, RetentionPolicy(days=days), NOW))
     assert not [one for one in found if one.id in gone and one.at >= NOW - timedelta(days=days)]
 
 
 def test_a_day_a_week_a_month_and_a_year_keep_the_newest_of_each() -> None:
     """Grandfather, father, son: a backup a day for two years."""
     found = [sound(f"{n}", START + timedelta(days=n, hours=4)) for n in range(760)]
-    rules = Rules(daily=7, weekly=4, monthly=12, yearly=3)
-    gone = set(to_drop(found, rules, START + timedelta(days=761)))
+    rules = RetentionPolicy(daily=7, weekly=4, monthly=12, yearly=3)
+    gone = set(select_expired(found, rules, START + timedelta(days=761)))
     kept = sorted(one.at.date() for one in found if one.id not in gone)
     days = [one.at.date() for one in found]
     assert kept[-7:] == days[-7:]
@@ -98,14 +100,14 @@ def test_those_that_were_never_read_again_do_not_pile_up() -> None:
         sound(f"{n:03}", START + timedelta(hours=n + 1))._replace(verified=False)
         for n in range(100)
     ]
-    gone = to_drop([good, *bad], Rules(days=1), NOW)
+    gone = select_expired([good, *bad], RetentionPolicy(days=1), NOW)
     assert gone == [f"{n:03}" for n in range(100 - MOST_UNVERIFIED)]
 
 
 def test_a_rule_below_nothing_is_refused() -> None:
     """It would be read as something else by everybody."""
     with pytest.raises(UsageError):
-        to_drop([], Rules(days=-1), NOW)
+        select_expired([], RetentionPolicy(days=-1), NOW)
 
 
 # -- schedules ------------------------------------------------------------------------------------

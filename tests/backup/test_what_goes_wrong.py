@@ -17,7 +17,7 @@ from backup_kit import (
     told,
 )
 
-from satchel.backup.destinations import working_on
+from satchel.backup.destinations import backup_lock
 from satchel.backup.health import check_backups
 from satchel.backup.listing import verify_backups
 from satchel.backup.prune import prune_backups
@@ -139,6 +139,6 @@ def test_nothing_is_dropped_when_the_newest_does_not_hold(here: Settings, where:
 def test_two_runs_at_once_do_not_meddle(here: Settings, where: str) -> None:
     """The second one says who is at it."""
     backed(here, where)
-    with working_on(here, where, "a test"):
+    with backup_lock(here, where, "a test"):
         run = run_backup(here, destinations=(where,))
     assert run.made[0].code == "locked"

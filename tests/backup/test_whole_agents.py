@@ -14,17 +14,17 @@ from whole_agents_kit import settings, syn, workspace
 from satchel.agents.agents import show_agent
 from satchel.agents.staging import Staging
 from satchel.backup.drill import drill_backup
-from satchel.backup.files import KeptFile, Told, files_of, keep_agent, told_of
+from satchel.backup.files import AgentContents, KeptFile, files_of, keep_agent, read_agent_contents
 from satchel.backup.listing import list_backups, verify_backups
-from satchel.backup.manifests import AgentIndex, AgentPart, Manifest, read_index
+from satchel.backup.manifests import AgentBackup, AgentIndex, Manifest, read_index
 from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderShelf
+from satchel.backup.storage import FolderStorage
 from satchel.backup.verification import prove
 from satchel.bank.identities import create_identity
-from satchel.bank.open_bank import opened_bank
-from satchel.crypto.age import Unlocking, new_identity
+from satchel.bank.open_bank import open_bank
+from satchel.crypto.age import Unlocker, new_identity
 from satchel.errors import (
     EncryptionError,
     TargetError,
@@ -66,7 +66,7 @@ def test_an_agent_comes_back_on_a_machine_that_has_nothing_of_it(home: Path, whe
     del before[".env"], before["link"]
     assert files_in(back.folder) == before
     assert replace(back, workspace=None) == replace(said, workspace=None)
-    with opened_bank(settings(), "syn") as bank, bank.ledger.reading() as view:
+    with open_bank(settings(), "syn") as bank, bank.ledger.reading() as view:
         assert view.head.size > 0
 
 
@@ -170,7 +170,7 @@ def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, wher
     assert drill.is_good
     assert [(one.files, one.changed) for one in drill.agents] == [(4, 1)]
     (found,) = catalogued(where)
-    shelf = FolderShelf(Path(where))
+    shelf = FolderStorage(Path(where))
     packs = Packs(shelf, found.manifest.series)
     (part,) = found.manifest.agents
     ref = read_index(packs, part.index, AgentIndex).packs[0]
@@ -219,7 +219,7 @@ def test_a_machine_without_the_identity_goes_on_with_agents_too(
     (tmp_path / "safe.txt").write_text(identity + "\n")
     (tmp_path / "safe.txt").chmod(0o600)
     here = settings()
-    unlocking = Unlocking(folder=here.home / "identities", files=(tmp_path / "safe.txt",))
+    unlocking = Unlocker(folder=here.home / "identities", files=(tmp_path / "safe.txt",))
     restored(replace(here, unlocking=unlocking), where, backup=first.id, overwrite=True)
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
 
@@ -262,7 +262,7 @@ def test_a_path_that_leads_out_of_the_folder_is_never_written(tmp_path: Path, pa
     """Whoever signed it: verifying such a backup fails, and so does putting it back."""
     part, packs = _kept(tmp_path, [(path, b"out")])
     with pytest.raises(VerificationError):
-        told_of(part, packs)
+        read_agent_contents(part, packs)
     with pytest.raises(VerificationError):
         prove(_manifest(part), packs)
 
@@ -270,7 +270,7 @@ def test_a_path_that_leads_out_of_the_folder_is_never_written(tmp_path: Path, pa
 def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> None:
     """More, fewer, twice, of another size: each is noticed."""
     part, packs = _kept(tmp_path, [("a", b"one"), ("b", b""), ("c", b"three")])
-    told = told_of(part, packs)
+    told = read_agent_contents(part, packs)
     assert list(files_of(part, told, packs)) == [("a", b"one"), ("b", b""), ("c", b"three")]
     for wrong in (
         replace(told, files=told.files[:1]),
@@ -281,18 +281,18 @@ def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> 
         with pytest.raises(VerificationError):
             list(files_of(part, wrong, packs))
     with pytest.raises(VerificationError):
-        told_of(replace(part, files=2), packs)
+        read_agent_contents(replace(part, files=2), packs)
     twice, packs = _kept(tmp_path, [("a", b"one"), ("a", b"two")])
     with pytest.raises(VerificationError):
-        told_of(twice, packs)
+        read_agent_contents(twice, packs)
 
 
-def _kept(tmp_path: Path, files: list[tuple[str, bytes]]) -> tuple[AgentPart, Packs]:
-    packs = Packs(FolderShelf(tmp_path / "shelf", create=True), "0" * 16)
-    return keep_agent(packs, "syn", None, files, Told), packs
+def _kept(tmp_path: Path, files: list[tuple[str, bytes]]) -> tuple[AgentBackup, Packs]:
+    packs = Packs(FolderStorage(tmp_path / "shelf", create=True), "0" * 16)
+    return keep_agent(packs, "syn", None, files, AgentContents), packs
 
 
-def _manifest(part: AgentPart) -> Manifest:
+def _manifest(part: AgentBackup) -> Manifest:
     return Manifest(
         id="20260101T000000000000Z-00000000",
         series="0" * 16,

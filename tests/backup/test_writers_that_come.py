@@ -11,7 +11,7 @@ from backup_kit import added, backed, current, own_bank
 
 from satchel.backup import run
 from satchel.backup.run import take_bank
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import Settings
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
@@ -50,7 +50,7 @@ def test_an_export_is_made_although_somebody_writes_now_and_again(
         del done, of, entry
         added(here, bank, 1, next(numbers))
 
-    with opened_bank(here, bank) as found:
+    with open_bank(here, bank) as found:
         done = export(found, output, ExportOptions(progress=write))
     assert next(numbers) >= 20_002
     assert done.entries < len(current(here.store, bank))

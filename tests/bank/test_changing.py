@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from bank_kit import keep, texts, types
 
-from satchel.bank.changes import Edit, correct, forget, restore, update
-from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.changes import MemoryEdit, correct, forget, restore, update
+from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.memory_ids import find_memory
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
@@ -52,7 +52,7 @@ def test_an_update_is_a_new_version_with_the_rest_as_it_was(bank: OpenBank) -> N
         "tags": ["x", "y"],
     }
     old = remember(bank, said, key="k", parents=[parent])
-    edit = Edit(
+    edit = MemoryEdit(
         members={
             "text": "new",
             "metadata": {"a": None, "c": 3},
@@ -87,10 +87,10 @@ def test_an_update_without_a_difference_writes_nothing(bank: OpenBank) -> None:
     old = keep(bank, "same", tags=["a"], salience=1, metadata={"n": 1})
     size = len(types(bank))
     for edit in (
-        Edit(),
-        Edit(members={"text": "same", "tags": ("a",), "salience": 1.0}),
-        Edit(members={"metadata": {"n": 1.0}}, add_tags=["a"], drop_tags=["b"]),
-        Edit(members={"kind": None, "metadata": {}}),
+        MemoryEdit(),
+        MemoryEdit(members={"text": "same", "tags": ("a",), "salience": 1.0}),
+        MemoryEdit(members={"metadata": {"n": 1.0}}, add_tags=["a"], drop_tags=["b"]),
+        MemoryEdit(members={"kind": None, "metadata": {}}),
     ):
         done = update(bank, old, edit)
         assert (done.id, done.is_new, done.fields) == (old, False, [])
@@ -100,14 +100,16 @@ def test_an_update_without_a_difference_writes_nothing(bank: OpenBank) -> None:
 def test_a_correction_says_that_the_old_one_was_wrong(bank: OpenBank) -> None:
     """With its reason, and an edge that other programs understand."""
     old = keep(bank, "allergic to nuts", tags=["food"])
-    done = correct(bank, old, Edit(members={"text": "allergic to hazelnuts"}), reason="misheard")
+    done = correct(
+        bank, old, MemoryEdit(members={"text": "allergic to hazelnuts"}), reason="misheard"
+    )
     assert texts(bank) == ["allergic to hazelnuts"]
     assert record(bank, done.id)["tags"] == ["food"]
     assert told(bank, done.position + 1).reason == "correction: misheard"
     edge = told(bank, done.position + 2)
     assert isinstance(edge, Edge)
     assert (edge.kind, edge.source, edge.target) == ("supersedes", done.id, old)
-    plain = correct(bank, done.id, Edit(members={"text": "x"}))
+    plain = correct(bank, done.id, MemoryEdit(members={"text": "x"}))
     assert told(bank, plain.position + 1).reason == "correction"
 
 
@@ -116,35 +118,35 @@ def test_a_correction_cannot_leave_the_wrong_thing_in_another_member(bank: OpenB
     triple = {"subject": "Ada", "predicate": "lives in", "object": "Turin"}
     old = keep(bank, "Ada lives in Turin", **triple)
     with pytest.raises(UsageError) as raised:
-        correct(bank, old, Edit(members={"text": "Ada lives in Milan", "object": "Milan"}))
+        correct(bank, old, MemoryEdit(members={"text": "Ada lives in Milan", "object": "Milan"}))
     assert raised.value.field == "subject"
-    edit = Edit(members={"text": "Ada lives in Milan", **triple | {"object": "Milan"}})
+    edit = MemoryEdit(members={"text": "Ada lives in Milan", **triple | {"object": "Milan"}})
     with pytest.raises(UsageError):
         correct(bank, old, edit)
     gone = dict.fromkeys(triple)
-    done = correct(bank, old, Edit(members={"text": "Ada lives in Milan", **gone}))
+    done = correct(bank, old, MemoryEdit(members={"text": "Ada lives in Milan", **gone}))
     assert "subject" not in record(bank, done.id)
 
 
-WRONG: list[tuple[Edit, type[SatchelError], str]] = [
-    (Edit(members={"id": "x"}), UsageError, "id"),
-    (Edit(members={"origin": None}), UsageError, "origin"),
-    (Edit(members={"parent_ids": []}), UsageError, "parent_ids"),
-    (Edit(members={"updated_at": "2026-01-01"}), UsageError, "updated_at"),
-    (Edit(members={"text": None}), EmptyInputError, "text"),
-    (Edit(members={"type": "dream"}), UsageError, "type"),
-    (Edit(members={"occurred_at": "soon"}), UsageError, "occurred_at"),
-    (Edit(members={"salience": -1}), ValueRefusedError, "salience"),
-    (Edit(members={"metadata": "text"}), ValueRefusedError, "metadata"),
-    (Edit(members={"scope": {"user": "\ud800"}}), ValueRefusedError, "scope/user"),
-    (Edit(add_tags=[""]), UsageError, "tags"),
-    (Edit(parents=["blake3:" + "0" * 64]), UnknownMemoryError, "parent_ids"),
+WRONG: list[tuple[MemoryEdit, type[SatchelError], str]] = [
+    (MemoryEdit(members={"id": "x"}), UsageError, "id"),
+    (MemoryEdit(members={"origin": None}), UsageError, "origin"),
+    (MemoryEdit(members={"parent_ids": []}), UsageError, "parent_ids"),
+    (MemoryEdit(members={"updated_at": "2026-01-01"}), UsageError, "updated_at"),
+    (MemoryEdit(members={"text": None}), EmptyInputError, "text"),
+    (MemoryEdit(members={"type": "dream"}), UsageError, "type"),
+    (MemoryEdit(members={"occurred_at": "soon"}), UsageError, "occurred_at"),
+    (MemoryEdit(members={"salience": -1}), ValueRefusedError, "salience"),
+    (MemoryEdit(members={"metadata": "text"}), ValueRefusedError, "metadata"),
+    (MemoryEdit(members={"scope": {"user": "\ud800"}}), ValueRefusedError, "scope/user"),
+    (MemoryEdit(add_tags=[""]), UsageError, "tags"),
+    (MemoryEdit(parents=["blake3:" + "0" * 64]), UnknownMemoryError, "parent_ids"),
 ]
 
 
 @pytest.mark.parametrize(("edit", "error", "field"), WRONG, ids=range(len(WRONG)))
 def test_an_update_that_cannot_be_changes_nothing(
-    bank: OpenBank, edit: Edit, error: type[SatchelError], field: str
+    bank: OpenBank, edit: MemoryEdit, error: type[SatchelError], field: str
 ) -> None:
     """And says which member is at fault."""
     old = keep(bank, "x")
@@ -159,10 +161,10 @@ def test_an_old_version_is_not_changed_again_and_the_new_one_is_named(bank: Open
     first = keep(bank, "0")
     newest = first
     for turn in range(3):
-        newest = update(bank, newest, Edit(members={"text": str(turn + 1)})).id
+        newest = update(bank, newest, MemoryEdit(members={"text": str(turn + 1)})).id
     for verb in (update, correct):
         with pytest.raises(RetiredMemoryError) as raised:
-            verb(bank, first, Edit(members={"text": "x"}))
+            verb(bank, first, MemoryEdit(members={"text": "x"}))
         assert raised.value.current == newest
         assert raised.value.problem()["current"] == newest
         assert newest in str(raised.value)
@@ -178,11 +180,11 @@ def test_what_was_forgotten_is_not_changed_but_brought_back_first(bank: OpenBank
     forget(bank, [old], reason="asked to", actor="person:ada")
     assert texts(bank) == []
     with pytest.raises(RetiredMemoryError) as raised:
-        update(bank, old, Edit(members={"text": "y"}))
+        update(bank, old, MemoryEdit(members={"text": "y"}))
     assert (raised.value.current, "restore" in (raised.value.hint or "")) == (None, True)
     (done,) = restore(bank, [old])
     assert (done.is_changed, texts(bank)) == (True, ["x"])
-    assert update(bank, old, Edit(members={"text": "y"})).is_new
+    assert update(bank, old, MemoryEdit(members={"text": "y"})).is_new
 
 
 def test_forgetting_twice_says_so_and_writes_nothing(bank: OpenBank) -> None:
@@ -223,7 +225,7 @@ def test_only_memories_are_forgotten(bank: OpenBank) -> None:
                 verb(bank, [wrong])
             assert "record" in raised.value.message
         with pytest.raises(UnknownMemoryError):
-            update(bank, wrong, Edit(members={"text": "x"}))
+            update(bank, wrong, MemoryEdit(members={"text": "x"}))
     assert len(types(bank)) == size
 
 
@@ -256,7 +258,7 @@ def test_digits_of_several_memories_name_none(bank: OpenBank) -> None:
 def test_an_older_version_does_not_come_back_beside_a_newer(bank: OpenBank) -> None:
     """It does when the newer one was forgotten; then that one stays away."""
     old = keep(bank, "old")
-    new = update(bank, old, Edit(members={"text": "new"})).id
+    new = update(bank, old, MemoryEdit(members={"text": "new"})).id
     with pytest.raises(RetiredMemoryError) as raised:
         restore(bank, [old])
     assert raised.value.current == new
@@ -284,7 +286,7 @@ def test_a_memory_cannot_be_given_to_somebody_who_has_one_of_its_key(bank: OpenB
     keep(bank, "ada's", key="k", scope={"user": "ada"})
     bob = keep(bank, "bob's", key="k", scope={"user": "bob"})
     with pytest.raises(SlotTakenError) as raised:
-        update(bank, bob, Edit(members={"scope": {"user": "ada"}}))
+        update(bank, bob, MemoryEdit(members={"scope": {"user": "ada"}}))
     assert (raised.value.field, bool(raised.value.hint)) == ("scope", True)
     assert texts(bank) == ["bob's", "ada's"]
 
@@ -295,7 +297,7 @@ def test_what_is_held_back_is_not_let_out_by_an_update(bank: OpenBank) -> None:
     bank.ledger.append([seal(Status(target=held, state="quarantined", at=now()))])
     for verb in (update, correct):
         with pytest.raises(RetiredMemoryError):
-            verb(bank, held, Edit(add_tags=["x"]))
+            verb(bank, held, MemoryEdit(add_tags=["x"]))
     assert forget(bank, [held])[0].is_changed
 
 
@@ -313,7 +315,7 @@ def test_a_new_version_is_trusted_no_more_than_the_import_it_came_with(bank: Ope
     bank.ledger.append([closing(source.id, now())])
     trusts = []
     for entry in entries:
-        done = update(bank, entry.id, Edit(add_tags=["seen"]))
+        done = update(bank, entry.id, MemoryEdit(add_tags=["seen"]))
         trusts.append(record(bank, done.id)["origin"]["trust"])
     assert trusts == ["external", "imported", "external", "external"]
 
@@ -321,10 +323,10 @@ def test_a_new_version_is_trusted_no_more_than_the_import_it_came_with(bank: Ope
 def test_versions_keep_the_key_so_that_it_names_the_newest(bank: OpenBank) -> None:
     """Updated by its id, remembered again by its key: one thing."""
     first = keep(bank, "1", key="k")
-    second = update(bank, first, Edit(members={"text": "2"})).id
+    second = update(bank, first, MemoryEdit(members={"text": "2"})).id
     third = remember(bank, {"text": "3"}, key="k")
     assert third.replaces == second
-    (memory,) = list_memories(bank, Wanted(key="k"))
+    (memory,) = list_memories(bank, ListRequest(key="k"))
     assert (memory.text, memory.key) == ("3", "k")
 
 

@@ -22,10 +22,10 @@ from satchel.inference.vector_cache import CachedEmbedder
 from satchel.recall import embedding as step
 from satchel.recall import models, vector_index
 from satchel.recall.embedding import embed_bank
-from satchel.recall.models import asking, embedder_of, keeping
+from satchel.recall.models import automatic_embedders, embedder_of, query_embedders
 from satchel.recall.query import Query
 from satchel.recall.search import Answer, recall_memories
-from satchel.recall.vector_index import Made, in_use, under_way
+from satchel.recall.vector_index import GenerationInfo, current_generation, pending_generation
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
 TEXTS = ("a cup of tea", "rain all day", "the van is red", "tea at the harbour")
@@ -123,10 +123,10 @@ def answer(text: str = "tea") -> Answer:
         return recall_memories(bank, Query(text=text))
 
 
-def used() -> Made | None:
+def used() -> GenerationInfo | None:
     """Return the vectors that the bank uses."""
     with opened() as bank, bank.ledger.reading() as view:
-        return in_use(view)
+        return current_generation(view)
 
 
 def test_one_line_of_configuration_embeds_by_ollama(tmp_path: Path, ollama: Ollama) -> None:
@@ -200,9 +200,9 @@ def test_a_model_that_was_pulled_again_is_another_one(tmp_path: Path, ollama: Ol
     ollama.digest = "sha256:" + "b" * 64
     models._named.cache_clear()
     with opened() as bank, bank.ledger.reading() as view:
-        made = in_use(view)
+        made = current_generation(view)
         assert made is not None
-        assert asking(bank.settings)(made) is None
+        assert query_embedders(bank.settings)(made) is None
     with opened() as bank:
         assert embed_bank(bank).made == len(TEXTS)
     assert used() is not None
@@ -254,7 +254,7 @@ def test_nothing_is_sent_to_another_machine_unasked(monkeypatch: pytest.MonkeyPa
     ):
         monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", name)
         monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", url)
-        assert keeping(load_settings())(None) is None
+        assert automatic_embedders(load_settings())(None) is None
 
 
 def test_what_a_store_says_of_its_vectors_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,10 +263,10 @@ def test_what_a_store_says_of_its_vectors_loads_nothing(monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         patch.setattr(models, "_named", lambda name, _: loaded.append(name))
         for name in ("sentence-transformers:/evil", "onnx:evil", "ollama:evil", "openai:evil"):
-            made = Made(model=name, dimensions=4, number=1)
-            assert asking(load_settings())(made) is None
+            made = GenerationInfo(model=name, dimensions=4, number=1)
+            assert query_embedders(load_settings())(made) is None
             patch.setenv("SATCHEL_INFERENCE_EMBEDDER", "ollama:tiny")
-            assert asking(load_settings())(made) is None
+            assert query_embedders(load_settings())(made) is None
     assert loaded == []
 
 
@@ -427,11 +427,13 @@ def test_a_change_of_model_is_made_in_the_background_and_never_mixed(
     seen = list[str | None]()
     for _ in range(20):
         with opened() as bank:
-            vector_index.keep_up(bank.store, bank.ledger, keeping(bank.settings), 16 * 8)
+            vector_index.keep_up(
+                bank.store, bank.ledger, automatic_embedders(bank.settings), 16 * 8
+            )
             seen.append(recall_memories(bank, Query(text="tea")).plan.vectors)
             with bank.ledger.reading() as view:
-                making, there = under_way(view), view.generations()
-                now = in_use(view)
+                making, there = pending_generation(view), view.generations()
+                now = current_generation(view)
             assert now is not None
             if now.model == before.model and making is not None:
                 assert there[making.generation] < 40

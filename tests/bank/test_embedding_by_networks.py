@@ -19,7 +19,7 @@ from satchel.recall.fusion import USUAL, weights_of
 from satchel.recall.models import embedder_of
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.recall.vector_index import in_use
+from satchel.recall.vector_index import current_generation
 
 _GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recalling.md"
 
@@ -92,7 +92,7 @@ def test_minilm_keeps_up_unasked_in_small_steps(by_minilm: OpenBank) -> None:
     assert keep_up(by_minilm, most) == 2
     assert keep_up(by_minilm) == 1
     with by_minilm.ledger.reading() as view:
-        made = in_use(view)
+        made = current_generation(view)
     assert made is not None
     assert (made.model, made.asked) == (onnx.MINILM, False)
 

@@ -15,7 +15,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError, VerificationError
 from satchel.model.records import Edge, Erasure, Status
 from satchel.model.times import now
-from satchel.ports.rows import Link
+from satchel.ports.rows import RecordLink
 
 if TYPE_CHECKING:
     from satchel.bank.open_bank import OpenBank
@@ -158,7 +158,7 @@ def test_a_link_that_the_index_made_up_is_not_shown(bank: OpenBank) -> None:
     a, b = keep(bank, "a"), keep(bank, "b")
     with bank.store.writing() as writing:
         (row,) = writing.get(bank.id, [a])
-        writing.rewrite(bank.id, [replace(row, text="a", links=(Link(a, b, "knows"),))])
+        writing.rewrite(bank.id, [replace(row, text="a", links=(RecordLink(a, b, "knows"),))])
     with pytest.raises(
         VerificationError, match="other links of the records 0 to 3 than their bodies have"
     ):

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from satchel.bank import listing
-from satchel.bank.changes import Edit, forget, update
-from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.changes import MemoryEdit, forget, update
+from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.memory import Memory
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import seal
@@ -24,7 +24,7 @@ def paged(bank: OpenBank, **wanted: Any) -> list[str | None]:
     found: list[Memory] = []
     after = wanted.pop("after", None)
     while True:
-        page = list_memories(bank, Wanted(after=after, **wanted))
+        page = list_memories(bank, ListRequest(after=after, **wanted))
         assert len(page) <= wanted.get("limit", 50)
         found += page
         assert len(found) <= 1000, "a page begins where the last one began"
@@ -61,10 +61,10 @@ def test_the_newest_come_first(bank: OpenBank) -> None:
     for number in range(4):
         keep(bank, str(number))
     assert texts(bank) == ["3", "2", "1", "0"]
-    first = list_memories(bank, Wanted(oldest_first=True, limit=2))
+    first = list_memories(bank, ListRequest(oldest_first=True, limit=2))
     assert ([each.text for each in first], first.next) == (["0", "1"], first.memories[-1].position)
     assert texts(bank, oldest_first=True, after=first.next) == ["2", "3"]
-    assert list_memories(bank, Wanted(limit=4)).next is None
+    assert list_memories(bank, ListRequest(limit=4)).next is None
     assert texts(bank, after=0) == []
     assert texts(bank, after=-5) == []
     assert texts(bank, after=10**6) == ["3", "2", "1", "0"]
@@ -105,14 +105,14 @@ def test_each_filter_leaves_out_what_it_should(bank: OpenBank) -> None:
 def test_what_was_replaced_forgotten_or_held_is_shown_when_asked_for(bank: OpenBank) -> None:
     """With what became of it."""
     old = keep(bank, "old")
-    update(bank, old, Edit(members={"text": "new"}))
+    update(bank, old, MemoryEdit(members={"text": "new"}))
     forget(bank, [keep(bank, "gone")])
     held = keep(bank, "held")
     bank.ledger.append([seal(Status(target=held, state="quarantined", at=now()))])
     keep(bank, "past", expires_at="2020-01-01")
     keep(bank, "to come", expires_at="9999-01-01")
     assert texts(bank) == ["to come", "new"]
-    found = list_memories(bank, Wanted(everything=True))
+    found = list_memories(bank, ListRequest(everything=True))
     assert [(each.text, each.state, each.held) for each in found] == [
         ("to come", "current", False),
         ("past", "expired", False),
@@ -128,16 +128,18 @@ def test_the_bank_is_listed_as_it_was(bank: OpenBank) -> None:
     old = keep(bank, "old")
     with bank.ledger.reading() as view:
         then = view.head.size
-    new = update(bank, old, Edit(members={"text": "new"})).id
+    new = update(bank, old, MemoryEdit(members={"text": "new"})).id
     forget(bank, [new])
     keep(bank, "later")
-    (memory,) = list_memories(bank, Wanted(as_of=then))
+    (memory,) = list_memories(bank, ListRequest(as_of=then))
     assert (memory.text, memory.state) == ("old", "current")
     assert texts(bank, as_of=then + 2) == ["new"]
     assert texts(bank, as_of=then + 3) == []
     assert texts(bank, as_of=0) == []
     assert texts(bank, as_of=10**9) == ["later"]
-    states = [each.state for each in list_memories(bank, Wanted(as_of=then + 2, everything=True))]
+    states = [
+        each.state for each in list_memories(bank, ListRequest(as_of=then + 2, everything=True))
+    ]
     assert states == ["current", "superseded"]
 
 
@@ -188,7 +190,7 @@ def test_everything_that_is_known_of_a_memory_is_listed(bank: OpenBank) -> None:
         sources=[{"kind": "message", "id": "m1"}],
         origin={"provider": "mem0", "id": "7"},
     )
-    (memory,) = list_memories(bank, Wanted())
+    (memory,) = list_memories(bank, ListRequest())
     assert memory.members == {
         "subject": "s",
         "novel": [1],
@@ -213,7 +215,7 @@ GISTS: list[tuple[dict[str, Any], str]] = [
 def test_a_memory_is_put_into_words(bank: OpenBank, members: dict[str, Any], gist: str) -> None:
     """Whatever member it says it in."""
     keep(bank, **{"text": None, **members})
-    (memory,) = list_memories(bank, Wanted())
+    (memory,) = list_memories(bank, ListRequest())
     assert memory.text == gist
 
 

@@ -14,10 +14,10 @@ from postgres_kit import emptying, in_schema, run_sql
 
 from satchel.bank import open_bank
 from satchel.bank.open_bank import (
-    Names,
+    BankNames,
+    bank_exists,
     banks_called,
     find_bank,
-    is_here,
     name_of,
     named_banks,
     starting,
@@ -29,12 +29,12 @@ from satchel.ledger import heads
 from satchel.ledger.authority import naming, signed_config
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_file import Witnessed
+from satchel.ledger.witness_file import WitnessedHead
 from satchel.model.records import Bank, Config
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Commit, Reader, Store
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -57,7 +57,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     elif request.param == "ladybug":
         made = LadybugStore(tmp_path / "graph")
     else:
-        made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
+        made = InMemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
     yield made
     made.close()
 
@@ -82,7 +82,7 @@ def require_as_proved(store: Store) -> None:
     """Require that every name leads where proving all banks leads."""
     for name in SAID:
         assert banks_called(store, name) == proved(store, name), name
-    names = Names(store)
+    names = BankNames(store)
     assert {name: names.called(name) for name in SAID} == {
         name: named_banks(store).get(name, []) for name in SAID
     }
@@ -152,7 +152,7 @@ def test_a_bank_that_is_removed_leaves_its_name(store: Store) -> None:
         writing.remove(two.bank)
     assert banks_called(store, "x") == []
     with store.reading() as reader:
-        assert not is_here(reader, one.bank)
+        assert not bank_exists(reader, one.bank)
 
 
 def test_ids_and_their_first_digits_are_found_as_before(store: Store) -> None:
@@ -170,8 +170,10 @@ def test_ids_and_their_first_digits_are_found_as_before(store: Store) -> None:
     with store.reading() as reader:
         assert starting(reader, digits[:6]) == [one.bank]
         assert starting(reader, "%") == []
-        assert is_here(reader, one.bank)
-        assert not any(is_here(reader, said) for said in (digits, "x", "\0", "blake3:" + "0" * 64))
+        assert bank_exists(reader, one.bank)
+        assert not any(
+            bank_exists(reader, said) for said in (digits, "x", "\0", "blake3:" + "0" * 64)
+        )
 
 
 def _another_body(row: Row, draft: Bank | Config) -> Row:
@@ -331,7 +333,7 @@ class _View:
 
 def test_where_names_cannot_be_looked_for_every_bank_is_proved() -> None:
     """A damaged page of one bank is not the end of all others."""
-    store = MemoryStore()
+    store = InMemoryStore()
     bank = founded(store, "x")
     founded(store, "old")
     failing: Any = _Failing(store)
@@ -346,7 +348,7 @@ def test_where_names_cannot_be_looked_for_every_bank_is_proved() -> None:
 def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The banks whose names were proved, in order."""
     made = list[str]()
-    real = heads.name_in
+    real = heads.read_bank_name
 
     def counted(reader: Reader, bank: str) -> str | None:
         made.append(bank)
@@ -373,27 +375,27 @@ def test_one_name_of_many_takes_one_proof(store: Store, proofs: list[str]) -> No
 
 def test_many_names_are_looked_up_together(proofs: list[str]) -> None:
     """Each bank is proved a few times at the most, however many names are asked for."""
-    store = MemoryStore()
+    store = InMemoryStore()
     banks = {f"bank {number}": [founded(store, f"bank {number}").bank] for number in range(60)}
-    names = Names(store)
+    names = BankNames(store)
     assert {name: names.called(name) for name in banks} == banks
     assert names.called("nobody") == []
     assert len(proofs) < 2 * len(banks)
-    assert Names(None).called("bank 7") == []
+    assert BankNames(None).called("bank 7") == []
 
 
 def test_the_witness_opens_only_the_files_that_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that nobody has is no reason to read what is known of ten thousand banks."""
-    store, witness = MemoryStore(), Witness(tmp_path / "witness")
+    store, witness = InMemoryStore(), Witness(tmp_path / "witness")
     banks = [
         Ledger.create(store, owner=OWNER, writer=WRITER, witness=witness).bank for _ in range(20)
     ]
     looked = list[str]()
     real = Witness.last
 
-    def last(self: Witness, bank: str) -> Witnessed | None:
+    def last(self: Witness, bank: str) -> WitnessedHead | None:
         looked.append(bank)
         return real(self, bank)
 

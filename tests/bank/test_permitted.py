@@ -20,10 +20,10 @@ import satchel
 from satchel.admin.statistics import stats
 from satchel.bank import links
 from satchel.bank.banks import create_bank
-from satchel.bank.changes import Edit, correct, forget, restore, update
+from satchel.bank.changes import MemoryEdit, correct, forget, restore, update
 from satchel.bank.details import history, raw, show
-from satchel.bank.listing import Wanted, list_memories
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.permissions import NEEDS
 from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
@@ -70,7 +70,7 @@ def _files(bank: OpenBank) -> MemoryStore:
 
 
 ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
-    "list": lambda bank, _, __: list_memories(bank, Wanted()),
+    "list": lambda bank, _, __: list_memories(bank, ListRequest()),
     "show": lambda bank, there, _: show(bank, there),
     "raw": lambda bank, there, _: raw(bank, there),
     "history": lambda bank, there, _: history(bank, there),
@@ -82,8 +82,8 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "path": lambda bank, there, _: links.path(bank, there, there),
     "remember": lambda bank, _, __: remember(bank, {"text": "x"}),
     "derive": lambda bank, there, _: remember(bank, {"text": "x"}, parents=[there]),
-    "update": lambda bank, there, _: update(bank, there, Edit(members={"text": "y"})),
-    "correct": lambda bank, there, _: correct(bank, there, Edit(members={"text": "y"})),
+    "update": lambda bank, there, _: update(bank, there, MemoryEdit(members={"text": "y"})),
+    "correct": lambda bank, there, _: correct(bank, there, MemoryEdit(members={"text": "y"})),
     "forget": lambda bank, there, _: forget(bank, [there]),
     "restore": lambda bank, there, _: restore(bank, [there]),
     "redact": lambda bank, there, _: redact.run(bank, RedactOptions(ids=[there])),
@@ -468,14 +468,14 @@ def test_a_version_that_left_the_scope_takes_its_history_along(
     """A memory that became secret shows no newer version, no id of one, and how many there are."""
     identity = stocked["green tea"]
     size = _size(bank)
-    newer = update(bank, identity, Edit(members={"text": "poison"}, add_tags=["secret"])).id
+    newer = update(bank, identity, MemoryEdit(members={"text": "poison"}, add_tags=["secret"])).id
     holder = may(bank, NOT_SECRET)
     before = recall_memories(holder, Query(text="green", as_of=size))
     assert [memory.id for memory in before.memories] == [identity]
     found = history(holder, identity)
     assert [version.id for version in found.versions] == [identity]
     assert found.left_out == 0
-    shown = [found, show(holder, identity), list_memories(holder, Wanted()), before]
+    shown = [found, show(holder, identity), list_memories(holder, ListRequest()), before]
     told = msgspec.json.encode(shown)
     assert newer.removeprefix("blake3:").encode() not in told
     assert b"poison" not in told
@@ -488,7 +488,7 @@ def test_a_list_of_entries_opens_these_and_no_version_that_follows(
     clause, _ = entries_clause([stocked["green tea"]])
     holder = may(bank, clause)
     assert texts(holder) == ["green tea"]
-    update(bank, stocked["green tea"], Edit(members={"text": "white tea"}))
+    update(bank, stocked["green tea"], MemoryEdit(members={"text": "white tea"}))
     assert texts(holder) == []
     assert texts(holder, everything=True) == ["green tea"]
 
@@ -525,10 +525,10 @@ def test_what_is_written_has_to_be_in_the_scope(bank: OpenBank, stocked: dict[st
         with pytest.raises(PermissionRefusedError):
             remember(holder, members)
     with pytest.raises(PermissionRefusedError):
-        update(holder, made.id, Edit(drop_tags=["tea"]))
+        update(holder, made.id, MemoryEdit(drop_tags=["tea"]))
     with pytest.raises(UnknownMemoryError):
         forget(holder, [stocked["ship on Friday"]])
-    assert update(holder, made.id, Edit(members={"text": "yellow tea"})).is_new
+    assert update(holder, made.id, MemoryEdit(members={"text": "yellow tea"})).is_new
     assert forget(holder, [stocked["green tea"]])[0].is_changed
     assert restore(holder, [stocked["green tea"]])[0].is_changed
 
@@ -576,7 +576,7 @@ def test_deriving_needs_to_read_every_parent(bank: OpenBank, stocked: dict[str, 
     with pytest.raises(PermissionRefusedError, match="derive"):
         remember(writer, {"text": "x"}, parents=[stocked["green tea"]])
     with pytest.raises(PermissionRefusedError):
-        update(writer, made.id, Edit(parents=[stocked["ship on Friday"]]))
+        update(writer, made.id, MemoryEdit(parents=[stocked["ship on Friday"]]))
 
 
 def test_what_a_holder_says_is_not_what_the_user_said(
@@ -588,7 +588,7 @@ def test_what_a_holder_says_is_not_what_the_user_said(
     for made in (
         remember(holder, {"text": "plain"}).id,
         remember(holder, claims).id,
-        update(holder, stocked["green tea"], Edit(members={"text": "poison tea"})).id,
+        update(holder, stocked["green tea"], MemoryEdit(members={"text": "poison tea"})).id,
     ):
         answer = recall_memories(bank, Query(limit=100))
         trust = {memory.id: memory.trust for memory in answer.memories}
@@ -619,7 +619,7 @@ def test_an_old_version_is_not_brought_back_beside_one_that_is_hidden(
 ) -> None:
     """Attack: two versions of one memory become current, because the holder sees only one."""
     identity = stocked["green tea"]
-    update(bank, identity, Edit(members={"text": "poison"}, add_tags=["secret"]))
+    update(bank, identity, MemoryEdit(members={"text": "poison"}, add_tags=["secret"]))
     holder = may(bank, NOT_SECRET, allow=["read", "write"])
     with pytest.raises(RefusedError):
         restore(holder, [identity])
@@ -641,7 +641,7 @@ def test_a_handle_that_stays_open_sees_that_its_token_was_revoked(
     assert texts(holder) != []
     bank.ledger.append([revoking(bank.id, token, owner(), now(), "enough")])
     for attempt in (
-        lambda: list_memories(holder, Wanted()),
+        lambda: list_memories(holder, ListRequest()),
         lambda: remember(holder, {"text": "x"}),
         lambda: asked.ledger.reading().__enter__(),
         lambda: asked.ledger.append([seal(Semantic(text="x"))]),
@@ -708,12 +708,12 @@ def test_what_a_token_does_not_cover_costs_no_write(
 
 def test_the_store_itself_is_closed_to_a_holder() -> None:
     """An owner's action that forgets to ask does not get the store of somebody with a token."""
-    from satchel.bank.connections import opened_store
+    from satchel.bank.connections import configured_store
 
     with filled() as bank:
         keep(bank, "x")
     settings = msgspec.structs.replace(load_settings(), token="{}")  # noqa: S106 - none at all
-    with pytest.raises((PermissionRefusedError, ReadOnlyStoreError)), opened_store(settings):
+    with pytest.raises((PermissionRefusedError, ReadOnlyStoreError)), configured_store(settings):
         pass
 
 
@@ -726,7 +726,7 @@ def test_attack_who_presents_a_token_learns_no_names_from_a_store_that_vanished(
     delete_store(settings.store)
     presented = msgspec.structs.replace(settings, token="{}")  # noqa: S106 - none at all
     for settings_of, is_owner in ((settings, True), (presented, False)):
-        with pytest.raises(RolledBackError) as refused, opened_bank(settings_of, identity):
+        with pytest.raises(RolledBackError) as refused, open_bank(settings_of, identity):
             pass
         said = f"{refused.value} {refused.value.message} {refused.value.hint} {refused.value.file}"
         for name in ("another secret", identity, settings.store):

@@ -28,9 +28,9 @@ from ledger_kit import WRITER
 from token_kit import NOW, OWNER, chain_of, child_of, held, key_of, later
 
 from satchel.admin.statistics import stats
-from satchel.bank.changes import Edit, forget, restore, update
+from satchel.bank.changes import MemoryEdit, forget, restore, update
 from satchel.bank.details import history, raw, show
-from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
@@ -42,7 +42,7 @@ from satchel.ledger.authority import revoking
 from satchel.ledger.ledger import Ledger
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
 
@@ -92,7 +92,7 @@ class Sharing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        store = MemoryStore()
+        store = InMemoryStore()
         ledger = Ledger.create(store, owner=OWNER, writer=WRITER, name="bank")
         self.bank = OpenBank(settings=load_settings(), store=store, ledger=ledger, name="bank")
         self.known: list[Known] = []
@@ -133,7 +133,7 @@ class Sharing(RuleBasedStateMachine):
     def owner_updates(self, data: st.DataObject, tags: set[str]) -> None:
         """The next version has other tags, so it may be in another scope."""
         one = data.draw(st.sampled_from([one for one in self.known if one.is_current]))
-        edit = Edit(members={"text": self._text(), "tags": sorted(tags)})
+        edit = MemoryEdit(members={"text": self._text(), "tags": sorted(tags)})
         self._know(update(self.bank, one.id, edit).id)
         one.is_current = False
 
@@ -220,8 +220,8 @@ class Sharing(RuleBasedStateMachine):
         bank = held(self.bank, chain, lambda: self.clock)
         seen = {one.id: one for one in self.known if self._sees(chain, one)}
         with self._allowed(chain, "read") as is_allowed:
-            listing = list_memories(bank, Wanted(limit=1000))
-            every = list_memories(bank, Wanted(limit=1000, everything=True))
+            listing = list_memories(bank, ListRequest(limit=1000))
+            every = list_memories(bank, ListRequest(limit=1000, everything=True))
             answer = recall_memories(bank, Query(text="marker", limit=1000))
             counts = stats(bank)
             told: list[Any] = [listing, every, counts]
@@ -343,7 +343,7 @@ class Sharing(RuleBasedStateMachine):
         assert self._standing() == before
 
     def _standing(self) -> set[str]:
-        everything = list_memories(self.bank, Wanted(limit=1000))
+        everything = list_memories(self.bank, ListRequest(limit=1000))
         return {memory.id for memory in everything.memories}
 
     def _look_at_each(self, bank: OpenBank, seen: dict[str, Known], told: list[Any]) -> None:

@@ -12,9 +12,9 @@ from itertools import count
 import pytest
 from bank_kit import filled, keep, texts
 
-from satchel.bank.changes import Edit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, update
 from satchel.bank.details import history
-from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
 from satchel.errors import RetiredMemoryError, SatchelError
@@ -47,7 +47,7 @@ def test_processes_that_remember_under_one_key_lose_nothing(bank: OpenBank) -> N
     assert [error for _, error in ran] == [""] * 3
     ids = {line for out, _ in ran for line in out.split()}
     assert len(ids) == 36
-    (current,) = list_memories(bank, Wanted(key="k"))
+    (current,) = list_memories(bank, ListRequest(key="k"))
     found = history(bank, current.id)
     assert {each.id for each in found.versions} == ids
     assert found.versions[-1].id == current.id
@@ -72,7 +72,7 @@ def test_a_process_that_is_killed_loses_nothing_it_was_told_is_kept(bank: OpenBa
         out, error = other.communicate(timeout=60)
         assert (other.returncode, error) == (0, "")
         acknowledged += [*lines, *rest.split(), *out.split()]
-        (current,) = list_memories(bank, Wanted(key="k"))
+        (current,) = list_memories(bank, ListRequest(key="k"))
         found = history(bank, current.id, limit=100_000)
         assert set(acknowledged) <= {each.id for each in found.versions}
         assert [each.state for each in found.versions].count("current") == 1
@@ -102,11 +102,11 @@ def test_of_updates_at_once_one_is_made_and_the_others_are_told(bank: OpenBank) 
     """Without a key there is nothing else that would keep two from being current."""
     for turn in range(5):
         old = keep(bank, f"old {turn}")
-        edits = [Edit(members={"text": str(number)}) for number in range(4)]
+        edits = [MemoryEdit(members={"text": str(number)}) for number in range(4)]
         done = together(*(partial(update, bank, old, edit) for edit in edits))
         refused = [each for each in done if isinstance(each, RetiredMemoryError)]
         assert len(refused) == 3
-        (current,) = list_memories(bank, Wanted(limit=1))
+        (current,) = list_memories(bank, ListRequest(limit=1))
         assert {each.current for each in refused} == {current.id}
         assert len(texts(bank)) == turn + 1
 
@@ -115,12 +115,12 @@ def test_of_a_change_and_forgetting_at_once_one_wins(bank: OpenBank) -> None:
     """What somebody was told is forgotten does not go on in a new version."""
     for turn in range(8):
         old = keep(bank, f"old {turn}")
-        edit = Edit(members={"text": "new"})
+        edit = MemoryEdit(members={"text": "new"})
         changed, gone = together(partial(update, bank, old, edit), partial(forget, bank, [old]))
         assert isinstance(changed, RetiredMemoryError) != isinstance(gone, RetiredMemoryError)
         shown = texts(bank)
         assert shown == ([] if isinstance(changed, RetiredMemoryError) else ["new"])
-        for memory in list_memories(bank, Wanted()):
+        for memory in list_memories(bank, ListRequest()):
             forget(bank, [memory.id])
 
 
@@ -130,7 +130,7 @@ def test_threads_of_one_bank_that_remember_under_one_key_lose_nothing(bank: Open
         *(partial(remember, bank, {"text": str(n)}, key="k") for n in range(8)),
     )
     assert not [each for each in done if isinstance(each, Exception)]
-    (current,) = list_memories(bank, Wanted(key="k"))
+    (current,) = list_memories(bank, ListRequest(key="k"))
     assert len(history(bank, current.id).versions) == 8
 
 
@@ -143,11 +143,11 @@ def test_another_program_that_changed_it_is_seen(bank: OpenBank) -> None:
         if not newer:
             newer.append("")
             with filled() as other:
-                newer[0] = update(other, old, Edit(members={"text": "theirs"})).id
+                newer[0] = update(other, old, MemoryEdit(members={"text": "theirs"})).id
         return append(*arguments, **options)  # type: ignore[arg-type]
 
     bank.ledger.append = late  # type: ignore[method-assign]
     with pytest.raises(RetiredMemoryError) as raised:
-        update(bank, old, Edit(members={"text": "ours"}))
+        update(bank, old, MemoryEdit(members={"text": "ours"}))
     assert raised.value.current == newer[0]
     assert texts(bank) == ["theirs"]

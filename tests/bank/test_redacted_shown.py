@@ -5,7 +5,7 @@ from bank_kit import filled, keep, owner
 
 from satchel.bank.connections import writer_key
 from satchel.bank.details import history, show
-from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.listing import ListRequest, list_memories
 from satchel.config.settings import load_settings
 from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
@@ -28,7 +28,7 @@ def test_show_history_and_list_say_it(name: str) -> None:
     with filled("b") as bank:
         shown = show(bank, name)
         (version,) = history(bank, name).versions
-        listed = {one.id: one.redacted for one in list_memories(bank, Wanted())}
+        listed = {one.id: one.redacted for one in list_memories(bank, ListRequest())}
     assert shown.redacted is not None
     assert (shown.redacted.by, shown.redacted.fields, shown.redacted.imported) == (
         by,

@@ -8,7 +8,7 @@ import pytest
 from bank_kit import filled, keep, owner, texts, types
 
 from satchel.bank.banks import create_bank
-from satchel.bank.changes import Edit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, update
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
 from satchel.crypto.sealed_records import seal
@@ -214,7 +214,7 @@ def test_a_memory_with_an_origin_has_its_name_already(bank: OpenBank) -> None:
 def test_what_was_drawn_from_others_names_them(bank: OpenBank) -> None:
     """By whole ids or their first digits, each once; also what has a newer version by now."""
     one, two = keep(bank, "1"), keep(bank, "2")
-    update(bank, two, Edit(members={"text": "two"}))
+    update(bank, two, MemoryEdit(members={"text": "two"}))
     made = keep(bank, "3", parents=[one[7:15], two, one])
     assert record(bank, made)["parent_ids"] == [one, two]
 

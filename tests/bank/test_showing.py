@@ -8,7 +8,7 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.admin.statistics import stats
-from satchel.bank.changes import Edit, correct, forget, restore, update
+from satchel.bank.changes import MemoryEdit, correct, forget, restore, update
 from satchel.bank.details import History, history, raw, show
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
@@ -35,7 +35,7 @@ def test_a_memory_is_shown_with_its_place_and_proof(bank: OpenBank) -> None:
     """The record as it was sealed, what came of it, and the head that proves it."""
     parent = keep(bank, "parent", key="k")
     child = keep(bank, "child", parents=[parent])
-    newer = update(bank, parent, Edit(members={"text": "newer"})).id
+    newer = update(bank, parent, MemoryEdit(members={"text": "newer"})).id
     found = show(bank, parent[:14])
     assert found.record["text"] == "parent"
     assert (found.state, found.position, found.versions) == ("superseded", 2, [parent, newer])
@@ -66,8 +66,8 @@ def test_the_raw_bytes_give_the_id(bank: OpenBank) -> None:
 def test_history_tells_each_version_and_what_it_changed(bank: OpenBank) -> None:
     """From any of them: when, by whom, why, what is different, and what is current."""
     one = keep(bank, "one", tags=["a"])
-    two = update(bank, one, Edit(members={"text": "two"}), reason="why", actor="who").id
-    three = correct(bank, two, Edit(members={"tags": None}), reason="wrong").id
+    two = update(bank, one, MemoryEdit(members={"text": "two"}), reason="why", actor="who").id
+    three = correct(bank, two, MemoryEdit(members={"tags": None}), reason="wrong").id
     found = history(bank, one)
     for start in (one, two, three):
         found = history(bank, start)
@@ -136,7 +136,7 @@ def test_versions_in_a_ring_end(bank: OpenBank) -> None:
 def test_a_version_that_was_erased_is_counted(bank: OpenBank) -> None:
     """Its text is gone; that there was one is not."""
     one = keep(bank, "one")
-    two = update(bank, one, Edit(members={"text": "two"})).id
+    two = update(bank, one, MemoryEdit(members={"text": "two"})).id
     bank.ledger.append([seal(Erasure(entry=one, at=now()))])
     with bank.store.writing() as writing:
         (row,) = writing.get(bank.id, [one])
@@ -150,7 +150,7 @@ def test_the_numbers_are_those_of_the_bank(bank: OpenBank) -> None:
     one = keep(bank, "1", scope={"user": "ada"}, tags=["a", "b"], occurred_at="2020-01-01")
     keep(bank, "2", scope={"user": "ada"}, tags=["a"], type="episodic", key="k")
     keep(bank, "3", scope={"user": "bob"}, occurred_at="2021-01-01")
-    update(bank, one, Edit(members={"text": "one"}))
+    update(bank, one, MemoryEdit(members={"text": "one"}))
     forget(bank, [keep(bank, "4")])
     held = keep(bank, "5")
     bank.ledger.append([seal(Status(target=held, state="quarantined", at=now()))])

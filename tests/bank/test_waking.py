@@ -9,10 +9,10 @@ from bank_kit import keep, owner
 from token_kit import SEMANTIC, may
 
 from satchel.artifact.body import Body
-from satchel.artifact.contents import Contents
+from satchel.artifact.contents import BodyContents
 from satchel.artifact.verification import Outcome
 from satchel.bank.details import history
-from satchel.bank.listing import Wanted as Listed
+from satchel.bank.listing import ListRequest as Listed
 from satchel.bank.listing import list_memories
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember as remember_memory
@@ -32,7 +32,7 @@ from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.rehydrate import operations as rehydrate_operations
 from satchel.rehydrate.operations import (
-    FromFile,
+    FileReadRequest,
     rehydrate_file,
     rehydrate_memories,
     remember,
@@ -218,19 +218,21 @@ def test_a_file_that_was_tampered_with_is_refused(sealed: Path) -> None:
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))
     accepted = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED})
     with pytest.raises(VerificationError):
-        rehydrate_file(load_settings(), sealed, RehydrateOptions(), FromFile(accepted=accepted))
+        rehydrate_file(
+            load_settings(), sealed, RehydrateOptions(), FileReadRequest(accepted=accepted)
+        )
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files whose records are looked at, one after the other."""
-    seen, read = list[str](), Contents.read
+    seen, read = list[str](), BodyContents.read
 
-    def reading(self: Contents, body: Body) -> None:
+    def reading(self: BodyContents, body: Body) -> None:
         seen.append("looked")
         read(self, body)
 
-    monkeypatch.setattr(Contents, "read", reading)
+    monkeypatch.setattr(BodyContents, "read", reading)
     return seen
 
 
@@ -292,7 +294,7 @@ def test_a_file_of_somebody_who_is_not_trusted_is_looked_at_each_time(
     """What is remembered stands in for nobody's signature."""
     rehydrate_file(load_settings(), sealed, RehydrateOptions())
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "another"))
-    source = FromFile(accepted=frozenset({Outcome.UNTRUSTED}))
+    source = FileReadRequest(accepted=frozenset({Outcome.UNTRUSTED}))
     for _ in range(2):
         rehydrate_file(load_settings(), sealed, RehydrateOptions(), source)
     assert len(looks) == 3
@@ -325,7 +327,7 @@ def test_an_unsigned_file_is_accepted_only_on_request(tmp_path: Path) -> None:
     path.write_bytes(msgspec.json.encode({"results": rows}))
     with pytest.raises(VerificationError, match="not signed"):
         rehydrate_file(load_settings(), path, RehydrateOptions())
-    source = FromFile(accepted=frozenset({Outcome.UNSIGNED}))
+    source = FileReadRequest(accepted=frozenset({Outcome.UNSIGNED}))
     found = rehydrate_file(load_settings(), path, RehydrateOptions(), source)
     assert [one.trust for one in found.entries] == ["imported"]
     assert len(found.quarantined) == 1
@@ -335,7 +337,7 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
     """0 records, success, is none."""
     path = tmp_path / "none.json"
     path.write_bytes(b'{"results": []}')
-    source = FromFile(accepted=frozenset({Outcome.UNSIGNED}))
+    source = FileReadRequest(accepted=frozenset({Outcome.UNSIGNED}))
     with pytest.raises(EmptyInputError):
         rehydrate_file(load_settings(), path, RehydrateOptions(), source)
 

@@ -23,7 +23,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.errors import MalformedError, PathRefusedError
 from satchel.ledger.ledger import Ledger
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -62,7 +62,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 
 def a_bank() -> OpenBank:
     """Return a bank in memory."""
-    store = MemoryStore()
+    store = InMemoryStore()
     ledger = Ledger.create(store, owner=OWNER, writer=WRITER)
     return OpenBank(settings=load_settings(environment={}), store=store, ledger=ledger, name="ada")
 

@@ -9,7 +9,7 @@ import apsw
 import pytest
 from ledger_kit import created, memories
 
-from satchel.bank.connections import open_ledger, opened_store, witness_of, writer_key
+from satchel.bank.connections import configured_store, open_ledger, witness_of, writer_key
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.ledger.ledger import Ledger
@@ -23,7 +23,7 @@ def bank() -> str:
     """A bank in the configured store."""
     settings = load_settings()
     owner, _ = signing_key(settings)
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         ledger = Ledger.create(
             store, owner=owner, writer=writer_key(settings), witness=witness_of(settings)
         )
@@ -80,7 +80,7 @@ def test_a_lost_record_is_set_aside_and_counted(satchel: Run, bank: str) -> None
     ran = satchel("doctor", "--repair")
     assert (ran.status, "damaged and set aside: 1" in ran.out) == (0, True)
     settings = load_settings()
-    with opened_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
+    with configured_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
         assert len(list(view.scan())) == 32
 
 
@@ -88,21 +88,21 @@ def test_a_bank_that_is_gone_or_put_back_is_a_problem(satchel: Run, bank: str) -
     """Attack: the store is exchanged for an older or an empty one."""
     path = Path(load_settings().store)
     older = path.read_bytes()
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         open_ledger(load_settings(), store, bank, writes=True).append(memories(1, start=50))
     path.write_bytes(older)
     state, detail, status = state_of(satchel, bank)
     assert (state, status) == ("problem", 1)
     assert "32 records" in detail
     path.unlink()
-    with opened_store(load_settings(), lost=True):
+    with configured_store(load_settings(), lost=True):
         pass
     assert state_of(satchel, bank)[::2] == ("problem", 1)
 
 
 def test_a_bank_of_unknown_owners_is_reported_as_untrusted(satchel: Run) -> None:
     """Every proof holds, but anybody can make keys; nothing is wrong with the store."""
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         bank = created(store).bank
     state, detail, status = state_of(satchel, bank, "--deep")
     assert (state, status) == ("note", 0)
@@ -113,7 +113,7 @@ def test_doctor_prints_the_command_that_trusts_the_owner_of_an_untrusted_bank(
     satchel: Run,
 ) -> None:
     """It can be run as it is printed, and the bank is one's own afterwards."""
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         bank = created(store).bank
     (check,) = (one for one in satchel("doctor", "--json").json["checks"] if one["name"] == bank)
     command = check["hint"].removeprefix("If you know the owner: ").split()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ledger_kit import created, memories
 
-from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.settings import load_settings
 from satchel.crypto.signatures import SigningKey
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def append(bank: str, number: int) -> None:
     """Add one memory on this machine."""
     settings = load_settings()
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         open_ledger(settings, store, bank, writes=True).append(memories(1, start=number))
 
 
@@ -83,7 +83,7 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts_the_loss(
 
 def test_a_bank_whose_keys_are_lost_is_adopted(satchel: Run) -> None:
     """It is untrusted before and one's own after, on this machine only."""
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         bank = created(store).bank
     (before,) = satchel("bank", "list", "--json").json["banks"]
     assert before["standing"] == "untrusted"
@@ -99,7 +99,7 @@ def test_another_machine_is_admitted_by_its_writer_key(satchel: Run, bank: str) 
     other = SigningKey.generate()
     assert satchel("bank", "admit", "assistant", "--writer", other.did).status == 0
     settings = load_settings()
-    with opened_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
+    with configured_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
         assert view.head.size == 4
     assert satchel("bank", "admit", "assistant", "--writer", other.did).status == 0
 
@@ -108,7 +108,7 @@ def test_a_bank_that_is_gone_is_missed_until_that_is_accepted(satchel: Run, bank
     """The doctor stops asking for it."""
     assert satchel("bank", "accept-gone", bank).status == 2
     Path(load_settings().store).unlink()
-    with opened_store(load_settings(), lost=True):
+    with configured_store(load_settings(), lost=True):
         pass
     assert satchel("doctor").status == 1
     assert satchel("bank", "accept-gone", bank).status == 0

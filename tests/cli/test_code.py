@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from code_kit import SAMPLES, written
 
-from satchel.bank.connections import opened_store
+from satchel.bank.connections import configured_store
 from satchel.config.settings import load_settings
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_code_takes_what_memories_leave_of_a_budget(satchel: Run, app: Path) -> 
 def test_damaged_code_does_not_keep_memories_from_being_recalled(satchel: Run, app: Path) -> None:
     """A note says what to do."""
     assert satchel("code", "index", app).status == 0
-    with opened_store(load_settings()) as store, store.writing() as writing:
+    with configured_store(load_settings()) as store, store.writing() as writing:
         (bank,) = writing.banks()
         kept = writing.side(bank, "code/names/")
         writing.put_side(bank, dict.fromkeys(kept, b"\xc1"))
@@ -252,7 +252,7 @@ def test_a_tree_that_is_dropped_leaves_nothing(satchel: Run, app: Path) -> None:
     assert satchel("code", "drop", "app-src", "--dry-run").status == 0
     assert len(satchel("code", "trees", "--json").json["trees"]) == 1
     assert satchel("code", "drop", "app-src").status == 0
-    with opened_store(load_settings()) as store, store.reading() as reader:
+    with configured_store(load_settings()) as store, store.reading() as reader:
         (bank,) = reader.banks()
         assert reader.side(bank, "code/") == {}
 

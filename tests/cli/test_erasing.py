@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.erasure import prune as pruning
@@ -33,7 +33,7 @@ from satchel.model.records import (
 from satchel.model.times import now
 from satchel.model.values import Entity, Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.transfer.known_records import Known, key_of
+from satchel.transfer.known_records import KnownRecords, key_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -46,7 +46,7 @@ RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\
 def bank(satchel: Run) -> Iterator[OpenBank]:
     """A bank of this machine's own."""
     assert satchel("bank", "create", "assistant").status == 0
-    with opened_bank(load_settings(), writes=True) as found:
+    with open_bank(load_settings(), writes=True) as found:
         yield found
 
 
@@ -221,7 +221,7 @@ def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
         with bank.ledger.reading() as view:
             records = view.scan(Filter(types=frozenset({"semantic"}), retired=True))
             made = [key_of(one.record.id, one.record.body) for one in records]
-            known = Known(view)
+            known = KnownRecords(view)
         return [one for one in made if one in known]
 
     before = prints()
@@ -235,7 +235,7 @@ def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
         assert reader.side(bank.id, "known/") == {}
     assert prints() == [one for one in before if one != key_of(tea.id, tea.body)]
     with bank.ledger.reading() as view:
-        assert key_of(tea.id, tea.body) not in Known(view)
+        assert key_of(tea.id, tea.body) not in KnownRecords(view)
     again = satchel("import", "--bank", "assistant", "--input", mem0)
     assert again.status == 0
     with bank.ledger.reading() as view:

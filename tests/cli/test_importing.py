@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from secrets_kit import Maker
 
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.model.entries import Entry
 from satchel.ports.rows import Filter
@@ -26,7 +26,7 @@ Process = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def _ids(bank: str) -> list[str]:
-    with opened_bank(load_settings(), bank) as there, there.ledger.reading() as view:
+    with open_bank(load_settings(), bank) as there, there.ledger.reading() as view:
         return [one.record.id for one in view.scan(Filter()) if isinstance(one.model, Entry)]
 
 
@@ -118,7 +118,7 @@ def test_secrets_are_told_and_replaced_when_asked_for(satchel: Run, tmp_path: Pa
     scrubbed = satchel("import", path, "--bank", "scrubbed", "--scrub-secrets", "--json")
     assert scrubbed.json["secrets"] == {"github-token": 1}
     assert secret not in ran.out + ran.err + scrubbed.out
-    with opened_bank(load_settings(), "scrubbed") as there, there.ledger.reading() as view:
+    with open_bank(load_settings(), "scrubbed") as there, there.ledger.reading() as view:
         bodies = b"".join(one.record.body for one in view.scan())
     assert secret.encode() not in bodies
     assert b"my token is [REDACTED:github-token:1]" in bodies
@@ -197,7 +197,7 @@ _SIZES = [
 
 
 def _texts(bank: str) -> list[str | None]:
-    with opened_bank(load_settings(), bank) as there, there.ledger.reading() as view:
+    with open_bank(load_settings(), bank) as there, there.ledger.reading() as view:
         return [one.model.text for one in view.scan() if isinstance(one.model, Entry)]
 
 
@@ -215,7 +215,7 @@ def test_an_import_in_several_commits_killed_at_ten_points_gives_the_same_memori
         moment = ("commit", "durable")[point % 2]
         _killed(path, moment, 2, group, 1)
         durable += {"commit": 1, "durable": 2}[moment]
-        with opened_bank(load_settings(), "b") as there, there.ledger.reading() as view:
+        with open_bank(load_settings(), "b") as there, there.ledger.reading() as view:
             (one,) = view.imports()
             pending = [logged.record.id for logged in view.pending(one.source)]
         assert _texts("b") == []

@@ -21,7 +21,7 @@ from import_kit import killed
 from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank
 
-from satchel.bank.connections import opened_store
+from satchel.bank.connections import configured_store
 from satchel.cli._parser import INDEX, MORE, PANELS, index, made_index
 from satchel.config.settings import load_settings
 from satchel.crypto.signatures import SigningKey
@@ -285,7 +285,7 @@ THERE = "{there}"
 def has_banks(satchel: Run) -> None:
     """Create an own bank and an untrusted one."""
     assert satchel("bank", "create", "here").status == 0
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="foreign")
 
 

@@ -15,7 +15,7 @@ from bank_kit import filled
 from blake3 import blake3
 from ledger_kit import created, memories
 
-from satchel.bank.connections import opened_store
+from satchel.bank.connections import configured_store
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Status
@@ -347,7 +347,7 @@ def test_whoever_reads_is_told_what_was_given_up_of_a_bank(
 @pytest.mark.parametrize("words", ["list", "show", "history", "stats"])
 def test_reads_report_that_a_bank_is_untrusted(satchel: Run, words: str) -> None:
     """It is read as it is; adding to it is refused."""
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         ledger = created(store)
         ledger.append(memories(1))
     made = satchel("list", "--json").json["memories"][0]["id"]

@@ -15,7 +15,7 @@ from ledger_kit import memories
 from transfer_kit import append, new_bank
 
 from satchel.api.functions import migrate as migrate_banks
-from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError
@@ -75,7 +75,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def heads(store: Path) -> dict[str, bytes]:
     """Return the signed head of each bank of a store."""
     settings = load_settings(store=str(store))
-    with opened_store(settings, read_only=True) as opened, opened.reading() as reader:
+    with configured_store(settings, read_only=True) as opened, opened.reading() as reader:
         found = {bank: reader.head(bank) for bank in reader.banks()}
     return {bank: head.signed for bank, head in found.items() if head is not None}
 
@@ -84,7 +84,7 @@ def listed(store: Path) -> dict[str, list[tuple[int, str, str]]]:
     """Return the place, id and moment of each record of each bank, proved by this machine."""
     settings = load_settings(store=str(store))
     found = {}
-    with opened_store(settings, read_only=True) as opened:
+    with configured_store(settings, read_only=True) as opened:
         for bank in heads(store):
             with open_ledger(settings, opened, bank).reading() as view:
                 found[bank] = [(one.seq, one.record.id, one.row.at) for one in view.scan()]
@@ -195,12 +195,12 @@ def test_a_bank_that_fails_leaves_the_others_done_and_nothing_is_switched(
     assert satchel(*place.words, "--banks", "ada", "--no-switch").status == 0
     before = place.active.read_bytes()
     ada = next(iter(heads(place.new_store)))
-    with opened_store(load_settings(store=str(place.new_store))) as there:
+    with configured_store(load_settings(store=str(place.new_store))) as there:
         open_ledger(load_settings(), there, ada, writes=True).append(memories(1, 700))
     witness = Path(os.environ["SATCHEL_WITNESS"])
     for path in witness.rglob("*"):  # another machine did it
         path.unlink() if path.is_file() and "key" not in path.name else None
-    with opened_store(load_settings(store=str(place.old_store))) as there:
+    with configured_store(load_settings(store=str(place.old_store))) as there:
         open_ledger(load_settings(), there, ada, writes=True).append(memories(1, 800))
 
     ran = satchel(*place.words)
@@ -283,7 +283,7 @@ def test_vectors_go_along_and_an_open_import_is_told(place: Place) -> None:
     source, target = place.ends
     settings = load_settings(store=str(place.old_store))
     generation = Generation(model="m", dimensions=2, number=1)
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         bank = min(heads(place.old_store))
         ledger = open_ledger(settings, store, bank, writes=True)
         with ledger.reading() as view:
@@ -298,7 +298,7 @@ def test_vectors_go_along_and_an_open_import_is_told(place: Place) -> None:
 
     one = next(each for each in found.banks if each.bank == bank)
     assert (one.vectors, one.verified, "incomplete" in one.notes[0]) == (1, True, True)
-    with opened_store(target, read_only=True) as store, store.reading() as reader:
+    with configured_store(target, read_only=True) as store, store.reading() as reader:
         assert reader.vectors.get(bank, generation, [identity]) == {identity: (1.0, 0.5)}
 
 

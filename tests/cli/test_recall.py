@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.model.entries import Semantic
@@ -27,7 +27,7 @@ def add(bank: str, *drafts: Model) -> list[str]:
     """Add records to a bank on this machine, and return their ids."""
     config = load_settings()
     records = [seal(draft) for draft in drafts]
-    with opened_store(config) as store:
+    with configured_store(config) as store:
         open_ledger(config, store, bank, writes=True).append(records)
     return [record.id for record in records]
 

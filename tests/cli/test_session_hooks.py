@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.amplihack.learning import Turn, lessons
+from satchel.amplihack.learning import TranscriptTurn, lessons
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Ran, Run
@@ -276,12 +276,15 @@ def test_an_agent_whose_name_is_a_path_is_refused(hook: Hook) -> None:
 )
 def test_what_is_learned_in_other_languages_is_kept(said: str, kind: str) -> None:
     """An agent whose people do not speak English learns as well; a question is no lesson."""
-    turns = [Turn("user", f"Hallo, das ist nur ein Gruß. {said}"), Turn("user", f"{said[:-1]}?")]
+    turns = [
+        TranscriptTurn("user", f"Hallo, das ist nur ein Gruß. {said}"),
+        TranscriptTurn("user", f"{said[:-1]}?"),
+    ]
     assert [(one.text, one.kind) for one in lessons(iter(turns))] == [(said, kind)]
 
 
 def test_attack_sentences_made_to_be_slow_are_judged_at_once() -> None:
     """Each phrase looks at a bounded stretch: a hostile transcript costs no more than its size."""
     starts = ("we ", "wir ", "because ", "parce que ", "my ", "porque ", "les ")
-    turns = [Turn("user", start * (400 // len(start))) for start in starts] * 200
+    turns = [TranscriptTurn("user", start * (400 // len(start))) for start in starts] * 200
     assert lessons(iter(turns)) == []

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from transfer_kit import append, new_bank
 
 from satchel.api.store import Satchel
-from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError, VerificationError
@@ -144,7 +144,7 @@ def test_an_import_that_is_not_complete_is_waited_for(address: str) -> None:
     bank, settings = new_bank(), load_settings()
     append(bank, memories(2))
     source = seal(Source(provider="mem0", format="mem0"))
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         ledger = open_ledger(settings, store, bank, writes=True)
         ledger.append([source])
         ledger.append(memories(3, 10), batch=source.id)
@@ -163,7 +163,7 @@ def test_a_sink_of_another_history_is_refused(address: str, tmp_path: Path) -> N
     bank = new_bank()
     store = load_settings().home / "satchel.db"
     copy = tmp_path / "copy.db"
-    with opened_store(load_settings()) as opened:
+    with configured_store(load_settings()) as opened:
         opened.copy_to(copy)  # type: ignore[attr-defined]  # SQLite can
     append(bank, memories(3))
     run(address)
@@ -186,9 +186,9 @@ def test_words_that_were_erased_go_from_a_database_too(satchel: Run, tmp_path: P
     address = f"sqlite:///{tmp_path / 'out.db'}"
     run(address)
     satchel("forget", first)
-    with opened_store(load_settings()) as store, store.reading() as reader:
+    with configured_store(load_settings()) as store, store.reading() as reader:
         bank = reader.banks()[0]
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         ledger = open_ledger(load_settings(), store, bank, writes=True)
         ledger.append([seal(Erasure(entry=first, at=now()))])
 

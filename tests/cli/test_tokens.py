@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from satchel.config.settings import load_settings
-from satchel.crypto.token_chain import opened
+from satchel.crypto.token_chain import open_chain
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -156,7 +156,7 @@ def test_a_part_is_handed_on_without_the_owner(
     words = ["token", "attenuate", shared, "--audience", "helper", "--everything", "-o", same]
     assert satchel(*words).status == 0
     assert listed(satchel, "--token", same) == ["run make check"]
-    assert [len(opened(path.read_bytes()).tokens) for path in (shared, part, same)] == [1, 2, 2]
+    assert [len(open_chain(path.read_bytes()).tokens) for path in (shared, part, same)] == [1, 2, 2]
     shown = satchel("token", "inspect", same, "--json").json
     assert shown["permissions"] == ["read"]
     assert satchel("token", "revoke", shared, "--reason", "done").status == 0

@@ -24,7 +24,13 @@ from satchel.api.store import Satchel
 from satchel.config.settings import load_settings
 from satchel.errors import ContainmentError, ReadOnlyStoreError, UnreadableError, UsageError
 from satchel.setup import watch
-from satchel.setup.watch import Watched, WatchOptions, check_watching, keep_watching, schedule_of
+from satchel.setup.watch import (
+    WatchOptions,
+    WatchResult,
+    check_watching,
+    keep_watching,
+    schedule_of,
+)
 from satchel.transfer import import_stage
 from satchel.transfer.imports import import_file
 
@@ -203,7 +209,7 @@ def test_a_program_watches_with_one_call(satchel: Run, tmp_path: Path) -> None:
     assert satchel("watch", "claude-code", "--once", "--json").json["unchanged"] == 1
 
 
-async def _awaited(tmp_path: Path) -> Watched:
+async def _awaited(tmp_path: Path) -> WatchResult:
     exports = tmp_path / "exports"
     _put(exports / "talk.jsonl", b"".join(_TALK[:5]))
     async with await aio.Satchel.open() as here:
@@ -314,9 +320,9 @@ class _Told:
 
 def test_it_looks_again_and_again(hosts: Path) -> None:
     """At once, and then each time that it is due; a look that fails does not end it."""
-    clock, seen, hour = _Told(), list[Watched](), timedelta(hours=1)
+    clock, seen, hour = _Told(), list[WatchResult](), timedelta(hours=1)
 
-    def told(found: Watched) -> None:
+    def told(found: WatchResult) -> None:
         seen.append(found)
         if len(seen) == 1:
             for path in (*hosts.glob(".c*/*/*/*.jsonl"), *hosts.glob(".codex/*/*/*/*/*.jsonl")):

@@ -14,8 +14,8 @@ import apsw
 import pytest
 from ledger_kit import created, memories, noting
 
-from satchel.bank.connections import open_ledger, opened_store, witness_of
-from satchel.bank.open_bank import find_bank, name_of, opened_bank
+from satchel.bank.connections import configured_store, open_ledger, witness_of
+from satchel.bank.open_bank import find_bank, name_of, open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
@@ -37,13 +37,13 @@ THIEF = SigningKey.from_seed(b"t" * 32)
 
 def append(bank: str, records: list[Sealed]) -> None:
     """Add records on this machine."""
-    with opened_bank(load_settings(), bank, writes=True) as opened:
+    with open_bank(load_settings(), bank, writes=True) as opened:
         opened.ledger.append(records)
 
 
 def named(bank: str) -> str | None:
     """Return what a bank is called."""
-    with opened_store(load_settings()) as store, store.reading() as reader:
+    with configured_store(load_settings()) as store, store.reading() as reader:
         return name_of(reader, bank)
 
 
@@ -97,7 +97,7 @@ def test_attack_a_name_that_no_owner_gave_does_not_count(satchel: Run, bank: str
 
 def test_an_adopted_bank_keeps_its_name_until_the_new_owner_gives_another(satchel: Run) -> None:
     """Who owned it before names it no more."""
-    with opened_store(load_settings()) as store:
+    with configured_store(load_settings()) as store:
         bank = created(store).bank
     assert satchel("bank", "adopt", bank).status == 0
     assert satchel("bank", "rename", bank, "mine").status == 0
@@ -147,7 +147,7 @@ def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
 ) -> None:
     """Its rows, words, links, vectors, blobs and side values are gone; the other bank is whole."""
     satchel("bank", "create", WORD)
-    with opened_bank(load_settings(), WORD, writes=True) as opened:
+    with open_bank(load_settings(), WORD, writes=True) as opened:
         record = seal(Semantic(text=f"{WORD} text", kind=WORD, tags=(WORD,)))
         opened.ledger.append([record, *memories(500)])
         with opened.store.writing() as writing:
@@ -175,7 +175,7 @@ def test_a_bank_is_not_deleted_by_accident(satchel: Run, bank: str) -> None:
         ran = satchel("bank", "delete", "assistant", *more)
         assert (ran.status, "--yes" in ran.err) == (2, True)
     assert satchel("bank", "delete", "other", "--yes").status == 2
-    with pytest.raises(UnknownBankError), opened_store(load_settings()) as store:
+    with pytest.raises(UnknownBankError), configured_store(load_settings()) as store:
         find_bank(store, "other")
     assert satchel("bank", "list", "--json").json["banks"][0]["id"] == bank
 
@@ -197,7 +197,7 @@ def test_a_person_who_is_asked_can_say_no(
 def test_a_deletion_that_was_cut_short_is_finished_by_its_id(satchel: Run, bank: str) -> None:
     """Fault: the bank is gone, and this machine still misses it."""
     settings = load_settings()
-    with opened_store(settings) as store, store.writing() as writing:
+    with configured_store(settings) as store, store.writing() as writing:
         writing.remove(bank)
     assert satchel("doctor").status == 1
     assert satchel("bank", "delete", bank, "--yes").status == 0
@@ -231,7 +231,7 @@ def test_a_pruning_that_is_killed_leaves_whole_groups(
         append(name, [seal(Status(target=one.id, state="superseded")) for one in records])
         with noting(f"turn {turn}"):
             _killed(process, chance, "prune", "--superseded-before", "0h", "--bank", name)
-            with opened_store(load_settings()) as store:
+            with configured_store(load_settings()) as store:
                 bank = find_bank(store, name)
                 assert examine(store, bank).is_sound
                 with open_ledger(load_settings(), store, bank).reading() as view:
@@ -255,7 +255,7 @@ def test_a_deletion_that_is_killed_leaves_all_or_nothing(
         append("large", memories(5_000))
         with noting(f"turn {turn}"):
             _killed(process, chance, "bank", "delete", made, "--yes")
-            with opened_store(load_settings()) as store:
+            with configured_store(load_settings()) as store:
                 assert store.check() == []
                 with store.reading() as reader:
                     banks = reader.banks()

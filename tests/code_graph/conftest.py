@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from code_kit import Coded
 
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 
@@ -13,7 +13,7 @@ from satchel.stores.sqlite import SqliteStore
 def coded(request: pytest.FixtureRequest, tmp_path: Path) -> Coded:
     """A bank without code, on one store after the other."""
     if request.param == "memory":
-        return Coded(MemoryStore())
+        return Coded(InMemoryStore())
     store = SqliteStore(tmp_path / "bank.db")
     request.addfinalizer(store.close)  # noqa: PT021 - one of two stores has something to close
     return Coded(store)

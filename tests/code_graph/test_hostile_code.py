@@ -14,7 +14,7 @@ from satchel.code_graph.languages.language import NAMES, UnparsedError, language
 from satchel.code_graph.sources import folders
 from satchel.errors import LimitError
 from satchel.runtime import file_access
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 DEEP = 100_000
 ENDINGS = {"python": "py", "javascript": "js", "typescript": "ts", "tsx": "tsx"} | {
@@ -27,7 +27,7 @@ ENDINGS = {"python": "py", "javascript": "js", "typescript": "ts", "tsx": "tsx"}
 @pytest.fixture
 def bank() -> Coded:
     """A bank without code."""
-    return Coded(MemoryStore())
+    return Coded(InMemoryStore())
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from code_kit import Coded, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from satchel.code_graph.sources.folders import Rules, part_matches, patterns_of
-from satchel.stores.memory import MemoryStore
+from satchel.code_graph.sources.folders import IgnoreRules, part_matches, patterns_of
+from satchel.stores.memory import InMemoryStore
 
 PART = st.text("ab*?[]!-\\. #", min_size=1, max_size=6)
 LINE = st.lists(st.one_of(PART, st.just("**")), min_size=1, max_size=4).map("/".join)
@@ -21,7 +21,7 @@ PATHS = ["aa", "b.py", "a/b", "a/a.b/b", "ab/b", "b/a/b/a", "ab a/b", "#a", "!a"
 
 def ours(text: str, path: str) -> bool:
     """Tell whether a path is left out, as the walk would: a folder takes along what is in it."""
-    parts, rules = tuple(path.split("/")), Rules().with_patterns(patterns_of(text))
+    parts, rules = tuple(path.split("/")), IgnoreRules().with_patterns(patterns_of(text))
     for depth in range(1, len(parts) + 1):
         if rules.ignore(parts[:depth], folder=depth < len(parts)):
             return True
@@ -105,7 +105,7 @@ def test_nested_ignore_files_hold_below_their_folder_and_win(tmp_path: Path) -> 
         "c/secret.py": "def secret(): ...\n",
         "c/shown.py": "def shown(): ...\n",
     }
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     coded.read(written(tmp_path / "t", files))
     assert coded.names() == ["function deeper", "function wanted", "function shown"]
 
@@ -120,7 +120,7 @@ def test_the_rules_of_the_repository_above_hold_in_a_folder_of_it(tmp_path: Path
         "pkg/local.py": "def local(): ...\n",
         "pkg/in.py": "def inside(): ...\n",
     }
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     coded.read(written(tmp_path / "t", files) / "pkg")
     assert coded.names() == ["function inside"]
 
@@ -135,14 +135,14 @@ def test_what_nobody_wrote_by_hand_is_left_out_without_being_asked(tmp_path: Pat
         ".git/hook.py": "def d(): ...",
         "own.py": "def own(): ...",
     }
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     coded.read(written(tmp_path / "t", files))
     assert coded.names() == ["function own"]
 
 
 def test_a_file_that_is_ignored_later_is_forgotten(tmp_path: Path) -> None:
     """As one that is gone."""
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     folder = written(tmp_path / "t", {"a.py": "def a(): ...", "b.py": "def b(): ..."})
     coded.read(folder)
     done = coded.read(written(folder, {".gitignore": "a.py"}))

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from satchel.code_graph import index
 from satchel.code_graph.facts import Facts
-from satchel.code_graph.sources.folders import Folder
-from satchel.code_graph.sources.source import Offer
+from satchel.code_graph.sources.folders import SourceFolder
+from satchel.code_graph.sources.source import SourceFile
 from satchel.errors import ChangedError, StoreError
 from satchel.ports.code_context import HEADS
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 TREE = {
     "app/__init__.py": "",
@@ -38,7 +38,7 @@ def aged(folder: Path, *names: str) -> None:
             os.utime(path, (old, old))
 
 
-class Counting(Folder):
+class Counting(SourceFolder):
     """A folder that notes what is opened in it and what is read through."""
 
     def __init__(self, folder: ContainedFolder) -> None:
@@ -46,12 +46,12 @@ class Counting(Folder):
         self.opened = list[str]()
         self.parsed = list[str]()
 
-    def digest(self, offer: Offer) -> bytes:
+    def digest(self, offer: SourceFile) -> bytes:
         """As ``Folder``."""
         self.opened.append(offer.path)
         return super().digest(offer)
 
-    def facts(self, offer: Offer) -> Facts:
+    def facts(self, offer: SourceFile) -> Facts:
         """As ``Folder``."""
         self.parsed.append(offer.path)
         return super().facts(offer)
@@ -220,7 +220,7 @@ def test_who_is_killed_while_reading_goes_on_where_they_were(
     files = {f"m{number}.py": f"def f{number}(): f{number + 1}()\n" for number in range(60)}
     folder = written(tmp_path / "t", files)
     aged(folder)
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     coded.read(folder)
     changed = {f"m{number}.py": f"def g{number}(): g{number + 1}()\n" for number in range(0, 60, 2)}
     written(folder, {**changed, "new.py": "def new(): g0()\n"})
@@ -243,7 +243,7 @@ def test_who_is_killed_while_reading_goes_on_where_they_were(
         assert not index.stored_heads(view.side)[0].whole
     coded.names()  # can be asked all the same
     done = coded.read(folder)
-    fresh = Coded(MemoryStore())
+    fresh = Coded(InMemoryStore())
     fresh.read(folder)
     assert done.head.whole
     assert facts_and_names(coded) == facts_and_names(fresh)
@@ -251,13 +251,13 @@ def test_who_is_killed_while_reading_goes_on_where_they_were(
 
 def test_two_who_read_the_same_tree_do_not_mix(tmp_path: Path) -> None:
     """The one who is overtaken looks again, and finds that it is done."""
-    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
     written(folder, {"app/one.py": "def changed(): ...\n"})
     others = [partial(coded.read, folder)]
 
-    class Overtaken(Folder):
-        def facts(self, offer: Offer) -> Facts:
+    class Overtaken(SourceFolder):
+        def facts(self, offer: SourceFile) -> Facts:
             found = super().facts(offer)
             for other in others[:]:
                 others.remove(other)
@@ -266,20 +266,20 @@ def test_two_who_read_the_same_tree_do_not_mix(tmp_path: Path) -> None:
 
     with ContainedFolder(folder) as held:
         coded.read_from(Overtaken(held))
-    fresh = Coded(MemoryStore())
+    fresh = Coded(InMemoryStore())
     fresh.read(folder)
     assert facts_and_names(coded) == facts_and_names(fresh)
 
 
 def test_two_new_trees_read_at_once_get_a_place_each(tmp_path: Path) -> None:
     """The one who comes second does not take over what the first one wrote."""
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     one = written(tmp_path / "one", {"a.py": "def one(): ...\n"})
     other = written(tmp_path / "other", {"b.py": "def other(): ...\n"})
     others = [partial(coded.read, other, "other")]
 
-    class Overtaken(Folder):
-        def offers(self) -> Iterator[Offer]:
+    class Overtaken(SourceFolder):
+        def offers(self) -> Iterator[SourceFile]:
             yield from super().offers()
             while others:
                 others.pop()()
@@ -294,7 +294,7 @@ def test_two_new_trees_read_at_once_get_a_place_each(tmp_path: Path) -> None:
 
 def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
     """Reading says that it is damaged, indexing heals it."""
-    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
     with coded.store.writing() as writing:
         writing.put_side(coded.ledger.bank, {index.head_name(0): b"{"})
@@ -306,10 +306,10 @@ def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
 
 def test_who_is_overtaken_all_the_time_says_so(tmp_path: Path) -> None:
     """It does not go on for ever."""
-    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
 
-    class Overtaken(Folder):
-        def offers(self) -> Iterator[Offer]:
+    class Overtaken(SourceFolder):
+        def offers(self) -> Iterator[SourceFile]:
             yield from super().offers()
             coded.read(folder)
 
@@ -319,7 +319,7 @@ def test_who_is_overtaken_all_the_time_says_so(tmp_path: Path) -> None:
 
 def test_damaged_values_are_said_and_made_again(tmp_path: Path) -> None:
     """A typed error that says how; memories have nothing to do with it."""
-    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
     with coded.store.writing() as writing:
         values = writing.side(coded.ledger.bank, "code/facts/")
@@ -333,7 +333,7 @@ def test_damaged_values_are_said_and_made_again(tmp_path: Path) -> None:
 
 def test_what_an_older_program_read_is_read_again(tmp_path: Path) -> None:
     """Where this one would read more out of the same file."""
-    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     aged(folder)
     coded.read(folder)
     with coded.ledger.reading() as view:
@@ -365,7 +365,7 @@ def test_any_changes_one_by_one_end_as_if_read_at_once(
     """For all sequences of new, changed and removed files."""
     folder = tmp_path_factory.mktemp("t")
     written(folder, {"always.py": "def always(): ...\n"})
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     for step in steps:
         for name, said in step.items():
             if said is None:
@@ -374,6 +374,6 @@ def test_any_changes_one_by_one_end_as_if_read_at_once(
                 written(folder, {name: said})
         coded.read(folder)
     coded.read(folder)
-    fresh = Coded(MemoryStore())
+    fresh = Coded(InMemoryStore())
     fresh.read(folder)
     assert facts_and_names(coded) == facts_and_names(fresh)

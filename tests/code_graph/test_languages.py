@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from code_kit import SAMPLES, Coded, short, written
 
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 LANGUAGES = ["python", "web", "go", "rust", "java"]
 
@@ -15,7 +15,7 @@ def read() -> dict[str, Coded]:
     """The samples of each language, in a bank of their own."""
     found = {}
     for language in LANGUAGES:
-        found[language] = Coded(MemoryStore())
+        found[language] = Coded(InMemoryStore())
         done = found[language].read(SAMPLES / language)
         assert done.findings == []
     return found
@@ -366,7 +366,7 @@ def test_what_is_exported_without_a_name_is_found_under_any(tmp_path: Path) -> N
         "main.js": "import start from './shop';\nimport x from './none';\n"
         "function main() { start(); x(); }\n",
     }
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     coded.read(written(tmp_path / "t", files))
     assert coded.calls("main") == {
         "start": ("import", ["shop.js:openShop"]),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from satchel.code_graph.context import contexts
 from satchel.code_graph.index import Side
 from satchel.code_graph.mentions import MOST_WORDS, mentions, words_of
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 TREE = {
     "src/app/config.py": (
@@ -30,7 +30,7 @@ TREE = {
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Coded:
     """A bank that knows a small program."""
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     coded.read(written(tmp_path_factory.mktemp("app"), TREE))
     return coded
 
@@ -94,7 +94,7 @@ def test_context_has_signature_place_and_callers(tmp_path: Path) -> None:
     calls = "".join(f"def c{number}(): work()\n" for number in range(7))
     files = {"a.py": "def work():\n    '''Do it.'''\n" + calls, "b.py": "def may(x): x.work()\n"}
     files["a.py"] += "class A:\n    def work(self): ...\n"
-    coded = Coded(MemoryStore())
+    coded = Coded(InMemoryStore())
     coded.read(written(tmp_path / "t", files))
     with coded.graph() as graph:
         one, other = contexts(graph, "the function work")
@@ -136,7 +136,7 @@ def test_the_work_grows_with_the_text_not_with_the_code(tmp_path: Path) -> None:
     reads = []
     for size in (64, 640):
         files = {f"m{number}.py": f"def function_{number}(): ...\n" for number in range(size)}
-        coded = Coded(MemoryStore())
+        coded = Coded(InMemoryStore())
         coded.read(written(tmp_path / str(size), files))
         with coded.graph() as graph:
             tree = graph.trees[0]

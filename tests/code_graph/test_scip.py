@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.code_graph.sources import scip
-from satchel.code_graph.sources.scip import ScipIndex, named
+from satchel.code_graph.sources.scip import ScipIndex, parse_symbol
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.runtime.input import OpenFile
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 # An encoder of its own, by protobuf's documentation: what is read is not what our reader wrote.
 
@@ -181,7 +181,7 @@ def test_only_documents_that_changed_are_read_again(shop: Coded, tmp_path: Path)
 )
 def test_names_are_read_as_their_grammar_says(symbol: str, qualified: str, kind: str) -> None:
     """Escapes, disambiguators, type parameters, packages with nothing in them."""
-    found = named(symbol)
+    found = parse_symbol(symbol)
     assert found is not None
     assert (found.qualified, found.kind(0)) == (qualified, kind)
 
@@ -189,7 +189,7 @@ def test_names_are_read_as_their_grammar_says(symbol: str, qualified: str, kind:
 @pytest.mark.parametrize("symbol", ["", "local 1", "a b c d", "a b c d `open", "a b c d x(", "x"])
 def test_what_is_no_global_name_is_none(symbol: str) -> None:
     """Nothing is guessed."""
-    assert named(symbol) is None
+    assert parse_symbol(symbol) is None
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_what_is_no_index_is_refused_not_crashed_on(
     path = tmp_path / "bad.scip"
     path.write_bytes(data)
     with pytest.raises(error):
-        read(Coded(MemoryStore()), path)
+        read(Coded(InMemoryStore()), path)
 
 
 def test_a_document_that_is_too_large_is_refused_before_it_is_read(
@@ -224,7 +224,7 @@ def test_a_document_that_is_too_large_is_refused_before_it_is_read(
     path = tmp_path / "large.scip"
     path.write_bytes(document("a.java", msg(5, "x" * 2000)))
     with pytest.raises(LimitError):
-        read(Coded(MemoryStore()), path)
+        read(Coded(InMemoryStore()), path)
 
 
 @pytest.mark.parametrize("path", ["../up.java", "/etc/passwd", "a/../b.java", "", "a\\b", "a//b"])
@@ -232,7 +232,7 @@ def test_paths_that_lead_out_are_named_and_left_out(tmp_path: Path, path: str) -
     """Attack: an index whose documents are elsewhere on this machine."""
     index = tmp_path / "odd.scip"
     index.write_bytes(document(path, occurrence(CART, 0, 1)) + document("ok.java"))
-    source = read(Coded(MemoryStore()), index)
+    source = read(Coded(InMemoryStore()), index)
     assert [why for why in source.seen.findings or [] if why[1]]
 
 
@@ -244,7 +244,7 @@ def test_any_bytes_are_read_or_refused(
     path = tmp_path_factory.mktemp("x") / "any.scip"
     path.write_bytes(data)
     with suppress(InputError):
-        read(Coded(MemoryStore()), path)
+        read(Coded(InMemoryStore()), path)
 
 
 @given(st.integers(0, len(INDEX) - 1), st.integers(0, 255))
@@ -255,4 +255,4 @@ def test_any_changed_byte_is_read_or_refused(
     path = tmp_path_factory.mktemp("x") / "changed.scip"
     path.write_bytes(INDEX[:at] + bytes([value]) + INDEX[at + 1 :])
     with suppress(InputError):
-        read(Coded(MemoryStore()), path)
+        read(Coded(InMemoryStore()), path)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from satchel.bank.checks import diagnose
 from satchel.config.settings import load_settings
-from satchel.config.store_selection import BackendChoice, Chosen, backend_from
+from satchel.config.store_selection import BackendChoice, StoreChoice, backend_from
 from satchel.errors import ConfigError, PathRefusedError, SatchelError
 from satchel.stores.sqlite import SqliteStore
 
@@ -25,7 +25,7 @@ def home(own_home: Path) -> Path:
     return own_home
 
 
-def chosen(**said: str | Path | None) -> Chosen:
+def chosen(**said: str | Path | None) -> StoreChoice:
     """Return what is chosen when something is said."""
     return load_settings(**said).selection.choice  # type: ignore[arg-type]  # by name
 

@@ -13,11 +13,10 @@ from satchel.amplihack import (
     open_runtime_backend,
     open_tree_backend,
 )
-from satchel.amplihack.agents import hierarchical
-from satchel.amplihack.health import check_agents
-from satchel.amplihack.hosts import asked_from, start_session, stop_session
+from satchel.amplihack.agents import check_agents, hierarchical
+from satchel.amplihack.hosts import parse_hook_request, start_session, stop_session
 from satchel.bank.connections import has_store
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
@@ -50,7 +49,7 @@ def _texts(address: str) -> set[str]:
     if not has_store(settings):
         return set()
     try:
-        with opened_bank(settings, "zed") as bank, bank.ledger.reading() as view:
+        with open_bank(settings, "zed") as bank, bank.ledger.reading() as view:
             found = [one.model for one in view.scan(Filter())]
     except UnknownBankError:
         return set()
@@ -89,7 +88,9 @@ _COMBINATIONS = [
 
 
 def _write_by_every_way(tmp_path: Path) -> None:
-    asked = asked_from(json.dumps({"session_id": "s9", "output": "Hooks end up here"}).encode())
+    asked = parse_hook_request(
+        json.dumps({"session_id": "s9", "output": "Hooks end up here"}).encode()
+    )
     stop_session(load_settings(), asked, "zed", lambda: signing_key(load_settings())[0])
     with open_runtime_backend(agent="zed") as backend:  # type: ignore[attr-defined]
         learned = SessionLearning(
@@ -131,7 +132,9 @@ def test_every_way_in_finds_the_same_memory(
     assert (status in (0, 1)) == filled
     if filled:
         assert f"kept in {place}" in (tmp_path / "zed.json").read_text()
-    asked = asked_from(json.dumps({"session_id": "s9", "output": "Hooks end up here"}).encode())
+    asked = parse_hook_request(
+        json.dumps({"session_id": "s9", "output": "Hooks end up here"}).encode()
+    )
     start = start_session(load_settings(), asked, "zed")
     assert (f"kept in {place}" in start.context) == filled
     assert {one: _texts(_address(home, one)) for one in before} == before, "reading wrote"
@@ -198,7 +201,9 @@ def test_a_link_in_the_probe_is_refused_by_every_command(
     place.symlink_to(tmp_path / "nowhere")
     (tmp_path / "new.json").write_text(json.dumps(_file("x")))
     settings = load_settings()
-    asked = asked_from(json.dumps({"session_id": "s9", "output": "Never stored anywhere"}).encode())
+    asked = parse_hook_request(
+        json.dumps({"session_id": "s9", "output": "Never stored anywhere"}).encode()
+    )
     words = {
         "tree": ["amplihack", "tree"],
         "clean": ["amplihack", "clean"],

@@ -8,7 +8,7 @@ from import_kit import bring, texts
 from satchel.errors import UnreadableError, UsageError
 from satchel.formats.chroma import FORMAT
 from satchel.model.entries import Entry
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
@@ -16,7 +16,7 @@ _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 
 def _by_collection() -> dict[str, list[str | None]]:
     found = dict[str, list[str | None]]()
-    for one in FORMAT.read(Place(_FOLDER), Reading()):
+    for one in FORMAT.read(Place(_FOLDER), ReadContext()):
         if isinstance(one, Entry) and one.origin is not None:
             found.setdefault(one.origin.source or "", []).append(one.text)
     return found

@@ -18,7 +18,7 @@ from postgres_kit import in_schema, run_sql
 from benchmarks import peers
 from satchel.api.store import Satchel
 from satchel.connectors.address import of_server
-from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, StoreError, UnreadableError, UsageError
 from satchel.model.entries import Entry, Semantic
@@ -43,7 +43,7 @@ def _name(schema: str) -> str:
 
 
 def _opened(schema: str, **how: Any) -> LangGraphPostgres:
-    return LangGraphPostgres(Address.read(schema), **how)
+    return LangGraphPostgres(LangGraphAddress.read(schema), **how)
 
 
 def _read(schema: str) -> list[Entry]:
@@ -310,7 +310,7 @@ def test_a_table_of_another_program_is_not_taken_for_a_store(postgres: str, sche
 def test_what_is_no_address_is_refused(address: str) -> None:
     """Before anything is asked for."""
     with pytest.raises(UsageError):
-        Address.read(address)
+        LangGraphAddress.read(address)
 
 
 def test_an_address_that_was_a_path_for_a_moment_is_the_same() -> None:

@@ -15,7 +15,7 @@ from import_kit import bring, opened, texts
 
 from satchel.api.store import Satchel
 from satchel.connectors import _git
-from satchel.connectors.letta_memfs import Address, LettaMemfs
+from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 from satchel.crypto.sealed_records import seal
 from satchel.errors import InputError, PathRefusedError, UnreadableError
 from satchel.model.entries import Entry, Identity, Procedural, Semantic
@@ -86,7 +86,7 @@ def repository(folder: Path) -> Path:
 
 def _page(folder: Path, **how: Any) -> tuple[Page, Report]:
     report = Report()
-    with closing(LettaMemfs(Address.read(str(folder)), **how)) as connector:
+    with closing(LettaMemfs(MemfsAddress.read(str(folder)), **how)) as connector:
         return connector.page(None, report), report
 
 
@@ -322,7 +322,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def _write(folder: Path, *entries: Entry, **how: Any) -> tuple[list[Any], Report]:
     report = Report()
-    with closing(LettaMemfs(Address(folder), writes=True, **how)) as connector:
+    with closing(LettaMemfs(MemfsAddress(folder), writes=True, **how)) as connector:
         return list(connector.take([seal(entry) for entry in entries], report)), report
 
 

@@ -17,10 +17,10 @@ import pytest
 from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, opened, read, with_points
 
 from satchel.connectors._qdrant import Points, _key, pickled, point
-from satchel.connectors.mem0_address import Address
+from satchel.connectors.mem0_address import Mem0Address
 from satchel.crypto.limits import Limits
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.value_domain import restore
+from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import (
     LimitError,
     LockedError,
@@ -53,7 +53,7 @@ def _said() -> list[dict[str, Any]]:
 
 
 def _shown(entry: Entry) -> Any:
-    return restore(row_of(entry))
+    return decode_foreign(row_of(entry))
 
 
 def test_each_memory_is_what_the_library_says_of_it() -> None:
@@ -330,7 +330,7 @@ def test_several_collections_are_not_guessed_among(tmp_path: Path) -> None:
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     """A member that is misspelled would be ignored."""
     with pytest.raises(UsageError):
-        Address.read(text)
+        Mem0Address.read(text)
 
 
 def test_a_history_can_be_elsewhere(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from satchel.connectors._qdrant import as_json, key_of, pickled
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.formats._unpickling import unpickled
+from satchel.formats._pickles import unpickled
 
 _ENDLESS = 100_000
 

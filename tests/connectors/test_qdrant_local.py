@@ -13,20 +13,20 @@ from mem0_kit import digests, with_points
 
 from benchmarks import peers
 from satchel.api.store import Satchel
-from satchel.connectors.qdrant_local import Address, QdrantLocal
+from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnreadableError, UsageError
 from satchel.model.entries import Entry, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.losses import Report
-from satchel.ports.vectors import mark_of
+from satchel.ports.vectors import text_mark
 from satchel.transfer.live_products import MEM0_LOCAL, QDRANT_LOCAL, connector_for
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "qdrant_work.py"
 
 
 def _opened(folder: Path, collection: str | None = None, **how: Any) -> QdrantLocal:
-    return QdrantLocal(Address(folder=folder, collection=collection), **how)
+    return QdrantLocal(QdrantAddress(folder=folder, collection=collection), **how)
 
 
 def _read(folder: Path, collection: str | None = None) -> list[Entry]:
@@ -102,8 +102,8 @@ def test_of_several_collections_one_has_to_be_named(tmp_path: Path) -> None:
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     """With how it is written."""
     with pytest.raises(UsageError, match="address"):
-        Address.read(text)
-    assert Address.read("qdrant:///a%20b?collection=c") == Address(
+        QdrantAddress.read(text)
+    assert QdrantAddress.read("qdrant:///a%20b?collection=c") == QdrantAddress(
         folder=Path("/a b"), collection="c"
     )
 
@@ -133,7 +133,7 @@ def test_a_collection_that_is_made_has_place_for_all_its_vectors(tmp_path: Path)
     """Also for those that only a later point has; one of another length is counted."""
 
     def with_vectors(name: str, numbers: Any) -> Any:
-        kept = {"vector": {"of": mark_of("tea"), "numbers": numbers}}
+        kept = {"vector": {"of": text_mark("tea"), "numbers": numbers}}
         origin = Origin(provider="qdrant", id=name, as_written=kept)
         return seal(Semantic(text="tea", origin=origin))
 

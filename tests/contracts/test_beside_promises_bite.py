@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, Phase, settings
 from satchel.conformance.stores import side_data as promises
 from satchel.conformance.stores.oracle import StoreSubject
 from satchel.errors import SatchelError
-from satchel.ports.rows import Standing
+from satchel.ports.rows import RowState
 from satchel.ports.store import StoreTraits
 from satchel.ports.vectors import Generation, Given
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 
 class _Vectors:
@@ -54,11 +54,11 @@ class _View(_Vectors):
 class _Store:
     """A store in memory with something broken."""
 
-    traits = replace(MemoryStore.traits, durable=True)
+    traits = replace(InMemoryStore.traits, durable=True)
     name = "broken"
 
     def __init__(self, vectors: type[_Vectors] = _Vectors, blobs: type[_Blobs] = _Blobs) -> None:
-        self._inner = MemoryStore()
+        self._inner = InMemoryStore()
         self._parts = vectors, blobs
 
     @contextmanager
@@ -200,7 +200,7 @@ class _Late(_Vectors):
     def near(self, bank: str, generation: Generation, vector: Given, *, limit: int) -> Any:
         found = self._inner._banks[bank]
         rows = found.rows
-        found.rows = [row.changed(Standing(None, hold=False)) for row in rows]
+        found.rows = [row.changed(RowState(None, hold=False)) for row in rows]
         try:
             best = self._inner.near(bank, generation, vector, limit=limit)
         finally:

@@ -15,7 +15,7 @@ from satchel.errors import MalformedError, SatchelError
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.connector import Page, Taken
+from satchel.ports.connector import Page, WriteResult
 from satchel.ports.format import Info, Traits
 from satchel.ports.losses import Report
 
@@ -50,18 +50,18 @@ class InMemory:
             self.held[start : start + self.size], following if following in starts else None
         )
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Append what has a place."""
         return [self._take(record) for record in batch]
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _take(self, record: Sealed) -> Taken:
+    def _take(self, record: Sealed) -> WriteResult:
         if record.type not in self.info.traits.components:
-            return Taken(record.id, None, f"a list has no place for {record.type}")
+            return WriteResult(record.id, None, f"a list has no place for {record.type}")
         self.held.append(record)
-        return Taken(record.id, str(len(self.held)))
+        return WriteResult(record.id, str(len(self.held)))
 
 
 @pytest.fixture(scope="session")
@@ -130,43 +130,43 @@ class _Leaky(InMemory):
 class _Shuffling(InMemory):
     """Answers in another order."""
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return list(reversed(super().take(batch, report)))
 
 
 class _Terse(InMemory):
     """Answers for what it took only."""
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return [one for one in super().take(batch, report) if one.there]
 
 
 class _Silent(InMemory):
     """Accepts everything and drops what has no place."""
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return [replace(one, there="x", problem=None) for one in super().take(batch, report)]
 
 
 class _Forgetful(InMemory):
     """Accepts and keeps nothing."""
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
-        return [Taken(record.id, record.id) for record in batch]
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
+        return [WriteResult(record.id, record.id) for record in batch]
 
 
 class _Vague(InMemory):
     """Neither accepts nor refuses."""
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
-        return [Taken(record.id, None) for record in batch]
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
+        return [WriteResult(record.id, None) for record in batch]
 
 
 class _Eager(InMemory):
     """Answers when nothing was asked."""
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
-        return [*super().take(batch, report), Taken("blake3:0", "0")]
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
+        return [*super().take(batch, report), WriteResult("blake3:0", "0")]
 
 
 class _Fragile(InMemory):

@@ -11,7 +11,7 @@ from postgres_kit import in_schema, run_sql
 from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import langgraph_postgres
-from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 from satchel.crypto.sealed_records import seal
 from satchel.model.entries import Entry
 from satchel.ports.losses import Report
@@ -35,7 +35,7 @@ class _Staying(LangGraphPostgres):
 @pytest.fixture(scope="module")
 def subject(postgres: str, _schema: str) -> Iterator[ConnectorSubject]:
     """The same schema, emptied each time, with pages of three."""
-    connector = _Staying(Address.read(in_schema(postgres, _schema)), writes=True)
+    connector = _Staying(LangGraphAddress.read(in_schema(postgres, _schema)), writes=True)
     held = dict[str, bytes]()
     with psycopg.connect(postgres, autocommit=True) as connection:
 

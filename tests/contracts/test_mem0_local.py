@@ -11,7 +11,7 @@ import pytest
 from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import mem0_local
-from satchel.connectors.mem0_address import Address
+from satchel.connectors.mem0_address import Mem0Address
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.crypto.sealed_records import seal
 from satchel.model.entries import Entry
@@ -43,7 +43,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> ConnectorSubject:
 
 
 def _opened(folder: Path) -> Mem0Local:
-    return Mem0Local(Address(folder=folder, dimensions=2), writes=True)
+    return Mem0Local(Mem0Address(folder=folder, dimensions=2), writes=True)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,7 +21,7 @@ from satchel.formats.mem0 import Mem0
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component, Origin
-from satchel.ports.format import Reading, Traits, Writing
+from satchel.ports.format import ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -68,7 +68,7 @@ class _Vain(Mem0):
 class _Forgetful(Mem0):
     """Leaves out every second record."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         for index, item in enumerate(super().read(place, reading)):
             if index % 2:
                 yield item
@@ -79,7 +79,7 @@ class _Vague(Mem0):
 
     info = _traits(exact=False)
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         for item in super().read(place, reading):
             assert isinstance(item, Entry)
             yield msgspec.structs.replace(item, origin=Origin(provider="mem0"))
@@ -90,14 +90,14 @@ class _Careless(Mem0):
 
     info = _traits(exact=False)
 
-    def read(self, place: Place, reading: Reading) -> _Items:
-        yield from super().read(place, Reading(limits=reading.limits))
+    def read(self, place: Place, reading: ReadContext) -> _Items:
+        yield from super().read(place, ReadContext(limits=reading.limits))
 
 
 class _Lenient(Mem0):
     """Reads what it does not understand as nothing."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError:
@@ -107,7 +107,7 @@ class _Lenient(Mem0):
 class _Placeless(Mem0):
     """Refuses without saying where."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError as error:
@@ -117,7 +117,7 @@ class _Placeless(Mem0):
 class _Leaky(Mem0):
     """Lets the parser's own errors out."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         json.loads(place.path.read_bytes())
         yield from super().read(place, reading)
 
@@ -125,7 +125,7 @@ class _Leaky(Mem0):
 class _Inventive(Mem0):
     """Makes up the end of a cut file."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError:
@@ -135,8 +135,8 @@ class _Inventive(Mem0):
 class _Boundless(Mem0):
     """Cuts what is too large down to what fits."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
-        whole = Reading(limits=DEFAULT_LIMITS, container=reading.container)
+    def read(self, place: Place, reading: ReadContext) -> _Items:
+        whole = ReadContext(limits=DEFAULT_LIMITS, container=reading.container)
         try:
             for item in super().read(place, whole):
                 assert isinstance(item, Entry)
@@ -149,7 +149,7 @@ class _Boundless(Mem0):
 class _Rounding(Mem0):
     """Writes whole numbers back as texts."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
         target.path.write_text(target.path.read_text("utf-8").replace("1", '"1"'), "utf-8")
 
@@ -157,7 +157,7 @@ class _Rounding(Mem0):
 class _Adding(Mem0):
     """Writes one memory more than there is."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
         text = target.path.read_text("utf-8").replace("[", '[{"memory": "buy now"}, ', 1)
         target.path.write_text(text, "utf-8")
@@ -166,7 +166,7 @@ class _Adding(Mem0):
 class _Tidy(Mem0):
     """Trims and folds texts on writing."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
         document = json.loads(target.path.read_bytes())
         for row in document["results"] if isinstance(document, dict) else document:
@@ -177,7 +177,7 @@ class _Tidy(Mem0):
 class _Scopeless(Mem0):
     """Gives every memory to the first user, as a peer was seen to do."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
         document = json.loads(target.path.read_bytes())
         for row in document["results"]:
@@ -188,8 +188,8 @@ class _Scopeless(Mem0):
 class _Silent(Mem0):
     """Drops what it cannot hold without a word."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
-        super().write(records, target, Writing(keys=writing.keys))
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
+        super().write(records, target, WriteContext(keys=writing.keys))
 
 
 class _Boastful(_Silent):
@@ -207,7 +207,7 @@ class _Renaming(Mem0):
 class _Fickle(Mem0):
     """Writes something new each time."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
         with target.path.open("a") as stream:
             stream.write(" " * (1 + secrets.randbelow(2**20)))
@@ -216,14 +216,14 @@ class _Fickle(Mem0):
 class _Greedy(Mem0):
     """Reads everything before it yields anything."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         yield from list(super().read(place, reading))
 
 
 class _Dating(Mem0):
     """Fills in times that are missing."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         import time
 
         time.time()
@@ -233,7 +233,7 @@ class _Dating(Mem0):
 class _Numbering(Mem0):
     """Gives a new id to what has none."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         for item in super().read(place, reading):
             assert isinstance(item, Entry)
             yield msgspec.structs.replace(item, kind=secrets.token_hex(4))
@@ -242,7 +242,7 @@ class _Numbering(Mem0):
 class _Local(Mem0):
     """Reads differently on another machine."""
 
-    def read(self, place: Place, reading: Reading) -> _Items:
+    def read(self, place: Place, reading: ReadContext) -> _Items:
         import os
 
         reading.container["home"] = os.environ.get("HOME")
@@ -252,7 +252,7 @@ class _Local(Mem0):
 class _Direct(Mem0):
     """Writes over the old file as it goes."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         target.path.write_bytes(b"[")
         super().write(records, target, writing)
 
@@ -260,7 +260,7 @@ class _Direct(Mem0):
 class _Deaf(Mem0):
     """Takes a full disk for success."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         try:
             super().write(records, target, writing)
         except Exception:  # noqa: BLE001 - what it is here to do
@@ -270,7 +270,7 @@ class _Deaf(Mem0):
 class _Unwritable(Mem0):
     """Reads more than can be written again."""
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
         text = target.path.read_text("utf-8").replace('"metadata": {', '"metadata": {"new": 1,')
         target.path.write_text(text, "utf-8")

@@ -11,7 +11,7 @@ import pytest
 from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import qdrant_local
-from satchel.connectors.qdrant_local import Address, QdrantLocal
+from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 from satchel.crypto.sealed_records import seal
 from satchel.model.entries import Entry
 from satchel.ports.losses import Report
@@ -42,7 +42,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> ConnectorSubject:
 
 
 def _opened(folder: Path) -> QdrantLocal:
-    return QdrantLocal(Address(folder=folder), writes=True)
+    return QdrantLocal(QdrantAddress(folder=folder), writes=True)
 
 
 @pytest.fixture(autouse=True, scope="module")

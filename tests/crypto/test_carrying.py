@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.value_domain import carry, checked, restore
+from satchel.crypto.value_domain import check_value, decode_foreign, encode_foreign
 from satchel.errors import ValueRefusedError
 
 keys = st.text(max_size=4) | st.sampled_from(
@@ -58,23 +58,23 @@ def same(left: Any, right: Any) -> bool:
 @example([float("nan"), -math.inf, 2**53, 1e300, -(10**30), b""])
 def test_every_foreign_value_survives_the_canonical_form(value: Any) -> None:
     """For all values: carried, sealed as canonical bytes, read and restored, they are the same."""
-    carried = carry(value)
-    assert checked(carried) == carried
-    assert same(value, restore(decode_canonical(canonical(carried))))
+    carried = encode_foreign(value)
+    assert check_value(carried) == carried
+    assert same(value, decode_foreign(decode_canonical(canonical(carried))))
 
 
 def test_a_foreign_object_that_looks_carried_stays_an_object() -> None:
     """A real key that starts with ``$`` is never taken for ours."""
     foreign = {"$int": "5"}
-    assert carry(foreign) == {"$$int": "5"}
-    assert restore(carry(foreign)) == foreign
-    assert restore(carry(carry(foreign))) == carry(foreign)
+    assert encode_foreign(foreign) == {"$$int": "5"}
+    assert decode_foreign(encode_foreign(foreign)) == foreign
+    assert decode_foreign(encode_foreign(encode_foreign(foreign))) == encode_foreign(foreign)
 
 
 def test_a_value_that_needs_no_other_form_is_unchanged() -> None:
     """What JSON memory can hold is carried as itself."""
     value: Any = {"a": [1, 2.5, None, True, "$int", {"b": {}}]}
-    assert carry(value) == value
+    assert encode_foreign(value) == value
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,17 @@ def test_a_value_that_needs_no_other_form_is_unchanged() -> None:
 def test_a_carried_form_that_carry_never_makes_is_refused(form: dict[str, Any]) -> None:
     """A sealed file from elsewhere cannot smuggle another spelling through the writer."""
     with pytest.raises(ValueRefusedError):
-        restore({"a": [form]})
+        decode_foreign({"a": [form]})
 
 
 def test_an_integer_too_long_to_print_is_refused_with_a_typed_error() -> None:
     """Python refuses to print more than 4,300 digits; that is an error of ours, not a crash."""
     with pytest.raises(ValueRefusedError):
-        carry({"n": 10**5000})
+        encode_foreign({"n": 10**5000})
 
 
 def test_bytes_are_carried_as_padded_base64() -> None:
     """The one text of some bytes."""
-    assert carry(bytearray(b"\xff\xfe")) == {"$bytes": base64.b64encode(b"\xff\xfe").decode()}
+    assert encode_foreign(bytearray(b"\xff\xfe")) == {
+        "$bytes": base64.b64encode(b"\xff\xfe").decode()
+    }

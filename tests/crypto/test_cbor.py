@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.crypto.cbor import CborReader, array_head, encode, map_head
-from satchel.crypto.value_domain import MAX_INTEGER, checked
+from satchel.crypto.value_domain import MAX_INTEGER, check_value
 from satchel.errors import MalformedError, SatchelError, UnreadableError, ValueRefusedError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -56,7 +56,7 @@ def elements(data: bytes) -> list[Any]:
 @given(values)
 def test_every_value_comes_back_and_has_one_item(value: Any) -> None:
     """For all values, writing and reading give the same value and the same bytes."""
-    data = encode(checked(value))
+    data = encode(check_value(value))
     assert whole(data) == value
     assert encode(whole(data)) == data
 
@@ -64,8 +64,8 @@ def test_every_value_comes_back_and_has_one_item(value: Any) -> None:
 @given(st.dictionaries(texts, values, max_size=30), st.lists(values, max_size=30))
 def test_reading_by_parts_gives_the_whole(object_: dict[str, Any], list_: list[Any]) -> None:
     """A stream of members or elements is the same value in the same bytes."""
-    assert members(encode(checked(object_))) == object_
-    assert elements(encode(checked(list_))) == list_
+    assert members(encode(check_value(object_))) == object_
+    assert elements(encode(check_value(list_))) == list_
 
 
 @given(st.binary(max_size=24))
@@ -82,7 +82,7 @@ def test_bytes_of_any_kind_end_in_their_one_value_or_a_typed_error(data: bytes) 
 @given(values, st.data())
 def test_an_edited_item_is_refused_or_another_item(value: Any, data: st.DataObject) -> None:
     """No edit gives a second spelling of the same value."""
-    good = encode(checked(value))
+    good = encode(check_value(value))
     place = data.draw(st.integers(0, len(good) - 1))
     edited = good[:place] + data.draw(st.binary(max_size=2)) + good[place + 1 :]
     try:

@@ -13,14 +13,14 @@ from satchel.crypto import age, keyring
 from satchel.crypto.age import (
     IdentityFile,
     Lock,
-    Unlocking,
+    Unlocker,
     decrypt,
     encrypt,
     identity_value,
     new_identity,
     parsed,
 )
-from satchel.crypto.age import opened as unwrapped
+from satchel.crypto.age import unwrap_identity as unwrapped
 from satchel.crypto.canonical import canonical
 from satchel.crypto.encrypted_files import EncryptedOutlet, plain_file
 from satchel.errors import (
@@ -62,11 +62,11 @@ def pair() -> tuple[str, str]:
 
 
 @pytest.fixture
-def unlocking(pair: tuple[str, str], tmp_path: Path) -> Unlocking:
+def unlocking(pair: tuple[str, str], tmp_path: Path) -> Unlocker:
     """What opens files for that recipient."""
     path = tmp_path / "id.txt"
     path.write_text(f"# created: some day\n# public key: {pair[1]}\n{pair[0]}\n")
-    return Unlocking(files=(path,))
+    return Unlocker(files=(path,))
 
 
 def sealed(data: bytes, *recipients: str, passphrase: str | None = None) -> bytes:
@@ -76,16 +76,16 @@ def sealed(data: bytes, *recipients: str, passphrase: str | None = None) -> byte
     return sink.getvalue()
 
 
-def opened(data: bytes, unlocking: Unlocking) -> bytes:
+def opened(data: bytes, unlocking: Unlocker) -> bytes:
     """Return data decrypted."""
     sink = io.BytesIO()
     decrypt(io.BytesIO(data), sink, unlocking)
     return sink.getvalue()
 
 
-def says(passphrase: str) -> Unlocking:
+def says(passphrase: str) -> Unlocker:
     """Return what opens files under a passphrase."""
-    return Unlocking(passphrase=lambda: passphrase)
+    return Unlocker(passphrase=lambda: passphrase)
 
 
 # -- the format ------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def says(passphrase: str) -> Unlocking:
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7])
 def test_what_is_encrypted_here_is_age_and_what_age_encrypts_is_read(
-    size: int, pair: tuple[str, str], unlocking: Unlocking
+    size: int, pair: tuple[str, str], unlocking: Unlocker
 ) -> None:
     """Both ways, around the edges of its chunks."""
     data = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
@@ -104,14 +104,14 @@ def test_what_is_encrypted_here_is_age_and_what_age_encrypts_is_read(
         assert opened(pyrage.encrypt(data, [recipient], armored=armored), unlocking) == data
 
 
-def test_a_passphrase_of_ages_own_is_read(unlocking: Unlocking) -> None:
+def test_a_passphrase_of_ages_own_is_read(unlocking: Unlocker) -> None:
     """As `age -p` writes it; nothing else opens it."""
     theirs = base64.b64decode(_THEIRS)
     assert opened(theirs, says("correct horse")) == b"memory"
     with pytest.raises(EncryptionError):
         opened(theirs, says("wrong"))
     with pytest.raises(EncryptionError, match="passphrase"):
-        opened(theirs, Unlocking(files=unlocking.files, passphrase=lambda: None))
+        opened(theirs, Unlocker(files=unlocking.files, passphrase=lambda: None))
 
 
 def test_under_a_passphrase_the_rest_of_the_file_is_plain_age() -> None:
@@ -139,10 +139,10 @@ def test_any_of_several_recipients_opens_it_and_nobody_else(tmp_path: Path) -> N
         path.write_text(identity)
         path.chmod(0o600)
         if number < 2:
-            assert opened(made, Unlocking(files=(path,))) == b"memory"
+            assert opened(made, Unlocker(files=(path,))) == b"memory"
         else:
             with pytest.raises(EncryptionError, match="no identity here decrypts") as caught:
-                opened(made, Unlocking(files=(path,)))
+                opened(made, Unlocker(files=(path,)))
             assert "--identity" in (caught.value.hint or "")
 
 
@@ -162,7 +162,7 @@ def _pieces(made: bytes) -> tuple[bytes, list[bytes]]:
     ids=lambda order: "".join(map(str, order)) or "none",
 )
 def test_chunks_that_are_moved_left_out_or_repeated_are_refused(
-    order: list[int], pair: tuple[str, str], unlocking: Unlocking
+    order: list[int], pair: tuple[str, str], unlocking: Unlocker
 ) -> None:
     """Each chunk is bound to its place, and the last one to the end."""
     head, chunks = _pieces(sealed(os.urandom(3 * CHUNK + 100), pair[1]))
@@ -172,7 +172,7 @@ def test_chunks_that_are_moved_left_out_or_repeated_are_refused(
 
 
 def test_every_byte_flipped_and_every_cut_is_refused(
-    pair: tuple[str, str], unlocking: Unlocking
+    pair: tuple[str, str], unlocking: Unlocker
 ) -> None:
     """Of a small file: nothing is read from it that was not written."""
     made = sealed(b"likes tea", pair[1])
@@ -188,7 +188,7 @@ def test_every_byte_flipped_and_every_cut_is_refused(
 
 
 def test_nothing_of_a_file_that_does_not_hold_is_handed_on(
-    pair: tuple[str, str], unlocking: Unlocking, tmp_path: Path
+    pair: tuple[str, str], unlocking: Unlocker, tmp_path: Path
 ) -> None:
     """Its first chunks decrypt well, and are not used."""
     made = sealed(os.urandom(4 * CHUNK), pair[1])
@@ -222,7 +222,7 @@ def test_a_file_that_asks_for_too_much_scrypt_is_refused_before_any_is_done(
 
     monkeypatch.setattr(pyrage.passphrase, "decrypt", asked)
     with pytest.raises(LimitError, match="scrypt"):
-        opened(made, Unlocking(passphrase=asked))
+        opened(made, Unlocker(passphrase=asked))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_large_file_under_ages_own_passphrase_is_refused(
         opened(theirs, says("x"))
 
 
-def test_a_header_without_end_is_refused(unlocking: Unlocking) -> None:
+def test_a_header_without_end_is_refused(unlocking: Unlocker) -> None:
     """However many recipients it claims."""
     endless = age.MAGIC + b"-> X25519 AAAA\nBBBB\n" * 100_000
     with pytest.raises(EncryptionError, match="header"):
@@ -297,7 +297,7 @@ def test_a_file_without_an_identity_is_refused_by_its_name(content: bytes, tmp_p
     path.write_bytes(content)
     made = sealed(b"m", new_identity()[1])
     with pytest.raises(SatchelError) as caught:
-        opened(made, Unlocking(files=(path,)))
+        opened(made, Unlocker(files=(path,)))
     assert "SECRET" not in str(caught.value)
 
 
@@ -305,7 +305,7 @@ def test_a_file_without_an_identity_is_refused_by_its_name(content: bytes, tmp_p
 
 
 def test_an_outlet_encrypts_and_reads_back_what_is_on_the_disk(
-    pair: tuple[str, str], unlocking: Unlocking, tmp_path: Path
+    pair: tuple[str, str], unlocking: Unlocker, tmp_path: Path
 ) -> None:
     """Who holds only the recipient can still compare; plain bytes are nowhere in the folder."""
     data = b"likes tea, and nobody else may know" * 4000
@@ -340,7 +340,7 @@ def test_a_disk_that_is_full_leaves_nothing(pair: tuple[str, str], tmp_path: Pat
 
 
 def test_large_files_pass_through_in_constant_memory(
-    pair: tuple[str, str], unlocking: Unlocking, tmp_path: Path
+    pair: tuple[str, str], unlocking: Unlocker, tmp_path: Path
 ) -> None:
     """32 MiB in less than 4 MiB of Python's memory."""
     plain, made, back = (tmp_path / name for name in ("plain", "made.age", "back"))

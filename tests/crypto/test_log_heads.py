@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.log import Head, LeafProof, check_head, leaf_of, parse_head, sign_head
+from satchel.crypto.log import Head, LeafProof, check_head, parse_head, record_leaf, sign_head
 from satchel.crypto.merkle import leaf_hash
 from satchel.crypto.signatures import PayloadType, SigningKey, sign
 from satchel.errors import MalformedError
@@ -33,17 +33,17 @@ def head_of(key: SigningKey, **members: Any) -> Head:
 def test_a_leaf_names_bank_place_type_id_and_time() -> None:
     """A record moved to another bank, place, type or time has another leaf."""
     row = [ID, 7, "semantic", ROOT, TIME]
-    assert leaf_of(ID, 7, "semantic", ROOT, TIME) == leaf_hash(canonical(row))
+    assert record_leaf(ID, 7, "semantic", ROOT, TIME) == leaf_hash(canonical(row))
     proof = LeafProof(id=ROOT, seq=7, type="semantic", at=TIME, path=["ab" * 32])
     assert proof.leaf(ID) == leaf_hash(canonical(row))
     assert proof.path_bytes() == [b"\xab" * 32]
     leaves = {
-        leaf_of(ID, 7, "semantic", ROOT, TIME),
-        leaf_of(ROOT, 7, "semantic", ROOT, TIME),
-        leaf_of(ID, 8, "semantic", ROOT, TIME),
-        leaf_of(ID, 7, "episodic", ROOT, TIME),
-        leaf_of(ID, 7, "semantic", ID, TIME),
-        leaf_of(ID, 7, "semantic", ROOT, TIME.replace("7.", "8.")),
+        record_leaf(ID, 7, "semantic", ROOT, TIME),
+        record_leaf(ROOT, 7, "semantic", ROOT, TIME),
+        record_leaf(ID, 8, "semantic", ROOT, TIME),
+        record_leaf(ID, 7, "episodic", ROOT, TIME),
+        record_leaf(ID, 7, "semantic", ID, TIME),
+        record_leaf(ID, 7, "semantic", ROOT, TIME.replace("7.", "8.")),
     }
     assert len(leaves) == 6
 

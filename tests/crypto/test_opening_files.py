@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from sealing_kit import TIME, entry, line, sealed_file, sections, signers
 
 from satchel.artifact.body import COMPONENTS, ORDER, BodyBuilder, RootHash, check_name, rank
-from satchel.artifact.reader import PREAMBLE, Encoding, opening
+from satchel.artifact.reader import PREAMBLE, Encoding, open_artifact
 from satchel.artifact.statement import FileScope, SourceAgent, build, parse
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import canonical
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import digest
@@ -32,7 +32,9 @@ def judge(tmp_path: Path, key: SigningKey) -> Any:
         path = tmp_path / "file"
         path.write_bytes(data)
         policy = TrustPolicy(keys=frozenset([key.did]))
-        return verify_artifact(path, policy, Request(deep=True, limits=Limits(**limits)))
+        return verify_artifact(
+            path, policy, VerificationRequest(deep=True, limits=Limits(**limits))
+        )
 
     return verify
 
@@ -151,7 +153,7 @@ def test_the_three_encodings_hold_one_value(key: SigningKey, tmp_path: Path) -> 
     for encoding in Encoding:
         path = tmp_path / encoding
         path.write_bytes(sealed_file(held, key, encoding=encoding))
-        with opening(path, DEFAULT_LIMITS) as artifact:
+        with open_artifact(path, DEFAULT_LIMITS) as artifact:
             body = b"".join(artifact.body.chunks())
             found.add((body, canonical(artifact.statement_value), artifact.signatures[0].sig))
             assert artifact.encoding is encoding
@@ -222,7 +224,7 @@ def test_a_member_of_the_future_is_kept_and_signed(key: SigningKey, tmp_path: Pa
     """Unless it is critical, a reader need not know it."""
     path = tmp_path / "f"
     path.write_bytes(sealed_file({}, key, mood={"calm": 1}, critical=["scope", "counts"]))
-    with opening(path, DEFAULT_LIMITS) as artifact:
+    with open_artifact(path, DEFAULT_LIMITS) as artifact:
         assert artifact.statement_value["mood"] == {"calm": 1}
 
 

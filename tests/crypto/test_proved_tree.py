@@ -5,7 +5,14 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.crypto.merkle import Frontier, ProvedTree, audit_holds, audit_path, grown, root_of
+from satchel.crypto.merkle import (
+    Frontier,
+    VerifiedTree,
+    append_leaves,
+    audit_holds,
+    audit_path,
+    root_of,
+)
 from satchel.errors import VerificationError
 
 _FAKE = b"\xff" * 32
@@ -15,14 +22,14 @@ def _leaves(count: int) -> list[bytes]:
     return [blake3(bytes([number])).digest() for number in range(count)]
 
 
-def _tree(count: int, changed: int | None = None) -> tuple[ProvedTree, list[bytes]]:
+def _tree(count: int, changed: int | None = None) -> tuple[VerifiedTree, list[bytes]]:
     """Return a tree over stored nodes, one of which may be changed."""
     leaves, frontier = _leaves(count), Frontier()
-    nodes = grown(frontier, leaves)
+    nodes = append_leaves(frontier, leaves)
     if changed is not None:
         nodes[changed % len(nodes)] = _FAKE
     kept = dict(enumerate(nodes))
-    tree = ProvedTree(frontier, lambda places: {p: kept[p] for p in places if p in kept})
+    tree = VerifiedTree(frontier, lambda places: {p: kept[p] for p in places if p in kept})
     return tree, leaves
 
 

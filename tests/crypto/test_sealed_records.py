@@ -15,7 +15,7 @@ from satchel.crypto.sealed_records import (
     as_model,
     derive,
     digest,
-    id_holds,
+    has_valid_id,
     known_members,
     open_record,
     open_shape,
@@ -101,15 +101,15 @@ def test_leaving_out_a_foreign_null_breaks_the_id() -> None:
 def test_a_nested_id_is_content(metadata: dict[str, Any]) -> None:
     """Only the id at the top is the record's own, also when the text of both is the same."""
     record, _ = open_record(canonical(foreign(text="x", metadata=metadata)))
-    assert id_holds(record)
+    assert has_valid_id(record)
     # The same text as the record's own id, at another place.
     value = foreign(text="x", metadata=json.loads(json.dumps(metadata).replace(ID, record.id)))
     record, _ = open_record(canonical(value))
-    assert id_holds(record)
+    assert has_valid_id(record)
     moved = {**value, "data": {"id": value["id"]}}
-    assert not id_holds(Sealed(value["id"], "semantic", canonical(moved)))
+    assert not has_valid_id(Sealed(value["id"], "semantic", canonical(moved)))
     moved["id"] = ID
-    assert not id_holds(Sealed(ID, "semantic", canonical(moved)))
+    assert not has_valid_id(Sealed(ID, "semantic", canonical(moved)))
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.sampled_from(
@@ -136,7 +136,7 @@ def test_cutting_the_id_out_equals_encoding_without_it(value: dict[str, Any]) ->
         == identity[7:]
     )
     named = Sealed(identity, "x", canonical({**rest, "id": identity, "ia": {"id": identity}}))
-    assert not id_holds(named)
+    assert not has_valid_id(named)
 
 
 @given(st.dictionaries(names, parts, max_size=4), st.text(max_size=8).filter(str.isascii))

@@ -14,7 +14,7 @@ import pytest
 from sealing_kit import entry, hash_of, sealed_file, sections, signers
 
 from satchel.artifact.verification import TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import canonical
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
@@ -27,7 +27,9 @@ _JUDGE = Path(__file__).parent.parent / "vectors" / "judge.mjs"
 
 def judged(path: Path, key: SigningKey) -> Verification:
     """Return the verdict for somebody who trusts one key."""
-    return verify_artifact(path, TrustPolicy(keys=frozenset([key.did])), Request(deep=True))
+    return verify_artifact(
+        path, TrustPolicy(keys=frozenset([key.did])), VerificationRequest(deep=True)
+    )
 
 
 def judged_by_the_other(key: SigningKey, paths: Sequence[Path]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from sealing_kit import entry, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.model.records import Blob, Config, Receipt, Redaction, Token
@@ -44,7 +44,9 @@ def _signed(kind: PayloadType, key: SigningKey, change: Callable[[Any], None]) -
 
 def _judged(path: Path, key: SigningKey, *records: Sealed, deep: bool = True) -> Verification:
     path.write_bytes(sealed_file(sections(entry("tea"), *records), key))
-    return verify_artifact(path, TrustPolicy(keys=frozenset([key.did])), Request(deep=deep))
+    return verify_artifact(
+        path, TrustPolicy(keys=frozenset([key.did])), VerificationRequest(deep=deep)
+    )
 
 
 def test_a_blob_with_the_digest_of_other_bytes_is_tampered(key: SigningKey, tmp_path: Path) -> None:

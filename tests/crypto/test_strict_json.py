@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from satchel.crypto import json_reader
 from satchel.crypto.json_reader import JsonReader
-from satchel.crypto.value_domain import MAX_INTEGER, checked, restore
+from satchel.crypto.value_domain import MAX_INTEGER, check_value, decode_foreign
 from satchel.errors import LimitError, MalformedError, SatchelError, UnreadableError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -240,7 +240,7 @@ def test_a_foreign_file_keeps_the_numbers_that_memory_cannot_hold() -> None:
     """Importing is no place to round: they take the reversible form."""
     text = "[NaN, -Infinity, 1e400, 9007199254740993, 1e16, 9007199254740992.0, 1.0, 0.5]"
     value = whole(text.encode(), carrying=True)
-    checked(value)
+    check_value(value)
     assert value[2:] == [
         {"$float": "1e400"},
         {"$int": "9007199254740993"},
@@ -249,7 +249,7 @@ def test_a_foreign_file_keeps_the_numbers_that_memory_cannot_hold() -> None:
         1,
         0.5,
     ]
-    restored = restore(value)
+    restored = decode_foreign(value)
     assert math.isnan(restored[0])
     assert restored[1:] == [-math.inf, math.inf, 9007199254740993, 1e16, 2.0**53, 1, 0.5]
 
@@ -263,7 +263,7 @@ def test_a_foreign_key_that_looks_like_ours_is_escaped_however_it_is_spelled(
     document = f'[[{{"a": {{{key}: "5"}}, "n": 9007199254740993}}]]'
     value = read(document.encode(), carrying=True)
     assert value == [[{"a": {"$$int": "5"}, "n": {"$int": "9007199254740993"}}]]
-    assert restore(value) == json.loads(document)
+    assert decode_foreign(value) == json.loads(document)
 
 
 @given(
@@ -280,8 +280,10 @@ def test_every_foreign_document_is_restored_as_it_was(value: Any) -> None:
     """For all documents, reading in the reversible form and restoring is json.loads."""
     text = json.dumps(value)
     carried = whole(text.encode(), carrying=True)
-    checked(carried)
-    assert repr(numbers_as_floats(restore(carried))) == repr(numbers_as_floats(json.loads(text)))
+    check_value(carried)
+    assert repr(numbers_as_floats(decode_foreign(carried))) == repr(
+        numbers_as_floats(json.loads(text))
+    )
 
 
 def numbers_as_floats(value: Any) -> Any:

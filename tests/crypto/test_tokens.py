@@ -28,7 +28,7 @@ from token_kit import (
 )
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.token_chain import MOST_TOKENS, Chain, linked, opened, opened_value
+from satchel.crypto.token_chain import MOST_TOKENS, Chain, linked, open_chain, opened_value
 from satchel.crypto.tokens import (
     Clause,
     Entries,
@@ -76,7 +76,7 @@ def forged(chain: Chain, key: Any = OWNER, **members: Any) -> Chain:
 def test_a_token_comes_back_from_its_bytes_as_it_was() -> None:
     """The file that a holder is given says what the owner signed."""
     chain = chain_of(SEMANTIC, permissions=["read", "export"])
-    again = opened(chain.encoded())
+    again = open_chain(chain.encoded())
     assert again == chain
     assert again.permissions == {READ, EXPORT}
     again.require([READ], around())
@@ -192,7 +192,7 @@ def test_unsigned_tokens_are_refused() -> None:
 def test_what_is_no_token_file_says_so(data: bytes) -> None:
     """Each of them ends in one typed error."""
     with pytest.raises(MalformedError):
-        opened(data)
+        open_chain(data)
 
 
 def test_a_token_in_other_bytes_is_refused() -> None:
@@ -200,10 +200,10 @@ def test_a_token_in_other_bytes_is_refused() -> None:
     text = chain_of().encoded().decode()
     twice = text.replace('"format":', '"format":"satchel-token/1","format":', 1)
     with pytest.raises(MalformedError, match="canonical"):
-        opened(twice.encode())
+        open_chain(twice.encode())
     spaced = json.dumps(json.loads(text), indent=1)
     with pytest.raises(MalformedError, match="canonical"):
-        opened(spaced.encode())
+        open_chain(spaced.encode())
 
 
 @given(st.data())
@@ -217,7 +217,7 @@ def test_every_cut_and_flip_of_a_token_is_noticed(data: st.DataObject) -> None:
         bit = 1 << data.draw(st.integers(0, 7))
         changed = whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :]
     with pytest.raises(SatchelError):
-        opened(changed)
+        open_chain(changed)
 
 
 _SAMPLE = child_of(
@@ -423,7 +423,7 @@ def test_a_long_list_of_entries_goes_beside_the_token() -> None:
     assert clause.ids == ()
     token = issue(BANK, OWNER, grant(clause))
     shown, hidden = linked((token,), lists), linked((token,), {})
-    assert opened(shown.encoded()).covers(entry(64))
+    assert open_chain(shown.encoded()).covers(entry(64))
     assert not shown.covers(entry(65))
     assert not hidden.covers(entry(64))
     few, beside = entries_clause([entry(number).id or "" for number in range(64)])
@@ -516,7 +516,7 @@ def test_for_all_chains_more_tokens_allow_no_more(data: st.DataObject, links: in
         assert {each.id for each in entries if child.covers(each)} <= {
             each.id for each in entries if chain.covers(each)
         }
-        assert opened(child.encoded()) == child
+        assert open_chain(child.encoded()) == child
         chain = child
         if READ not in chain.permissions:
             return

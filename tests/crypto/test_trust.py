@@ -7,7 +7,7 @@ import pytest
 
 from satchel.artifact.verification import TrustPolicy
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.trust import SeenRecord, SeenStatement, TrustedKey, TrustRegistry
+from satchel.crypto.trust import KnownStatement, StatementHistory, TrustedKey, TrustRegistry
 from satchel.errors import MalformedError, TargetError, UsageError
 
 BANK, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32
@@ -159,15 +159,15 @@ def test_a_damaged_registry_is_refused_and_not_taken_for_an_empty_one(
         TrustPolicy(registry=again(registry)).standing(did(1), None)
 
 
-def statement(number: int, **members: Any) -> SeenStatement:
+def statement(number: int, **members: Any) -> KnownStatement:
     """Return a line of what was seen."""
     fields: dict[str, Any] = {"at": TIME, "statement": f"blake3:{number:064x}", "key": did(1)}
-    return SeenStatement(**fields | members)
+    return KnownStatement(**fields | members)
 
 
 def test_what_was_seen_is_kept_once_and_in_order(tmp_path: Path) -> None:
     """An append-only file for its owner alone."""
-    seen = SeenRecord(tmp_path / "state" / "seen")
+    seen = StatementHistory(tmp_path / "state" / "seen")
     assert list(seen.all()) == []
     for number in (1, 2, 1, 2, 3):
         seen.remember(statement(number))
@@ -180,7 +180,7 @@ def test_what_was_seen_is_kept_once_and_in_order(tmp_path: Path) -> None:
 
 def test_a_torn_last_line_costs_that_line_and_no_other(tmp_path: Path) -> None:
     """Power was lost while it was written; what comes after is readable again."""
-    seen = SeenRecord(tmp_path / "seen")
+    seen = StatementHistory(tmp_path / "seen")
     seen.remember(statement(1))
     seen.remember(statement(2))
     whole = seen.path.read_bytes()
@@ -198,5 +198,5 @@ def test_what_was_seen_is_never_written_through_a_link(tmp_path: Path) -> None:
     target = tmp_path / "victim"
     (tmp_path / "seen").symlink_to(target)
     with pytest.raises(TargetError):
-        SeenRecord(tmp_path / "seen").remember(statement(1))
+        StatementHistory(tmp_path / "seen").remember(statement(1))
     assert not target.exists()

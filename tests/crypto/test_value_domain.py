@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.value_domain import MAX_INTEGER, checked, plain
+from satchel.crypto.value_domain import MAX_INTEGER, check_value, plain
 from satchel.errors import ValueRefusedError
 from satchel.model.entries import Semantic
 from satchel.model.records import Embedding
@@ -159,7 +159,7 @@ def test_the_numbers_of_a_vector_are_checked_too() -> None:
 @given(st.integers(-MAX_INTEGER, MAX_INTEGER))
 def test_an_integral_float_becomes_the_integer_with_the_same_text(number: int) -> None:
     """One number, one canonical text, whichever way the program held it."""
-    found = checked(float(number))
+    found = check_value(float(number))
     assert type(found) is int
     assert found == number
     assert canonical(float(number)) == canonical(number)
@@ -167,7 +167,7 @@ def test_an_integral_float_becomes_the_integer_with_the_same_text(number: int) -
 
 def test_booleans_stay_booleans() -> None:
     """A Boolean is an int to Python and never to us."""
-    assert checked({"a": [True, False]}) == {"a": [True, False]}
+    assert check_value({"a": [True, False]}) == {"a": [True, False]}
     assert canonical([True, 1, 1.0]) == b"[true,1,1]"
 
 

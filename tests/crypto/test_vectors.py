@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from satchel.artifact.reader import opening
+from satchel.artifact.reader import open_artifact
 from satchel.artifact.verification import TrustPolicy
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto import signatures
 from satchel.crypto.canonical import canonical, decode_canonical
 from satchel.crypto.cbor import CborReader, encode
 from satchel.crypto.json_reader import JsonReader
 from satchel.crypto.limits import Limits
-from satchel.crypto.log import leaf_of
+from satchel.crypto.log import record_leaf
 from satchel.crypto.merkle import audit_holds, consistency_holds, root_of
 from satchel.crypto.sealed_records import digest, open_record
 from satchel.crypto.signatures import (
@@ -30,7 +30,7 @@ from satchel.crypto.signatures import (
     pae,
     public_key,
 )
-from satchel.crypto.value_domain import checked
+from satchel.crypto.value_domain import check_value
 from satchel.errors import EmptyInputError, MalformedError, UnknownFormatError, ValueRefusedError
 from satchel.model.records import RECORD_CLASSES
 
@@ -53,7 +53,7 @@ def read_json(data: bytes) -> Any:
     reader = JsonReader(io.BytesIO(data), "vector")
     value = reader.value()
     reader.end()
-    return checked(value)
+    return check_value(value)
 
 
 def read_cbor(data: bytes) -> Any:
@@ -126,7 +126,7 @@ def test_the_record_vectors_show_every_type() -> None:
 
 def test_the_tree_vectors_hold() -> None:
     """Leaves, roots, paths and proofs are those of the vectors."""
-    leaves = [leaf_of(*leaf["input"]) for leaf in TREE["leaves"]]
+    leaves = [record_leaf(*leaf["input"]) for leaf in TREE["leaves"]]
     assert [leaf.hex() for leaf in leaves] == [leaf["hash"] for leaf in TREE["leaves"]]
     for case in TREE["roots"]:
         assert f"blake3:{root_of(leaves[: case['size']]).hex()}" == case["root"]
@@ -196,7 +196,9 @@ def outcome(data: bytes, folder: Path, trusted: list[str], name: str = "file") -
     path = folder / name
     path.write_bytes(data)
     try:
-        result = verify_artifact(path, TrustPolicy(keys=frozenset(trusted)), Request(deep=True))
+        result = verify_artifact(
+            path, TrustPolicy(keys=frozenset(trusted)), VerificationRequest(deep=True)
+        )
     except (EmptyInputError, UnknownFormatError):
         return "malformed"
     return result.outcome.value
@@ -208,7 +210,7 @@ def test_every_sample_artifact_is_good_in_its_encoding(name: str, tmp_path: Path
     path = ARTIFACTS / name
     assert outcome(path.read_bytes(), tmp_path, FILES["trusted"]) == "good"
     assert outcome(path.read_bytes(), tmp_path, []) == "untrusted"
-    with opening(path, Limits()) as artifact:
+    with open_artifact(path, Limits()) as artifact:
         assert artifact.body.hash() == FILES["body_hash"] == artifact.statement.body_hash
         assert artifact.statement.root_hash == FILES["root_hash"]
         assert artifact.statement.counts == FILES["counts"]

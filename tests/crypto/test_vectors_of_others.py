@@ -19,7 +19,7 @@ from satchel.crypto.canonical import canonical, canonical_checked, number_text
 from satchel.crypto.cbor import CborReader, encode
 from satchel.crypto.json_reader import JsonReader
 from satchel.crypto.signatures import PayloadType, Signature, SigningKey, check, check_point, did_of
-from satchel.crypto.value_domain import checked
+from satchel.crypto.value_domain import check_value
 from satchel.errors import InputError
 
 FOLDER = Path(__file__).parent.parent / "data" / "vectors"
@@ -218,7 +218,7 @@ def _read_json(text: str) -> Any:
     reader = JsonReader(io.BytesIO(text.encode()), "vector")
     value = reader.value()
     reader.end()
-    return checked(value)
+    return check_value(value)
 
 
 def test_canonical_json_is_what_the_rfc_says() -> None:

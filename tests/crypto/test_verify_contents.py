@@ -9,7 +9,7 @@ from sealing_kit import MemoryLog, Part, entry, hash_of, redacted, sealed_file, 
 
 from satchel.artifact.reader import Encoding
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import canonical
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
@@ -31,7 +31,7 @@ def judge(tmp_path: Path, key: SigningKey) -> Any:
             path = tmp_path / f"file.{encoding}"
             path.write_bytes(sealed_file(held, key, encoding=encoding, **members))
             policy = TrustPolicy(keys=frozenset([key.did]))
-            results.append(verify_artifact(path, policy, Request(deep=True)))
+            results.append(verify_artifact(path, policy, VerificationRequest(deep=True)))
         first = results[0]
         assert {result.outcome for result in results} == {first.outcome}
         return first
@@ -459,6 +459,6 @@ def test_a_line_of_a_signed_body_that_is_not_canonical_is_malformed(
         path = tmp_path / "f.pam.jsonl"
         path.write_bytes(sealed_file({"semantic": [part]}, key))
         policy = TrustPolicy(keys=frozenset([key.did]))
-        result = verify_artifact(path, policy, Request(deep=True))
+        result = verify_artifact(path, policy, VerificationRequest(deep=True))
         assert (result.outcome, result.exit_status) == (Outcome.MALFORMED, 4)
         assert result.findings[0].line == 3

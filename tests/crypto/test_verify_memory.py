@@ -7,19 +7,21 @@ import pytest
 from sealing_kit import TIME, MemoryLog, entry, sealed_file, sections, signers
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.trust import SeenRecord, TrustedKey, TrustRegistry
+from satchel.crypto.trust import StatementHistory, TrustedKey, TrustRegistry
 
-DEEP = Request(deep=True)
-FRESH = Request(require_fresh=True)
+DEEP = VerificationRequest(deep=True)
+FRESH = VerificationRequest(require_fresh=True)
 
 
 @pytest.fixture
 def judge(tmp_path: Path) -> Any:
     """Write bytes to a file and verify it."""
 
-    def verify(data: bytes, policy: TrustPolicy, request: Request | None = None) -> Verification:
+    def verify(
+        data: bytes, policy: TrustPolicy, request: VerificationRequest | None = None
+    ) -> Verification:
         path = tmp_path / "file.pam"
         path.write_bytes(data)
         return verify_artifact(path, policy, request)
@@ -49,7 +51,7 @@ def test_a_revoked_key_counts_for_what_was_seen_before_and_nothing_else(
     """A thief can write any time into a file, but not into our record of what we saw."""
     old = sealed_file(sections(entry("tea")), key)
     backdated = sealed_file(sections(entry("poison")), key)
-    policy = TrustPolicy(registry=registry, seen=SeenRecord(tmp_path / "seen"))
+    policy = TrustPolicy(registry=registry, seen=StatementHistory(tmp_path / "seen"))
     assert judge(old, policy).outcome is Outcome.GOOD
     registry.revoke(key.did)
     result = judge(old, policy)
@@ -70,7 +72,7 @@ def test_an_untrusted_signer_cannot_have_a_file_remembered(
 ) -> None:
     """Only what verified under a trusted key is seen."""
     thief = SigningKey.generate()
-    policy = TrustPolicy(registry=registry, seen=SeenRecord(tmp_path / "seen"))
+    policy = TrustPolicy(registry=registry, seen=StatementHistory(tmp_path / "seen"))
     data = sealed_file(sections(entry("tea")), thief)
     judge(data, policy)
     judge(sealed_file(sections(entry("tea", entry("gone"))), key), policy, DEEP)
@@ -120,7 +122,7 @@ def test_an_older_copy_is_told_and_refused_where_freshness_is_required(
     judge: Any, key: SigningKey, log: MemoryLog, tmp_path: Path
 ) -> None:
     """A verified old backup stays usable; a replay does not pass where it matters."""
-    policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
+    policy = believing(key, seen=StatementHistory(tmp_path / "seen"))
     for size in (3, 5):
         assert judge(copy(log, key, size=size), policy).outcome is Outcome.GOOD
     result = judge(copy(log, key, size=4), policy)
@@ -138,7 +140,7 @@ def test_an_old_copy_with_its_signatures_in_another_order_is_still_older(
 ) -> None:
     """The order of signatures is not signed, and must not choose whose memory is asked."""
     first, second = signers(2)
-    policy = believing(first, second, seen=SeenRecord(tmp_path / "seen"))
+    policy = believing(first, second, seen=StatementHistory(tmp_path / "seen"))
     assert judge(copy(log, first, second, size=5), policy).outcome is Outcome.GOOD
     for keys in ((first, second), (second, first), (first,), (second,)):
         result = judge(copy(log, *keys, size=3), policy, FRESH)
@@ -152,7 +154,7 @@ def test_a_worthless_signature_in_front_does_not_hide_that_a_copy_is_old(
     stolen = SigningKey.generate()
     registry.trust(TrustedKey(key=stolen.did, name="s", added_at=TIME))
     registry.revoke(stolen.did)
-    policy = TrustPolicy(registry=registry, seen=SeenRecord(tmp_path / "seen"))
+    policy = TrustPolicy(registry=registry, seen=StatementHistory(tmp_path / "seen"))
     assert judge(copy(log, key, size=5), policy).outcome is Outcome.GOOD
     result = judge(copy(log, stolen, key, size=3), policy, FRESH)
     assert (result.outcome, result.exit_status) == (Outcome.OLDER, 3)
@@ -162,7 +164,7 @@ def test_an_untrusted_signer_cannot_make_a_good_copy_look_old(
     judge: Any, key: SigningKey, log: MemoryLog, tmp_path: Path
 ) -> None:
     """What is remembered moves only after trust."""
-    policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
+    policy = believing(key, seen=StatementHistory(tmp_path / "seen"))
     outsider = SigningKey.generate()
     assert judge(copy(log, outsider, size=5, epoch=9), policy).outcome is Outcome.UNTRUSTED
     assert judge(copy(log, key, size=3), policy, FRESH).exit_status == 0
@@ -172,7 +174,7 @@ def test_two_histories_of_the_same_length_are_a_fork(
     judge: Any, key: SigningKey, log: MemoryLog, tmp_path: Path
 ) -> None:
     """Somebody rewrote the log, or two machines did not know of each other."""
-    policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
+    policy = believing(key, seen=StatementHistory(tmp_path / "seen"))
     assert judge(copy(log, key), policy).outcome is Outcome.GOOD
     log.rows[-1] = ("semantic", entry("another past").id)
     result = judge(copy(log, key), policy)
@@ -185,7 +187,7 @@ def test_copies_of_different_banks_do_not_make_each_other_old(
     judge: Any, key: SigningKey, log: MemoryLog, tmp_path: Path
 ) -> None:
     """What is remembered is remembered of one bank."""
-    policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
+    policy = believing(key, seen=StatementHistory(tmp_path / "seen"))
     judge(copy(log, key), policy)
     assert judge(copy(MemoryLog(key), key), policy, FRESH).exit_status == 0
 
@@ -196,7 +198,7 @@ def test_a_record_that_cannot_be_written_does_not_change_the_verdict(
     """A read-only disk is told in a note."""
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "seen").symlink_to(tmp_path / "elsewhere")
-    policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
+    policy = believing(key, seen=StatementHistory(tmp_path / "seen"))
     result = judge(sealed_file(sections(entry("tea")), key), policy)
     assert result.outcome is Outcome.GOOD
     assert any("recorded" in note for note in result.notes)

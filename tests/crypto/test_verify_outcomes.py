@@ -7,21 +7,23 @@ import pytest
 from sealing_kit import TIME, entry, sealed_file, sections, signers
 
 from satchel.artifact.reader import Encoding
-from satchel.artifact.verification import Finding, Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification, VerificationFinding
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.limits import Limits
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import EmptyInputError, UnknownFormatError, UnreadableError, UsageError
 
-DEEP = Request(deep=True)
-FRESH = Request(require_fresh=True)
+DEEP = VerificationRequest(deep=True)
+FRESH = VerificationRequest(require_fresh=True)
 
 
 @pytest.fixture
 def judge(tmp_path: Path) -> Any:
     """Write bytes to a file and verify it."""
 
-    def verify(data: bytes, policy: TrustPolicy, request: Request | None = None) -> Verification:
+    def verify(
+        data: bytes, policy: TrustPolicy, request: VerificationRequest | None = None
+    ) -> Verification:
         path = tmp_path / "file.pam"
         path.write_bytes(data)
         return verify_artifact(path, policy, request)
@@ -189,7 +191,7 @@ def test_a_structure_that_gives_out_is_malformed_at_the_step_that_read_it(
     cut = judge(data[:-1], believing(key))
     assert (cut.outcome, cut.exit_status, state(cut, 1)) == (Outcome.MALFORMED, 4, "failed")
     assert cut.statement is None
-    long_line = Request(deep=True, limits=Limits(line_bytes=50))
+    long_line = VerificationRequest(deep=True, limits=Limits(line_bytes=50))
     for keys in ((), (key,)):
         result = judge(sealed_file(sections(entry("tea")), *keys), believing(key), long_line)
         assert result.outcome is Outcome.MALFORMED
@@ -216,7 +218,7 @@ def test_the_chain_of_one_entry_leads_back_to_its_roots(judge: Any, key: Signing
     root, other = entry("root"), entry("other")
     child = entry("child", entry("gone"), root)
     data = sealed_file(sections(root, other, child), key)
-    result = judge(data, believing(key), Request(entry=child.id[7:20]))
+    result = judge(data, believing(key), VerificationRequest(entry=child.id[7:20]))
     assert {link.id: link.state for link in result.chain} == {
         child.id: "whole",
         root.id: "whole",
@@ -232,7 +234,7 @@ def test_an_entry_that_is_not_there_is_a_mistake_of_the_request(
     """None, or more than one, of that id."""
     data = sealed_file(sections(*(entry(str(number)) for number in range(3))), key)
     with pytest.raises(UsageError):
-        judge(data, believing(key), Request(entry=wanted))
+        judge(data, believing(key), VerificationRequest(entry=wanted))
 
 
 # -- the result as a value ---------------------------------------------------------------------
@@ -253,7 +255,7 @@ def test_the_worst_outcome_decides_and_the_others_are_told() -> None:
     ]
     assert [outcome for outcome, _ in order] == sorted(Outcome, key=lambda one: -one.severity)
     for place, (outcome, status) in enumerate(order):
-        findings = [Finding(outcome=one, message="") for one, _ in order[place:]]
+        findings = [VerificationFinding(outcome=one, message="") for one, _ in order[place:]]
         result = Verification(
             file="f",
             encoding=None,

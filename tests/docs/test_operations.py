@@ -10,7 +10,7 @@ import pytest
 import satchel
 from docs.interfaces import CLASSES, offered, table
 from satchel import aio
-from satchel.api import awaited
+from satchel.api import asynchronous
 from satchel.api.operations import Deferred
 from satchel.ports.operations import INTERFACES, Operation, operations
 
@@ -66,7 +66,13 @@ def test_no_cell_of_the_table_of_options_is_empty() -> None:
 
 AWAITED = (
     *(aio.Satchel, aio.Bank, aio.Backups, aio.Keys, aio.Agents),
-    *(awaited.Sessions, awaited.Tokens, awaited.Owners, awaited.Quarantine, awaited.Code),
+    *(
+        asynchronous.Sessions,
+        asynchronous.Tokens,
+        asynchronous.Owners,
+        asynchronous.Quarantine,
+        asynchronous.Code,
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from satchel.artifact.verification import Finding, Outcome, Verification
+from satchel.artifact.verification import Outcome, Verification, VerificationFinding
 from satchel.config.options import Verdict
 from satchel.transfer.conversion_operations import verify_file
 
@@ -25,7 +25,9 @@ def _of(outcome: Outcome) -> Verification:
         file="x",
         encoding=None,
         steps=[],
-        findings=[] if outcome is Outcome.GOOD else [Finding(outcome=outcome, message="")],
+        findings=[]
+        if outcome is Outcome.GOOD
+        else [VerificationFinding(outcome=outcome, message="")],
         signers=[],
         statement=None,
         statement_digest=None,

@@ -9,13 +9,13 @@ import pytest
 from bank_kit import filled, keep, texts
 
 from satchel import Satchel, aio
-from satchel.bank.changes import Edit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, update
 from satchel.bank.connections import open_ledger
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
-from satchel.erasure.erase import Erased, erase
+from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.options import EraseOptions
 from satchel.erasure.selection import conditions_of
 from satchel.errors import TargetExistsError, UnknownMemoryError, UsageError
@@ -27,7 +27,7 @@ from satchel.model.records import Edge, FileVersion, SessionEvent, Source
 from satchel.model.times import now
 from satchel.model.values import Evidence, Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.ports.store import LaidOpen, Store
+from satchel.ports.store import InspectableStore, Store
 from satchel.receipts.archive import find_receipts
 from satchel.stores.sqlite import SqliteStore
 
@@ -35,7 +35,9 @@ ABOUT_ADA = 'Ada Lovelace, born 10 December 1815, said "never" to the Marylebone
 _ERASURES = Filter(types=frozenset({"erasure"}))
 
 
-def gone(bank: OpenBank, *where: str, ids: tuple[str, ...] = (), **options: object) -> Erased:
+def gone(
+    bank: OpenBank, *where: str, ids: tuple[str, ...] = (), **options: object
+) -> ErasureResult:
     """Erase what conditions say."""
     wanted = EraseOptions(ids=ids, where=conditions_of(where), **options)  # type: ignore[arg-type]
     return erase.run(bank, wanted)
@@ -43,7 +45,7 @@ def gone(bank: OpenBank, *where: str, ids: tuple[str, ...] = (), **options: obje
 
 def holding(store: Store, text: str) -> list[str]:
     """Return the names of what has a text in its raw bytes, however it is written."""
-    assert isinstance(store, LaidOpen)
+    assert isinstance(store, InspectableStore)
     forms = [text.encode(), json.dumps(text)[1:-1].encode(), text.encode("utf-16-le")]
     return [
         extent.name
@@ -61,7 +63,7 @@ def test_a_person_is_erased_and_no_byte_is_left_on_any_store() -> None:
     with filled() as bank:
         other = keep(bank, "Bob drinks nothing but lukewarm tea", scope={"user": "bob"})
         mine = keep(bank, ABOUT_ADA, scope={"user": "ada"})
-        newer = update(bank, mine, Edit(members={"text": f"{ABOUT_ADA}, twice"})).id
+        newer = update(bank, mine, MemoryEdit(members={"text": f"{ABOUT_ADA}, twice"})).id
         forgotten = keep(bank, f"{ABOUT_ADA}, forgotten", scope={"user": "ada"})
         forget(bank, [forgotten])
         edge = seal(Edge(source=newer, target=other, kind="knows", properties={"how": ABOUT_ADA}))

@@ -17,7 +17,7 @@ from satchel.backup.options import BackupOptions
 from satchel.backup.prune import prune_backups
 from satchel.backup.restore import restore_backup
 from satchel.backup.run import run_backup
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.batches import seal_many
 from satchel.crypto.sealed_records import seal
@@ -66,7 +66,7 @@ def is_said(path: Path) -> list[str]:
 
 def _erase_in_child(dying: object = None) -> None:
     del dying
-    with opened_bank(load_settings(), writes=True) as bank:
+    with open_bank(load_settings(), writes=True) as bank:
         erase.run(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
 
 
@@ -121,9 +121,9 @@ def test_a_killed_erasure_is_ended_by_asking_again_whenever_it_was_killed() -> N
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid or 0, signal.SIGKILL)
         child.join()
-        with opened_bank(settings) as bank:
+        with open_bank(settings) as bank:
             assert examine(bank.store, bank.id).is_sound
-    with opened_bank(settings, writes=True) as bank:
+    with open_bank(settings, writes=True) as bank:
         erase.run(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
         assert not is_unfinished(bank.store, bank.id)
         assert _current(bank) == others

@@ -11,10 +11,10 @@ from bank_kit import keep
 from satchel.bank.identities import create_identity, lock_for
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
-from satchel.crypto.age import Lock, Unlocking, encrypt, new_identity
+from satchel.crypto.age import Lock, Unlocker, encrypt, new_identity
 from satchel.crypto.limits import Limits
-from satchel.erasure.erase import Erased, erase
-from satchel.erasure.fragments import Inside
+from satchel.erasure.erase import ErasureResult, erase
+from satchel.erasure.fragments import NestedFileScanner
 from satchel.erasure.options import EraseOptions
 from satchel.erasure.selection import conditions_of
 from satchel.ports.store import Extent
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("private_umask")
 ADA = "Ada Lovelace keeps bees on the roof of the observatory"
 
 
-def _gone(bank: OpenBank) -> Erased:
+def _gone(bank: OpenBank) -> ErasureResult:
     return erase.run(bank, EraseOptions(where=conditions_of(["user=ada"]), scan=True))
 
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_looked_into_is_named_as_not_reached(bank: OpenBank) -> N
 def test_a_decompression_bomb_costs_no_more_than_its_bound(packed: object) -> None:
     """What expands without end is left, and named."""
     bomb = packed(b"\0" * 3_000_000)  # type: ignore[operator]  # either of the two
-    inside = Inside(Unlocking(), Limits(expansion=10, expansion_free_bytes=100_000))
+    inside = NestedFileScanner(Unlocker(), Limits(expansion=10, expansion_free_bytes=100_000))
     assert list(inside.within(Extent("bomb", lambda: iter([bomb])))) == []
     assert "expands to more than 10 times" in inside.closed[0]
 
@@ -95,6 +95,6 @@ def test_what_is_packed_again_and_again_is_left_after_some_times() -> None:
     data = ADA.encode()
     for _ in range(5):
         data = gzip.compress(data)
-    inside = Inside(Unlocking())
+    inside = NestedFileScanner(Unlocker())
     assert len(list(inside.within(Extent("deep", lambda: iter([data]))))) == 3
     assert "too many archives" in inside.closed[0]

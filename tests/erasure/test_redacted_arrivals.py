@@ -19,7 +19,7 @@ from satchel.ledger.examination import examine
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Redaction, Source
 from satchel.model.times import now
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.transfer.conversion import VerifyOptions, verify
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
@@ -137,7 +137,7 @@ def _form(record: Sealed) -> tuple[Sealed, Sealed]:
 
 def test_a_redaction_of_what_is_here_never_comes_with_an_import() -> None:
     """Else a file could make a memory of the bank unreadable."""
-    ledger = created(MemoryStore())
+    ledger = created(InMemoryStore())
     (there,) = memories(1)
     source = seal(Source(provider="test", format="test"))
     ledger.append([there, source])
@@ -151,7 +151,7 @@ def test_a_redaction_of_what_is_here_never_comes_with_an_import() -> None:
 
 def test_a_form_is_taken_with_its_own_redaction_only() -> None:
     """None, that of another form, and outside an import: refused, and nothing is logged."""
-    ledger = created(MemoryStore())
+    ledger = created(InMemoryStore())
     source = seal(Source(provider="test", format="test"))
     ledger.append([source])
     redaction, form = _form(seal(Semantic(text="one", kind="note")))
@@ -170,7 +170,7 @@ def test_a_form_is_taken_with_its_own_redaction_only() -> None:
 
 def test_a_memory_whose_form_was_announced_is_not_taken_whole() -> None:
     """An import that was killed in between leaves no memory that cannot be read."""
-    ledger = created(MemoryStore())
+    ledger = created(InMemoryStore())
     source = seal(Source(provider="test", format="test"))
     ledger.append([source])
     whole = seal(Semantic(text="one", kind="note"))

@@ -12,19 +12,19 @@ from bank_kit import filled, keep, owner, texts
 from token_kit import HOLDER, SEMANTIC, may
 
 from satchel import Satchel, aio
-from satchel.bank.changes import Edit, update
+from satchel.bank.changes import MemoryEdit, update
 from satchel.bank.details import show
 from satchel.bank.memory import Memory
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.signing_keys import create_key
 from satchel.config.settings import load_settings
-from satchel.crypto.age import Unlocking, decrypt_bytes, new_identity
+from satchel.crypto.age import Unlocker, decrypt_bytes, new_identity
 from satchel.crypto.canonical import canonical_checked
-from satchel.crypto.sealed_records import Sealed, digest, open_record, seal, shape_of
+from satchel.crypto.sealed_records import Sealed, decode_record, digest, open_record, seal
 from satchel.erasure.erase import erase
 from satchel.erasure.options import EraseOptions, RedactOptions
 from satchel.erasure.redaction import (
-    Redacted,
+    RedactionResult,
     kept_age_file,
     recover_by_identity,
     recover_by_key,
@@ -46,7 +46,7 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Redaction, Status
 from satchel.model.times import now
 from satchel.ports.rows import Filter, derive_row
-from satchel.ports.store import LaidOpen, Store
+from satchel.ports.store import InspectableStore, Store
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.transfer.conversion import VerifyOptions, verify
@@ -61,14 +61,14 @@ TOKENS = "Dr. [REDACTED:name:1], [REDACTED:email:1], reads at [REDACTED:phone:1]
 _REDACTIONS = Filter(types=frozenset({"redaction"}))
 
 
-def out(bank: OpenBank, *ids: str, **options: object) -> Redacted:
+def out(bank: OpenBank, *ids: str, **options: object) -> RedactionResult:
     """Redact memories by their ids."""
     return redact.run(bank, RedactOptions(ids=ids, **options))  # type: ignore[arg-type]
 
 
 def holds(store: Store, text: str) -> bool:
     """Tell whether a store has a text in its raw bytes."""
-    assert isinstance(store, LaidOpen)
+    assert isinstance(store, InspectableStore)
     return any(text.encode() in b"".join(extent.pieces()) for extent in store.laid_open())
 
 
@@ -123,8 +123,8 @@ def test_what_was_personal_is_gone_and_all_else_is_as_before_on_any_store(tmp_pa
 def test_old_versions_are_redacted_with_the_current_one(bank: OpenBank) -> None:
     """What an update replaced says the same to whoever reads the history."""
     first = keep(bank, ADA, key="ada")
-    newer = update(bank, first, Edit(add_tags=["x"])).id
-    other = update(bank, newer, Edit(members={"text": "nothing personal"})).id
+    newer = update(bank, first, MemoryEdit(add_tags=["x"])).id
+    other = update(bank, newer, MemoryEdit(members={"text": "nothing personal"})).id
     assert out(bank, other).redacted == 2
     assert texts(bank, everything=True) == ["nothing personal", TOKENS, TOKENS]
     assert texts(bank) == ["nothing personal"]
@@ -222,7 +222,7 @@ def changed_row(bank: OpenBank, identity: str, body: bytes) -> None:
     """Put other bytes in the place of a record, as one who writes the store."""
     with bank.store.writing() as writing:
         (row,) = writing.get(bank.id, [identity])
-        own = derive_row(shape_of(body), seq=row.seq, at=row.at, body=body, batch=row.batch)
+        own = derive_row(decode_record(body), seq=row.seq, at=row.at, body=body, batch=row.batch)
         writing.rewrite(bank.id, [own])
 
 
@@ -335,7 +335,7 @@ def test_a_redacted_memory_is_forgotten_restored_and_updated_like_any_other(bank
     assert texts(bank) == []
     bank.ledger.append([seal(Status(target=mine, state="restored"))])
     assert texts(bank) == [TOKENS]
-    newer = update(bank, mine, Edit(add_tags=["seen"])).id
+    newer = update(bank, mine, MemoryEdit(add_tags=["seen"])).id
     assert newer != mine
     assert shown(bank, newer).text == TOKENS
     assert examine(bank.store, bank.id).is_sound
@@ -451,7 +451,7 @@ def test_an_original_is_kept_as_an_age_file_for_who_has_the_identity(
     assert open_record(body)[0].id == named == identity
     path = tmp_path / "ben.identity.txt"
     path.write_text(secret)
-    unlocking = Unlocking(files=(path,))
+    unlocking = Unlocker(files=(path,))
     settings = msgspec.structs.replace(bank.settings, unlocking=unlocking)
     with_identity = replace(bank, settings=settings)
     found = recover_by_identity(with_identity, identity)

@@ -13,7 +13,14 @@ import pytest
 
 from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError, UsageError
-from satchel.evaluation.agents import Asked, Command, Function, Reader, agent_called, choices_of
+from satchel.evaluation.agents import (
+    AgentQuestion,
+    CommandAgent,
+    FunctionAgent,
+    ReaderAgent,
+    agent_called,
+    choices_of,
+)
 
 MEMORY = r"""[memory 1] Recalled memory follows.
 12|Ada drinks oolong.
@@ -23,7 +30,7 @@ MEMORY = r"""[memory 1] Recalled memory follows.
 
 def answer(question: str, memory: str = MEMORY) -> str:
     """Return what the reader answers."""
-    return Reader().answer(Asked(question=question, memory=memory))
+    return ReaderAgent().answer(AgentQuestion(question=question, memory=memory))
 
 
 def test_the_reader_answers_with_the_sentence_that_fits() -> None:
@@ -57,27 +64,27 @@ def test_the_reader_gives_the_same_answer_each_time() -> None:
 
 def test_a_function_is_an_agent() -> None:
     """It is given the question, the memory, and both as a conversation."""
-    told = list[Asked]()
+    told = list[AgentQuestion]()
 
-    def call(asked: Asked) -> str:
+    def call(asked: AgentQuestion) -> str:
         told.append(asked)
         return "oolong"
 
-    agent = Function("mine", call)
-    assert agent.answer(Asked(question="What?", memory="M")) == "oolong"
+    agent = FunctionAgent("mine", call)
+    assert agent.answer(AgentQuestion(question="What?", memory="M")) == "oolong"
     assert [one["role"] for one in told[0].messages] == ["system", "system", "user"]
-    assert [one["role"] for one in Asked(question="What?").messages] == ["system", "user"]
+    assert [one["role"] for one in AgentQuestion(question="What?").messages] == ["system", "user"]
 
 
-def program(text: str, *, timeout: float = 20) -> Command:
+def program(text: str, *, timeout: float = 20) -> CommandAgent:
     """Return an agent that is a program of a few words."""
-    return Command([sys.executable, "-I", "-S", "-c", text], timeout=timeout)
+    return CommandAgent([sys.executable, "-I", "-S", "-c", text], timeout=timeout)
 
 
 def test_a_program_is_an_agent() -> None:
     """JSON on its standard input, the answer on its standard output."""
     text = "import json,sys; d=json.load(sys.stdin); print(d['memory'], len(d['messages']))"
-    assert program(text).answer(Asked(question="What?", memory="oolong")) == "oolong 3"
+    assert program(text).answer(AgentQuestion(question="What?", memory="oolong")) == "oolong 3"
 
 
 @pytest.mark.parametrize(
@@ -91,13 +98,15 @@ def test_a_program_is_an_agent() -> None:
 def test_a_program_that_fails_or_hangs_is_an_error_not_an_answer(text: str, said: str) -> None:
     """A wrong answer would count against the memory."""
     with pytest.raises(InferenceError, match=said):
-        program(text, timeout=0.3 if "while" in text else 20).answer(Asked(question="What?"))
+        program(text, timeout=0.3 if "while" in text else 20).answer(
+            AgentQuestion(question="What?")
+        )
 
 
 def test_a_program_that_is_not_there_is_an_error() -> None:
     """With its name."""
     with pytest.raises(InferenceError) as found:
-        Command(["no-such-agent-anywhere"]).answer(Asked(question="What?"))
+        CommandAgent(["no-such-agent-anywhere"]).answer(AgentQuestion(question="What?"))
     assert found.value.file == "no-such-agent-anywhere"
 
 
@@ -134,7 +143,7 @@ def test_a_model_behind_an_endpoint_is_an_agent(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", address)
         agent = agent_called(load_settings(), "endpoint:some-model")
         assert agent.name == "some-model"
-        assert agent.answer(Asked(question="What?", memory="M")) == "oolong"
+        assert agent.answer(AgentQuestion(question="What?", memory="M")) == "oolong"
     (one,) = asked
     assert (one["model"], one["temperature"]) == ("some-model", 0)
     assert [message["content"] for message in one["messages"][1:]] == ["M", "What?"]
@@ -157,6 +166,6 @@ def test_what_a_program_is_told_is_one_json_value() -> None:
     """Whatever signs are in it."""
     text = "import json,sys; print(json.load(sys.stdin)['question'])"
     nasty = "line\n\u2028\x00 \ud83d\ude00 end"
-    asked = Asked(question=nasty.encode("utf-16", "surrogatepass").decode("utf-16"))
+    asked = AgentQuestion(question=nasty.encode("utf-16", "surrogatepass").decode("utf-16"))
     assert program(f"import os; os.environ; {text}").answer(asked).startswith("line")
     assert msgspec.json.decode(msgspec.json.encode(asked))["question"] == asked.question

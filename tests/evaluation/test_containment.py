@@ -18,7 +18,7 @@ from satchel.evaluation.containment import (
     disguises,
     framed_texts,
     halves,
-    judged,
+    judge_texts,
 )
 from satchel.evaluation.containment_judge import Escape, frame_of, judge, read_back, unreadable
 from satchel.model.values import TrustClass
@@ -112,7 +112,7 @@ def test_a_line_that_is_missing_is_seen() -> None:
 def test_the_papers_patterns_stay_in_their_records(pattern: str) -> None:
     """Fifty of each, from outside; quarantine switched off, so that the encoding alone holds."""
     texts = attacks(pattern)
-    found = judged(texts)
+    found = judge_texts(texts)
     assert (len(set(texts)), found.unshown, found.escapes) == (50, 0, [])
 
 
@@ -121,7 +121,7 @@ def test_every_disguise_of_every_attack_stays_in_its_record() -> None:
     texts = [one for pattern in PATTERNS for one in attacks(pattern, 10)]
     disguised = [one for text in texts for one in disguises(text)]
     split = [half for text in texts for half in halves(text)]
-    found = judged(disguised + split)
+    found = judge_texts(disguised + split)
     assert (found.unshown, found.escapes) == (0, [])
 
 
@@ -140,7 +140,7 @@ def test_every_disguise_of_every_attack_stays_in_its_record() -> None:
 )
 def test_no_text_gets_out_of_its_record_and_each_can_be_read_back(texts: list[str]) -> None:
     """For all texts: nothing of them is live, and not a byte of them is lost."""
-    found = judged(texts)
+    found = judge_texts(texts)
     assert (found.unshown, found.escapes) == (0, [])
     framed = framed_texts(texts, enforce="nothing")
     assert unreadable(framed.text, texts) == []
@@ -175,7 +175,7 @@ def told(escapes: Iterable[Escape]) -> Counter[str]:
 @pytest.mark.parametrize("name", SETS)
 def test_texts_of_each_corpus_stay_in_their_records(shared_data: Path, name: str) -> None:
     """A hundred of each; all of them are tried by `make prove`."""
-    found = judged(some([text for text, _ in corpus(shared_data, name)], 100))
+    found = judge_texts(some([text for text, _ in corpus(shared_data, name)], 100))
     assert (found.unshown, told(found.escapes)) == (0, Counter())
 
 
@@ -187,7 +187,7 @@ def test_every_text_of_each_corpus_stays_in_its_record(shared_data: Path, name: 
     """All of it, and disguises and halves of 150 texts."""
     texts = [text for text, _ in corpus(shared_data, name)]
     mutated = {one for text in some(texts, 150) for one in (*disguises(text), *halves(text))}
-    found = judged(texts + sorted(one for one in mutated if one.strip()))
+    found = judge_texts(texts + sorted(one for one in mutated if one.strip()))
     assert (found.unshown, told(found.escapes)) == (0, Counter())
 
 
@@ -212,11 +212,11 @@ def test_benign_texts_can_be_read_back_and_grow_little(shared_data: Path) -> Non
 def test_quarantine_holds_back_attacks_and_hardly_anything_else(shared_data: Path) -> None:
     """Under 2 % of benign texts; every structural carrier, and 60 % of imperatives."""
     benign = [text for name in BENIGN for text, bad in corpus(shared_data, name) if not bad]
-    held = judged(benign, trust=TrustClass.EXTERNAL).held_back
+    held = judge_texts(benign, trust=TrustClass.EXTERNAL).held_back
     assert held < 0.02 * len(benign)
     carriers = [one for one in attacks(PATTERNS[2]) if any(sign in one for sign in STRUCTURE)]
-    assert judged(carriers).held_back == len(carriers)
+    assert judge_texts(carriers).held_back == len(carriers)
     pack = [text for text, bad in corpus(shared_data, "small_packs") if bad]
     structural = [text for text in pack if any(sign in text for sign in STRUCTURE)]
-    assert judged(structural).held_back == len(structural)
-    assert judged(pack).held_back >= 0.6 * len(pack)
+    assert judge_texts(structural).held_back == len(structural)
+    assert judge_texts(pack).held_back >= 0.6 * len(pack)

@@ -8,10 +8,10 @@ from evaluating_kit import small_set
 
 from satchel.config.settings import load_settings
 from satchel.errors import InferenceError, PermissionRefusedError, UsageError
-from satchel.evaluation.agents import Asked, Function, Reader
-from satchel.evaluation.carriers import Owner, in_full, told
+from satchel.evaluation.agents import AgentQuestion, FunctionAgent, ReaderAgent
+from satchel.evaluation.carriers import Owner, dated_memories, in_full
 from satchel.evaluation.continuity import (
-    Item,
+    ProbeItem,
     Response,
     Trial,
     continuities,
@@ -31,10 +31,10 @@ def answers(right: str) -> list[Response]:
     return [Response("tea", one == "y") for one in right]
 
 
-def asked(count: int) -> list[Item]:
+def asked(count: int) -> list[ProbeItem]:
     """Return probes of two categories."""
     probe = Probe(ask="a?", expect=("tea",), needs=("a",))
-    return [Item("even" if at % 2 == 0 else "odd", "w", probe) for at in range(count)]
+    return [ProbeItem("even" if at % 2 == 0 else "odd", "w", probe) for at in range(count)]
 
 
 def small(folder: Path, **members: object) -> Trial:
@@ -85,14 +85,17 @@ def test_memory_is_carried_signed_and_arrives_whole(tmp_path: Path) -> None:
     """Exported, imported elsewhere, framed there: with what was replaced left behind."""
     owner = Owner(tmp_path)
     sets = [probe_set(small_set(tmp_path))]
-    owner.remember("one", told(sets))
+    owner.remember("one", dated_memories(sets))
     assert owner.carry("one", "two").read_bytes().startswith(b'{"statement"')
     with owner.framing("two") as framing:
         text = framing.everything(MODEL).text
     assert "oolong" in text
     assert "green van" in text
     assert "red van" not in text
-    assert in_full(told(sets)).splitlines() == ["Ada drinks oolong.", "Bela bought a green van."]
+    assert in_full(dated_memories(sets)).splitlines() == [
+        "Ada drinks oolong.",
+        "Bela bought a green van.",
+    ]
 
 
 def test_the_reader_goes_on_with_carried_memory_and_not_without(tmp_path: Path) -> None:
@@ -125,30 +128,30 @@ def test_a_measurement_is_the_same_again(tmp_path: Path) -> None:
 
 def test_an_agent_sees_neither_what_is_expected_nor_where_it_stands(tmp_path: Path) -> None:
     """It has the question, and the text that a model would have; the baseline has no text."""
-    seen = list[Asked]()
+    seen = list[AgentQuestion]()
 
-    def call(asked: Asked) -> str:
+    def call(asked: AgentQuestion) -> str:
         seen.append(asked)
         return "no idea"
 
-    agent = Function("spy", call)
-    evaluate_transfer(load_settings(), small(tmp_path, source=Reader(), target=agent))
+    agent = FunctionAgent("spy", call)
+    evaluate_transfer(load_settings(), small(tmp_path, source=ReaderAgent(), target=agent))
     assert {one.question for one in seen} == {
         "What does Ada drink?",
         "Which van did Bela buy: red, green or blue?",
     }
     assert [bool(one.memory) for one in seen] == [True, True, False, False]
-    assert Asked.__struct_fields__ == ("question", "memory")
+    assert AgentQuestion.__struct_fields__ == ("question", "memory")
 
 
 def test_an_agent_that_fails_ends_the_measurement(tmp_path: Path) -> None:
     """A failure is not a wrong answer."""
 
-    def call(_asked: Asked) -> str:
+    def call(_asked: AgentQuestion) -> str:
         raise InferenceError("gone")
 
     with pytest.raises(InferenceError):
-        evaluate_transfer(load_settings(), small(tmp_path, source=Function("gone", call)))
+        evaluate_transfer(load_settings(), small(tmp_path, source=FunctionAgent("gone", call)))
 
 
 @pytest.mark.parametrize("wrong", [{"budget": 0}, {"levels": (0,)}, {"levels": (101,)}], ids=str)

@@ -11,10 +11,10 @@ from satchel.errors import UsageError
 from satchel.evaluation.containment_judge import read_back
 from satchel.evaluation.context import evaluate_framed
 from satchel.evaluation.datasets import read_set
-from satchel.evaluation.recall import comparing, conversed
+from satchel.evaluation.recall import comparison_embedder, conversation_bank
 from satchel.recall.models import embedder_of
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.request import Around, Asked
+from satchel.rehydrate.request import RehydrateContext, RehydrateRequest
 
 PLAIN = {
     "conversations": [
@@ -62,9 +62,9 @@ def test_what_counts_as_shown_word_for_word_can_be_read_in_the_text(tmp_path: Pa
     """By code that knows nothing of the encoder."""
     (conversation,) = read_set(write_long_turns(tmp_path, 1) / "1").conversations
     turns = {turn.name: turn.text for turn in conversation.turns}
-    with conversed(conversation, embedder_of(load_settings())) as bank:
-        asked = Asked(task=conversation.questions[0].text, budget=1500)
-        framed = rehydrate(bank.view, asked, Around(embedders=bank.embedders))
+    with conversation_bank(conversation, embedder_of(load_settings())) as bank:
+        asked = RehydrateRequest(task=conversation.questions[0].text, budget=1500)
+        framed = rehydrate(bank.view, asked, RehydrateContext(embedders=bank.embedders))
     lines = [read_back(line) for line in framed.text.split("\n")]
     shown = [bank.names[one.id] for one in framed.entries if one.form == "verbatim"]
     assert len(shown) >= 3
@@ -83,7 +83,7 @@ def test_a_budget_that_is_none_is_refused(tmp_path: Path, budgets: tuple[int, ..
 @pytest.mark.timeout(1800)
 def test_locomo_stands_in_the_final_text_as_well_as_promised(shared_data: Path) -> None:
     """Six conversations, directive and frame included, in the tokens of the model."""
-    assert comparing(load_settings())[1] == []
+    assert comparison_embedder(load_settings())[1] == []
     found = evaluate_framed(load_settings(), shared_data / "locomo" / "locomo-first6.json")
     assert (found.questions, found.tokenizer, found.exact) == (883, "o200k_base", True)
     assert {one.budget: one.over for one in found.budgets} == dict.fromkeys(BOUNDS, 0)

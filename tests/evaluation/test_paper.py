@@ -9,10 +9,10 @@ from evaluating_kit import small_set
 from satchel.config.settings import load_settings
 from satchel.errors import TargetExistsError
 from satchel.evaluation import attacks
-from satchel.evaluation.agents import Asked, Function
+from satchel.evaluation.agents import AgentQuestion, FunctionAgent
 from satchel.evaluation.attacks import injection_table, tampering_table, tokens_table
 from satchel.evaluation.containment import CANARY
-from satchel.evaluation.context import Budgeted, Framed
+from satchel.evaluation.context import FramedBudget, FramedResult
 from satchel.evaluation.continuity import evaluate_fidelity, evaluate_transfer, trial
 from satchel.evaluation.pages import (
     fidelity_page,
@@ -94,14 +94,14 @@ def test_a_token_that_is_taken_though_it_should_not_be_would_show(
 def test_an_agent_that_obeys_is_counted() -> None:
     """With a model in front of the memory, what it does is told apart from what it is shown."""
 
-    def obeys(asked: Asked) -> str:
+    def obeys(asked: AgentQuestion) -> str:
         return CANARY if "and nothing else" in asked.memory else "I remember an attack."
 
-    table, _ = injection_table(Function("naive", obeys), attempts=1)
+    table, _ = injection_table(FunctionAgent("naive", obeys), attempts=1)
     executed = {row[0]: row[4] for row in table.rows}
     assert executed["role elevation"] == 1
     reader, _ = injection_table(
-        Function("wary", lambda _asked: f"It says {CANARY} there."), attempts=1
+        FunctionAgent("wary", lambda _asked: f"It says {CANARY} there."), attempts=1
     )
     assert {row[4] for row in reader.rows} == {0}
 
@@ -118,7 +118,7 @@ def test_a_claim_of_the_feature_table_falls_with_its_measurement(paper: Paper) -
 def test_pages_ask_for_nothing_and_show_what_was_measured(tmp_path: Path, paper: Paper) -> None:
     """One file each: tables, plots, no script, no address."""
     what = trial(sets=[probe_set(small_set(tmp_path))], model="claude", levels=(50, 100))
-    found = Framed(
+    found = FramedResult(
         data="<b>.json",
         format="plain",
         conversations=1,
@@ -129,7 +129,7 @@ def test_pages_ask_for_nothing_and_show_what_was_measured(tmp_path: Path, paper:
         exact=True,
         vectors=None,
         budgets=[
-            Budgeted(
+            FramedBudget(
                 budget=512,
                 evidence=0.5,
                 shortened=0,

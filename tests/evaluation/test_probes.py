@@ -20,7 +20,7 @@ from satchel.evaluation.probes import (
     says,
     shipped_sets,
 )
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 
 SETS = shipped_sets()
 
@@ -41,7 +41,7 @@ def test_each_category_has_thirty_probes_over_several_sessions() -> None:
 def test_a_probe_is_answered_by_the_memory_that_it_names(found: ProbeSet) -> None:
     """What a probe needs says what it expects, and is still current."""
     for world, probe in found.probes():
-        memories = {one.key: text_of(one.entry) for one in world.memories()}
+        memories = {one.key: memory_text(one.entry) for one in world.memories()}
         replaced = {one.replaces for one in world.memories()}
         needed = "\n".join(memories[key] for key in probe.needs)
         assert says(needed, probe.expect), probe.ask

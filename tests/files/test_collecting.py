@@ -14,8 +14,8 @@ from satchel.errors import MalformedError, TargetError
 from satchel.files import MemoryStore
 from satchel.files.places import place_of
 from satchel.files.remote.objects import MemoryObjects, NotWritten
-from satchel.files.remote.packs import HEAD, PACKS, Head
-from satchel.files.remote.store import RemotePlace
+from satchel.files.remote.packs import HEAD, PACKS, RemoteHead
+from satchel.files.remote.store import RemoteFileStorage
 
 Folder = Callable[[], Path]
 
@@ -29,9 +29,9 @@ def root(request: pytest.FixtureRequest, folder: Folder) -> str:
     return f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
 
 
-def _place(root: str) -> RemotePlace:
+def _place(root: str) -> RemoteFileStorage:
     found = place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
-    assert isinstance(found, RemotePlace)
+    assert isinstance(found, RemoteFileStorage)
     return found
 
 
@@ -172,7 +172,7 @@ class _LossyAndRaced(MemoryObjects):
         super().replace(name, data, tag)
         if not _raced:
             _raced.append(name)
-            place = RemotePlace(self._prefix.rstrip("/"), MemoryObjects(self._prefix))
+            place = RemoteFileStorage(self._prefix.rstrip("/"), MemoryObjects(self._prefix))
             place.collect(grace=0)
             raise NotWritten("the connection was dropped")
 
@@ -259,10 +259,10 @@ def _said(root: str, **members: object) -> None:
     place.objects.put(HEAD, json.dumps({**json.loads(found.data), **members}).encode())
 
 
-def _head(root: str) -> Head:
+def _head(root: str) -> RemoteHead:
     found = _place(root).objects.get(HEAD)
     assert found is not None
-    return Head.decoded(found.data, root)
+    return RemoteHead.decoded(found.data, root)
 
 
 def test_a_pack_that_is_in_use_is_not_removed_whatever_the_head_condemns(folder: Folder) -> None:

@@ -14,12 +14,12 @@ from satchel.conformance.memory_files import FilesSubject
 from satchel.files import MemoryStore
 from satchel.files.namespace import namespace
 from satchel.files.places import place_of
-from satchel.files.remote.store import RemotePlace
+from satchel.files.remote.store import RemoteFileStorage
 
 
 def _planted(root: str, key: str, data: bytes) -> None:
     place = place_of(namespace(storage_root=root).path(key))
-    if isinstance(place, RemotePlace):
+    if isinstance(place, RemoteFileStorage):
         place.objects.put("messages.json", data)
     else:
         folder = Path(place.address)

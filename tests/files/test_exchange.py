@@ -12,7 +12,7 @@ import pytest
 from satchel.cli.main import run
 from satchel.errors import ManyDeletedError, RefusedError, SatchelError
 from satchel.files import MemoryStore
-from satchel.files.anthropic_stores import Moved, from_memories, to_memories
+from satchel.files.anthropic_stores import FileTransferResult, from_memories, to_memories
 from satchel.files.folder_sync import MARKER, keep_alike
 
 Folder = Callable[[], Path]
@@ -151,7 +151,7 @@ def test_memories_of_a_store_there_come_and_go_unchanged(
     """Path, text and sha; what the form cannot hold is named."""
     store.write_many([("a/b.md", "one\r\n"), ("c.md", "Zo\u00eb"), ("long.md", "x" * 100_001)])
     store.write_bytes("binary", b"\xff")
-    result = Moved()
+    result = FileTransferResult()
     memories = list(to_memories(store, result))
     other = MemoryStore(root=folder())
     back = from_memories(other, memories)

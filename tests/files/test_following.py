@@ -12,12 +12,12 @@ from bank_kit import keep
 from s3_kit import S3Server
 from transfer_kit import new_bank
 
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import ConcurrencyError, TargetError
 from satchel.files import MemoryStore, bank_files
 from satchel.files.bank_files import compare, follow_into, opened_files
-from satchel.files.remote.objects import MemoryObjects, Taken
+from satchel.files.remote.objects import MemoryObjects, TaggedObject
 from satchel.model.records import FileVersion
 from satchel.ports.rows import Filter
 from satchel.recall.query import Query
@@ -39,7 +39,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 @pytest.fixture
 def bank(settings: Settings) -> Iterator[OpenBank]:
     """That bank, open."""
-    with opened_bank(settings, "ada", writes=True) as opened:
+    with open_bank(settings, "ada", writes=True) as opened:
         yield opened
 
 
@@ -110,7 +110,7 @@ def test_files_of_a_key_follow_into_the_bank_of_that_name(settings: Settings) ->
         pass
     with opened_files(settings, "nobody", create=True) as store:
         store.write_text("c.md", "no bank of this name")
-    with opened_bank(settings, "ada") as bank:
+    with open_bank(settings, "ada") as bank:
         assert set(_current(bank)) == {"a.md", "b.md"}
 
 
@@ -144,7 +144,7 @@ def elsewhere(
 
 
 def _answered(settings: Settings, text: str) -> list[str]:
-    with opened_bank(settings, "ada", writes=True) as bank:
+    with open_bank(settings, "ada", writes=True) as bank:
         return [one.path for one in recall_memories(bank, Query(text=text, files=True)).files]
 
 
@@ -168,7 +168,7 @@ def test_what_is_saved_elsewhere_is_found_by_the_next_question(
         other.write_text("a.md", "nobody saved this")
     assert sorted(_answered(settings, "museum")) == ["a.md", "c.md"]
     assert _answered(settings, "lighthouse") == []
-    with opened_bank(settings, "ada") as bank:
+    with open_bank(settings, "ada") as bank:
         found = _current(bank)
         assert (found["a.md"].metadata["version"], found["a.md"].actor) == (2, "you")
         assert found["b.md"].action == "deleted"
@@ -190,7 +190,7 @@ def test_what_a_surface_changes_is_saved_where_the_files_are(
         pytest.fail("it was not refused")
     with opened_files(settings, "ada") as store:
         assert (store.list_paths(), store.read_text("a.md")) == (["a.md"], "kept")
-    with opened_bank(settings, "ada") as bank:
+    with open_bank(settings, "ada") as bank:
         assert _current(bank)["a.md"].text == "kept"
 
 
@@ -208,7 +208,7 @@ def test_what_was_erased_before_the_bank_was_told_never_comes_to_its_log(
         store.erase("a.md")
     assert _answered(settings, "lighthouse") == []
     assert _answered(settings, "museum") == ["b.md"]
-    with opened_bank(settings, "ada") as bank, bank.ledger.reading() as view:
+    with open_bank(settings, "ada") as bank, bank.ledger.reading() as view:
         said = [one.model for one in view.scan(_FILES)]
         files = [one for one in said if isinstance(one, FileVersion) and one.path == "a.md"]
         assert [one.text for one in files] == [None] * len(files)
@@ -228,7 +228,7 @@ def test_a_question_asks_the_place_for_one_thing(
     before = s3.requests.total()
     assert _answered(settings, "lighthouse")
     assert s3.requests.total() - before == 1
-    with opened_bank(settings, "ada", writes=True) as bank:
+    with open_bank(settings, "ada", writes=True) as bank:
         recall_memories(bank, Query(text="lighthouse"))
     assert s3.requests.total() - before == 1
     with MemoryStore.get_or_create(key="ada") as store:
@@ -245,7 +245,7 @@ def test_a_place_that_does_not_answer_hinders_no_question(
     """And is not asked again at once."""
     asked = list[str]()
 
-    def silent(self: MemoryObjects, name: str) -> Taken | None:
+    def silent(self: MemoryObjects, name: str) -> TaggedObject | None:
         del self
         asked.append(name)
         raise TargetError("no answer")
@@ -253,7 +253,7 @@ def test_a_place_that_does_not_answer_hinders_no_question(
     monkeypatch.setattr(MemoryObjects, "get", silent)
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}")
     settings = load_settings()
-    with opened_bank(settings, "ada", writes=True) as bank:
+    with open_bank(settings, "ada", writes=True) as bank:
         keep(bank, "the lighthouse")
         for _ in range(3):
             answer = recall_memories(bank, Query(text="lighthouse", files=True))
@@ -267,7 +267,7 @@ def test_a_place_that_keeps_one_waiting_keeps_no_question_waiting(
     """Its client may wait for half a minute; the question goes on without it, once."""
     answers, asked = threading.Event(), list[str]()
 
-    def slow(self: MemoryObjects, name: str) -> Taken | None:
+    def slow(self: MemoryObjects, name: str) -> TaggedObject | None:
         del self
         asked.append(name)
         answers.wait()
@@ -277,7 +277,7 @@ def test_a_place_that_keeps_one_waiting_keeps_no_question_waiting(
     monkeypatch.setattr(bank_files, "_PATIENCE", 0.01)
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}/slow")
     try:
-        with opened_bank(load_settings(), "ada", writes=True) as bank:
+        with open_bank(load_settings(), "ada", writes=True) as bank:
             keep(bank, "the lighthouse")
             for _ in range(2):
                 answer = recall_memories(bank, Query(text="lighthouse", files=True))

@@ -18,7 +18,7 @@ from satchel.errors import PermissionRefusedError, TokenRevokedError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import files_of_bank, opened_files
 from satchel.files.memory_tool import MemoryTool
-from satchel.files.promotion import Rule, promote_all
+from satchel.files.promotion import PromotionRule, promote_all
 from satchel.ledger.authority import revoking
 from satchel.ledger.ledger import Ledger
 from satchel.model.times import now
@@ -65,7 +65,7 @@ def test_a_reader_reads_and_changes_nothing(bank: OpenBank) -> None:
         lambda: MemoryTool(store)(
             {"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "x"}
         ),
-        lambda: promote_all(store, Rule(staged="user", into="memory")),
+        lambda: promote_all(store, PromotionRule(staged="user", into="memory")),
     ):
         with pytest.raises(PermissionRefusedError):
             change()

@@ -23,7 +23,7 @@ from s3_kit import S3Server
 from satchel.errors import SatchelError, TargetError
 from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
 from satchel.files.remote import store as remote_place
-from satchel.files.remote.objects import MemoryObjects, NotWritten, Taken
+from satchel.files.remote.objects import MemoryObjects, NotWritten, TaggedObject
 
 Folder = Callable[[], Path]
 
@@ -296,7 +296,7 @@ class _Flaky(MemoryObjects):
         type(self).plan = tuple(rest)
         return head
 
-    def get(self, name: str) -> Taken | None:
+    def get(self, name: str) -> TaggedObject | None:
         if not type(self).answers:
             raise TargetError("the service does not answer", file=name)
         return super().get(name)
@@ -461,16 +461,16 @@ def test_a_store_that_somebody_else_begins_while_it_is_saved_gets_both(
     first, second = MemoryStore(key="k", remote_path=place), MemoryStore(key="k", remote_path=place)
     first.write_text("first.txt", "1")
     second.write_text("second.txt", "2")
-    look, looked = remote_place.RemotePlace._head, list[str]()
+    look, looked = remote_place.RemoteFileStorage._head, list[str]()
 
-    def slow(self: remote_place.RemotePlace) -> Any:
+    def slow(self: remote_place.RemoteFileStorage) -> Any:
         found = look(self)
         looked.append("")
         if len(looked) == 1:
             first.save()
         return found
 
-    monkeypatch.setattr(remote_place.RemotePlace, "_head", slow)
+    monkeypatch.setattr(remote_place.RemoteFileStorage, "_head", slow)
     second.save()
     monkeypatch.undo()
     with MemoryStore(key="k", remote_path=place) as third:

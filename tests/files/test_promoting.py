@@ -10,7 +10,7 @@ import pytest
 
 from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError
 from satchel.files import MemoryStore
-from satchel.files.promotion import Rule, promote_all
+from satchel.files.promotion import PromotionRule, promote_all
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def staged(tmp_path: Path) -> Iterator[MemoryStore]:
         yield store
 
 
-def _stay(store: MemoryStore, rule: Rule, **said: bool) -> dict[str, str]:
+def _stay(store: MemoryStore, rule: PromotionRule, **said: bool) -> dict[str, str]:
     done = promote_all(store, rule, **said)  # type: ignore[arg-type]  # a switch by name
     return {one.proposal: one.reason for one in done if one.reason is not None}
 
 
 def test_by_rule_what_it_lets_through_becomes_memory(staged: MemoryStore) -> None:
     """At the same path below, with the rule in the audit; planned first, and only once."""
-    rule = Rule(staged="user", into="memory", actors=frozenset({"agent"}))
+    rule = PromotionRule(staged="user", into="memory", actors=frozenset({"agent"}))
     assert _stay(staged, rule, dry_run=True) == {}
     assert staged.list_paths("memory") == []
     assert _stay(staged, rule) == {}
@@ -55,7 +55,7 @@ def test_by_rule_what_is_doubtful_stays_with_the_reason(staged: MemoryStore) -> 
     staged.write_text("user/key.md", "AKIA" + "QYLPMN5HXVZTBCDE is the key", actor="agent")
     staged.promote("user/good.md", "memory/good.md")
     staged.write_text("user/good.md", "Ada hates tea", actor="agent")
-    rule = Rule(staged="user", into="memory", actors=frozenset({"agent"}), most_bytes=100)
+    rule = PromotionRule(staged="user", into="memory", actors=frozenset({"agent"}), most_bytes=100)
     stay = _stay(staged, rule)
     told = {
         "user/mallory.md": "written by mallory",
@@ -69,7 +69,7 @@ def test_by_rule_what_is_doubtful_stays_with_the_reason(staged: MemoryStore) -> 
     assert all(part in stay[path] for path, part in told.items()), stay
     assert staged.list_paths("memory") == ["memory/deep/er.md", "memory/good.md"]
     assert staged.list_paths("user") == sorted(stay)
-    replacing = Rule(
+    replacing = PromotionRule(
         staged="user", into="memory", actors=frozenset({"agent"}), most_bytes=100, replace=True
     )
     assert "user/good.md" not in _stay(staged, replacing)
@@ -87,7 +87,7 @@ def test_what_was_changed_while_it_was_judged_stays(
         return promote(proposal, target, **said)
 
     monkeypatch.setattr(staged, "promote", changed_first)
-    stay = _stay(staged, Rule(staged="user", into="memory"))
+    stay = _stay(staged, PromotionRule(staged="user", into="memory"))
     assert set(stay.values()) == {"it was changed while it was being checked"}
     assert staged.list_paths("memory") == []
 
@@ -98,7 +98,7 @@ def test_a_rule_whose_folders_are_in_each_other_is_refused(
 ) -> None:
     """It would promote what it promoted, or what nobody proposed."""
     with pytest.raises(MemoryStoreError, match="each other"):
-        promote_all(staged, Rule(staged=source, into=into))
+        promote_all(staged, PromotionRule(staged=source, into=into))
 
 
 def test_by_hand_the_text_that_was_reviewed_becomes_memory(staged: MemoryStore) -> None:

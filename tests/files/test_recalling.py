@@ -12,7 +12,7 @@ from transfer_kit import new_bank
 
 from satchel import Satchel
 from satchel.aio import Satchel as Awaited
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
 from satchel.errors import MemoryStoreError, ReadOnlyStoreError
@@ -29,7 +29,7 @@ _LONG = f"{_WEATHER}\n\nThe login\r\nexpires at noon.\n\n{_WEATHER}"
 @pytest.fixture
 def bank(any_store: str) -> Iterator[OpenBank]:
     """A bank in each kind of store."""
-    with opened_bank(load_settings(store=any_store), new_bank("ada"), writes=True) as opened:
+    with open_bank(load_settings(store=any_store), new_bank("ada"), writes=True) as opened:
         yield opened
 
 

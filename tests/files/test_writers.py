@@ -14,8 +14,8 @@ from s3_kit import S3Server
 from satchel.errors import SatchelError, TargetError
 from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
 from satchel.files.remote import store as remote_place
-from satchel.files.remote.objects import MemoryObjects, NotWritten, Taken
-from satchel.files.remote.packs import Contents, FileEntry, Head, packed
+from satchel.files.remote.objects import MemoryObjects, NotWritten, TaggedObject
+from satchel.files.remote.packs import FileEntry, PackContents, RemoteHead, packed
 
 Folder = Callable[[], Path]
 
@@ -181,10 +181,10 @@ def test_many_saves_stay_few_objects_to_open(root: str) -> None:
             store.write_text(f"n/{number % 5}.txt", str(number))
             store.save()
     place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
-    assert isinstance(place, remote_place.RemotePlace)
+    assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
-    head = Head.decoded(found.data, "")
+    head = RemoteHead.decoded(found.data, "")
 
     assert len(head.segments) <= 8
     assert place.examine() == (23, [])
@@ -288,10 +288,10 @@ def test_a_damaged_remote_is_an_error_of_ours(folder: Folder) -> None:
         store.write_text("a.txt", "true text")
         store.save()
     place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
-    assert isinstance(place, remote_place.RemotePlace)
+    assert isinstance(place, remote_place.RemoteFileStorage)
     for name in list(place.objects.names()):
         if name.startswith("meta/.satchel/packs/"):
-            taken: Taken | None = place.objects.get(name)
+            taken: TaggedObject | None = place.objects.get(name)
             assert taken is not None
             place.objects.put(name, taken.data.replace(b"true", b"fals"))
     again = MemoryStore.get_or_create(key="k", storage_root=root)
@@ -319,12 +319,12 @@ def test_a_hostile_index_leads_nowhere(folder: Folder, path: object, sha: str) -
     root = f"memory://{home}"
     MemoryStore.create(key="k", storage_root=root).close()
     place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
-    assert isinstance(place, remote_place.RemotePlace)
+    assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
-    head = Head.decoded(found.data, "")
+    head = RemoteHead.decoded(found.data, "")
     entry = FileEntry(path, sha, 1, 1, 2, "", "", "")  # type: ignore[arg-type]  # on purpose
-    segment, data = packed(Contents(files=[entry]), {}, 0)
+    segment, data = packed(PackContents(files=[entry]), {}, 0)
     place.objects.put(f"meta/.satchel/packs/{segment.name}", data)
     head = replace(head, revision=2, segments=(*head.segments, segment))
     place.objects.put("meta/.satchel/head", head.encoded())
@@ -400,7 +400,7 @@ def test_a_remote_store_that_flyte_wrote_opens_and_goes_on(folder: Folder) -> No
     """One object for each file: taken in by the first save, with audit and transcript."""
     root = f"memory://{folder()}"
     place = places.place_of(MemoryStore.remote_path_for_key("old", storage_root=root))
-    assert isinstance(place, remote_place.RemotePlace)
+    assert isinstance(place, remote_place.RemoteFileStorage)
     for name, data in {
         "messages.json": b'[{"role": "user", "content": "hi"}]',
         "user/a.md": b"from before",

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from satchel.conformance.formats import leaves
-from satchel.conformance.subject import Subject, Taken, sealed, source_of
-from satchel.crypto.value_domain import restore
+from satchel.conformance.subject import ReadResult, Subject, sealed, source_of
+from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import LimitError, MalformedError
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEvent
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
@@ -22,7 +22,7 @@ SUBJECT = Subject("aletheia", formats["aletheia"], SAMPLES)
 PROGRAMS = ["typescript", "rust"]
 
 
-def again(found: Taken, name: str = "again.agent.json") -> Any:
+def again(found: ReadResult, name: str = "again.agent.json") -> Any:
     """Return what is written of what was read."""
     records = [*found.records, source_of("aletheia", found.container)]
     with sealed(records) as held, SUBJECT.written(held, name) as (path, report):
@@ -35,7 +35,7 @@ def test_nothing_in_the_file_of_a_program_vanishes(program: str) -> None:
     """Each text and number is in a record, or around them, or told as lost."""
     sample = SAMPLES / f"other-{program}.agent.json"
     found = SUBJECT.take(sample)
-    values = [restore([one.value for one in found.records]), restore(found.container)]
+    values = [decode_foreign([one.value for one in found.records]), decode_foreign(found.container)]
     kept = leaves([*values, again(found)])
     assert [one for one in leaves(json.loads(sample.read_bytes())) if one not in kept] == []
     assert found.report.total == 0
@@ -150,11 +150,11 @@ def test_a_bad_memory_is_left_out_and_named_where_that_is_asked_for() -> None:
     """Its place in the file is told."""
     vectors = [{"id": "a", "text": 1}, {"id": "b", "text": "b", "metadata": {}}]
     path = SUBJECT.samples / "a.agent.json"
-    reading = Reading(skip_bad=True)
+    reading = ReadContext(skip_bad=True)
     with SUBJECT.folder() as folder:
         path = folder / "a.agent.json"
         path.write_bytes(_file(memory={"vectors": vectors}))
-        found = list(taken(SUBJECT.adapter, Place(path), reading))
+        found = list(read_records(SUBJECT.adapter, Place(path), reading))
     assert len(found) == 1
     assert reading.report.refused[0].field == "memory/vectors/0/text"
 

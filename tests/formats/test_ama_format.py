@@ -28,7 +28,7 @@ from satchel.formats._ama import exact_line_of, line_of
 from satchel.model.entries import Entry, Episodic, Procedural, Semantic
 from satchel.model.records import Edge
 from satchel.model.values import Entity, Evidence, Origin, TrustClass
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
@@ -519,7 +519,7 @@ def test_a_disk_that_fails_is_no_bad_line(tmp_path: Path) -> None:
 
     place = Failing(archive(tmp_path / "in.ama.jsonl", memory(), memory_count=2))
     with pytest.raises(UnreadableError) as refusal:
-        list(AMA.read(place, Reading(skip_bad=True)))
+        list(AMA.read(place, ReadContext(skip_bad=True)))
     assert refusal.value.file == place.name
 
 

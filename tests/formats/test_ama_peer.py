@@ -12,7 +12,7 @@ from import_kit import bring
 
 from benchmarks import data, peers
 from satchel import Satchel
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.model.entries import Procedural
 from satchel.transfer.export_results import ExportOptions
@@ -31,7 +31,7 @@ def _astrocyte(*arguments: str | Path) -> Any:
 
 
 def _out(path: Path, bank: str = "b") -> list[Row]:
-    with opened_bank(load_settings(), bank) as found:
+    with open_bank(load_settings(), bank) as found:
         export(found, path, ExportOptions(embeddings=True))
     return lines(path)
 

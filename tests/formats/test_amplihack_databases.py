@@ -14,8 +14,8 @@ from amplihack_kit import tables_in
 from satchel.conformance.subject import Subject, record_set
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError, UsageError
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
@@ -24,10 +24,10 @@ SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 GOOD = SAMPLES / "amplihack_db" / "good-agent.db"
 
 
-def read(path: Path, **how: Any) -> tuple[list[Sealed], Reading]:
+def read(path: Path, **how: Any) -> tuple[list[Sealed], ReadContext]:
     """Read a database."""
-    reading = Reading(**how)
-    return list(taken(DATABASE, Place(path), reading)), reading
+    reading = ReadContext(**how)
+    return list(read_records(DATABASE, Place(path), reading)), reading
 
 
 def changed(path: Path, *statements: str) -> Path:
@@ -43,7 +43,7 @@ def changed(path: Path, *statements: str) -> Path:
 def test_the_database_is_the_one_that_amplihack_makes(tmp_path: Path) -> None:
     """Tables, columns, defaults and indexes; and it is private, unlike theirs."""
     with record_set(Subject("amplihack_db", DATABASE, GOOD.parent), GOOD) as records:
-        DATABASE.write(records, Target(tmp_path / "x.db"), Writing(bank="harbour-agent"))
+        DATABASE.write(records, Target(tmp_path / "x.db"), WriteContext(bank="harbour-agent"))
     path = tmp_path / "x.db"
     assert path.stat().st_mode & 0o777 == 0o600
     assert tables_in(path.read_bytes()) == tables_in(GOOD.read_bytes())
@@ -169,7 +169,7 @@ def test_a_bad_row_is_named_and_the_rest_can_be_kept(tmp_path: Path) -> None:
 def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
     """Types, agents and sessions are kept; importance becomes salience."""
     path = SAMPLES / "amplihack_flat" / "good-memory.db"
-    found = list(taken(FLAT, Place(path), Reading()))
+    found = list(read_records(FLAT, Place(path), ReadContext()))
     kinds = [(one.type, one.value.get("kind")) for one in found]
     assert kinds.count(("session_event", None)) == 3
     assert kinds[3:] == [
@@ -181,7 +181,7 @@ def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
     assert found[3].value["scope"] == {"agent": "builder", "run": "sess-A"}
     subject = Subject("amplihack_flat", FLAT, path.parent)
     with record_set(subject, path) as records, pytest.raises(UsageError, match="only read"):
-        FLAT.write(records, Target(tmp_path / "x.db"), Writing())
+        FLAT.write(records, Target(tmp_path / "x.db"), WriteContext())
 
 
 @pytest.mark.shared
@@ -194,13 +194,13 @@ def test_real_databases_are_read(shared_data: Path, tmp_path: Path) -> None:
     with record_set(
         Subject("amplihack_db", DATABASE, raw), raw / "amplihack-rs-sqlite-raw.db"
     ) as records:
-        DATABASE.write(records, Target(tmp_path / "x.db"), Writing())
+        DATABASE.write(records, Target(tmp_path / "x.db"), WriteContext())
     before, after = (
         tables_in(one.read_bytes())
         for one in (raw / "amplihack-rs-sqlite-raw.db", tmp_path / "x.db")
     )
     assert after == before
-    flat = list(taken(FLAT, Place(raw / "amplihack-rs-flat-memory.db"), Reading()))
+    flat = list(read_records(FLAT, Place(raw / "amplihack-rs-flat-memory.db"), ReadContext()))
     assert Counter(one.type for one in flat) == {"semantic": 2, "session_event": 2}
 
 

@@ -21,8 +21,8 @@ from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.model.entries import Episodic, Semantic
 from satchel.model.records import Edge, Model
 from satchel.model.values import Origin, Scope
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
@@ -127,17 +127,17 @@ def accepted(data: bytes) -> RustReader:
     return found
 
 
-def read(path: Path, document: object = None, **how: Any) -> tuple[list[Sealed], Reading]:
+def read(path: Path, document: object = None, **how: Any) -> tuple[list[Sealed], ReadContext]:
     """Read a file, of a document where one is given."""
     if document is not None:
         path.write_text(json.dumps(document), "utf-8")
-    reading = Reading(**how)
-    return list(taken(AMPLIHACK, Place(path), reading)), reading
+    reading = ReadContext(**how)
+    return list(read_records(AMPLIHACK, Place(path), reading)), reading
 
 
 def write(path: Path, items: list[Model | Sealed]) -> tuple[bytes, Report]:
     """Write records, and return the file and what was lost."""
-    writing = Writing(bank="agent")
+    writing = WriteContext(bank="agent")
     with sealed(items) as records:
         AMPLIHACK.write(records, Target(path, overwrite=True), writing)
     return path.read_bytes(), writing.report
@@ -152,7 +152,7 @@ def whole() -> dict[str, Any]:
 def rewritten(source: Path, path: Path) -> tuple[bytes, Report]:
     """Read a file and write it again."""
     with record_set(SUBJECT, source) as records:
-        writing = Writing()
+        writing = WriteContext()
         AMPLIHACK.write(records, Target(path), writing)
     return path.read_bytes(), writing.report
 

@@ -10,7 +10,7 @@ from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats.amplihack_graph import FORMAT
 from satchel.model.entries import Episodic, Semantic
 from satchel.model.records import Edge
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
@@ -30,7 +30,7 @@ def test_a_graph_gives_facts_episodes_and_links_of_each_kind(name: str, tmp_path
     """Under the agents that they are of; a fact has its episode as a parent."""
     place = Place(unpacked(name, tmp_path))
     assert formats.recognise(place) == "amplihack_graph"
-    found = list(FORMAT.read(place, Reading()))
+    found = list(FORMAT.read(place, ReadContext()))
     facts = [one for one in found if isinstance(one, Semantic)]
     episodes = [one for one in found if isinstance(one, Episodic)]
     kinds = Counter(one.kind for one in found if isinstance(one, Edge))
@@ -49,14 +49,14 @@ def test_a_graph_gives_facts_episodes_and_links_of_each_kind(name: str, tmp_path
 def test_the_memory_of_one_agent_of_several_is_taken_alone(tmp_path: Path) -> None:
     """What is another's stays, counted; who is not there is refused, not read as nothing."""
     place = Place(unpacked("ladybug-41", tmp_path))
-    reading = Reading(agent="reviewer")
+    reading = ReadContext(agent="reviewer")
     (fact,) = FORMAT.read(place, reading)
     assert isinstance(fact, Semantic)
     assert fact.origin is not None
     assert fact.origin.id == "f3"
     assert sum(loss.count for loss in reading.report.losses.values() if loss.name == "row") == 15
     with pytest.raises(MalformedError, match="none of them"):
-        list(FORMAT.read(place, Reading(agent="nobody")))
+        list(FORMAT.read(place, ReadContext(agent="nobody")))
 
 
 def test_a_cut_graph_is_refused(tmp_path: Path) -> None:
@@ -64,6 +64,6 @@ def test_a_cut_graph_is_refused(tmp_path: Path) -> None:
     path = unpacked("ladybug-41", tmp_path)
     path.write_bytes(path.read_bytes()[:100_000])
     with pytest.raises(InputError) as error:
-        list(FORMAT.read(Place(path), Reading()))
+        list(FORMAT.read(Place(path), ReadContext()))
     assert error.value.file == str(path)
     assert not isinstance(error.value, EmptyInputError)

@@ -26,8 +26,8 @@ from satchel.errors import (
 )
 from satchel.formats._chats.fields import moment_of, paragraphs
 from satchel.formats.chatgpt import facts_in
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
@@ -35,9 +35,9 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _THEN = 1_772_355_600.0
 
 
-def _read(name: str, path: Path, **given: Any) -> tuple[list[Sealed], Reading]:
-    reading = Reading(**given)
-    return list(taken(formats[name], Place(path), reading)), reading
+def _read(name: str, path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
+    reading = ReadContext(**given)
+    return list(read_records(formats[name], Place(path), reading)), reading
 
 
 def _node(name: str, parent: str | None, text: Any, role: str = "user", **more: Any) -> Any:
@@ -57,7 +57,7 @@ def _talk(*nodes: Any, name: str = "c", current: str | None = None) -> Any:
     }
 
 
-def _chatgpt(path: Path, *talks: Any, **given: Any) -> tuple[list[Sealed], Reading]:
+def _chatgpt(path: Path, *talks: Any, **given: Any) -> tuple[list[Sealed], ReadContext]:
     path.write_text(json.dumps(talks), "utf-8")
     return _read("chatgpt", path, **given)
 

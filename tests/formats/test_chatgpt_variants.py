@@ -10,8 +10,8 @@ import pytest
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnknownFormatError
 from satchel.formats._chats.fields import moment_of
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
@@ -19,9 +19,9 @@ _THEN = 1_772_355_600.0
 _ISO = "2026-03-01T09:00:00.000000Z"
 
 
-def _read(path: Path, **given: Any) -> tuple[list[Sealed], Reading]:
-    reading = Reading(**given)
-    return list(taken(formats["chatgpt"], Place(path), reading)), reading
+def _read(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
+    reading = ReadContext(**given)
+    return list(read_records(formats["chatgpt"], Place(path), reading)), reading
 
 
 def _node(name: str, parent: str | None, text: Any, role: str = "user", **more: Any) -> Any:
@@ -54,7 +54,7 @@ def _said(records: list[Sealed]) -> list[Any]:
     return [one.value["text"] for one in records if one.value.get("event") == "message"]
 
 
-def _lost(reading: Reading) -> dict[str, int]:
+def _lost(reading: ReadContext) -> dict[str, int]:
     return {loss.name: loss.count for loss in reading.report.losses.values()}
 
 

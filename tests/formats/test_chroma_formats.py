@@ -22,7 +22,7 @@ from satchel.errors import InputError, MalformedError, UsageError
 from satchel.formats._points import payload_of
 from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.values import Scope
-from satchel.ports.format import Reading, Writing
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -33,7 +33,7 @@ _NEAR = 1e-6
 
 
 def _read(name: str, path: Path, **how: Any) -> tuple[list[Semantic], Report]:
-    reading = Reading(**how)
+    reading = ReadContext(**how)
     found = formats[name].read(Place(path), reading)
     return [one for one in found if isinstance(one, Semantic)], reading.report
 
@@ -194,7 +194,7 @@ def test_a_segment_with_the_name_of_a_path_is_no_folder(tmp_path: Path) -> None:
 def test_what_a_collection_cannot_hold_is_named(tmp_path: Path) -> None:
     """Objects, null, lists of two kinds, names of its own; what part of memory it is."""
     members = {"a": {"b": 1}, "n": None, "l": [1, "x"], "chroma:document": "y", "ok": [1, 2]}
-    writing = Writing()
+    writing = WriteContext()
     with sealed([Episodic(text="Asked.", metadata=members, kind="k")]) as records:
         formats["chroma_get"].write(records, Target(tmp_path / "x.json"), writing)
     said = json.loads((tmp_path / "x.json").read_bytes())

@@ -9,17 +9,17 @@ import pytest
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, PathRefusedError
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
 _THEN = "2026-03-01T09:00:00.000000Z"
 
 
-def _read(path: Path, **given: Any) -> tuple[list[Sealed], Reading]:
-    reading = Reading(**given)
-    return list(taken(formats["claude"], Place(path), reading)), reading
+def _read(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
+    reading = ReadContext(**given)
+    return list(read_records(formats["claude"], Place(path), reading)), reading
 
 
 def _message(name: str, text: str, sender: str = "human", **more: Any) -> dict[str, Any]:
@@ -199,6 +199,6 @@ def test_exports_of_two_products_in_one_folder_do_not_disturb_each_other(tmp_pat
     files = {"claude/conversations.json": [_talk(_message("a", "hi"))]}
     path = _zip(tmp_path / "e.zip", {**files, "chatgpt/conversations.json": [other]})
     for name, count in (("claude", 2), ("chatgpt", 1)):
-        reading = Reading()
-        found = list(taken(formats[name], Place(path), reading))
+        reading = ReadContext()
+        found = list(read_records(formats[name], Place(path), reading))
         assert (len(found), next(iter(reading.report.losses))[0]) == (count, "conversations.json")

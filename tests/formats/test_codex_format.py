@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from satchel.errors import MalformedError
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
@@ -27,10 +27,10 @@ def _said(role: str, text: str) -> dict[str, Any]:
 _META = _line("session_meta", id="s", cwd="shop", originator="codex_cli_rs")
 
 
-def _read(path: Path, *lines: dict[str, Any]) -> tuple[list[Any], Reading]:
+def _read(path: Path, *lines: dict[str, Any]) -> tuple[list[Any], ReadContext]:
     path.write_text("".join(json.dumps(one) + "\n" for one in (_META, *lines)), "utf-8")
-    reading = Reading()
-    found = taken(formats["codex"], Place(path), reading)
+    reading = ReadContext()
+    found = read_records(formats["codex"], Place(path), reading)
     return [one.value for one in found], reading
 
 
@@ -106,7 +106,7 @@ def test_a_rollout_that_has_grown_begins_with_the_same_events(tmp_path: Path) ->
     path, whole = tmp_path / "r.jsonl", list[Any]()
     for end in range(1, len(lines) + 1):
         path.write_bytes(b"".join(lines[:end]))
-        found = list(formats["codex"].read(Place(path), Reading()))
+        found = list(formats["codex"].read(Place(path), ReadContext()))
         assert found[: len(whole)] == whole
         whole = found
 
@@ -118,8 +118,8 @@ def test_a_transcript_of_claude_code_is_no_rollout(tmp_path: Path) -> None:
     sample = Path(__file__).parent.parent / "data" / "formats" / "claude_code" / "good-talk.jsonl"
 
     with pytest.raises(MalformedError):
-        list(taken(formats["codex"], Place(sample), Reading()))
+        list(read_records(formats["codex"], Place(sample), ReadContext()))
     rollout = tmp_path / "r.jsonl"
     _read(rollout, _said("user", "one"))
     with pytest.raises(MalformedError):
-        list(taken(formats["claude_code"], Place(rollout), Reading()))
+        list(read_records(formats["claude_code"], Place(rollout), ReadContext()))

@@ -25,8 +25,8 @@ from satchel.formats.cognee import FORMAT
 from satchel.model.entries import Episodic, Identity, Semantic
 from satchel.model.records import Model, SessionEvent
 from satchel.model.values import Origin, Scope
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -36,21 +36,21 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "cognee"
 _PEER = Path(peers.__file__).parent / "peers" / "cognee_archive.py"
 
 
-def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], Reading]:
-    reading = Reading(skip_bad=skip_bad)
-    return list(taken(FORMAT, Place(path), reading)), reading
+def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], ReadContext]:
+    reading = ReadContext(skip_bad=skip_bad)
+    return list(read_records(FORMAT, Place(path), reading)), reading
 
 
-def _read_folder(path: Path) -> tuple[str, list[Sealed], Reading]:
+def _read_folder(path: Path) -> tuple[str, list[Sealed], ReadContext]:
     """Read a folder as every command does, put together."""
-    reading = Reading()
+    reading = ReadContext()
     with input_to_read(load_settings(), path) as file:
         place = Place(file.path, held=file)
-        return formats.recognise(place), list(taken(FORMAT, place, reading)), reading
+        return formats.recognise(place), list(read_records(FORMAT, place, reading)), reading
 
 
 def _written(path: Path, *records: Model | Sealed) -> tuple[list[Any], Report]:
-    writing = Writing(compress=path.suffix == ".gz")
+    writing = WriteContext(compress=path.suffix == ".gz")
     with sealed(records) as found:
         FORMAT.write(found, Target(path), writing)
     return files_in(path.read_bytes()), writing.report
@@ -153,7 +153,7 @@ def test_a_tar_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         _read(tmp_path / "headers.tar")
     with pytest.raises(LimitError, match="expands"):
-        list(taken(FORMAT, Place(tmp_path / "bomb.tar.gz"), Reading(limits=small)))
+        list(read_records(FORMAT, Place(tmp_path / "bomb.tar.gz"), ReadContext(limits=small)))
 
 
 def test_memory_from_elsewhere_becomes_memories_facts_blocks_and_episodes(tmp_path: Path) -> None:

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from satchel.errors import InputError, UnknownFormatError
 from satchel.formats._google_pages import words_of
 from satchel.formats.gemini import moment_in
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "gemini"
 
 
-def _read(path: Path, **given: Any) -> tuple[list[dict[str, Any]], Reading]:
-    reading = Reading(**given)
-    return [one.value for one in taken(formats["gemini"], Place(path), reading)], reading
+def _read(path: Path, **given: Any) -> tuple[list[dict[str, Any]], ReadContext]:
+    reading = ReadContext(**given)
+    return [one.value for one in read_records(formats["gemini"], Place(path), reading)], reading
 
 
 def _activity(title: str, time: str, **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_a_later_export_only_adds(tmp_path: Path) -> None:
     days = [_activity(f"q{n}", f"2026-03-01T0{n}:00:00Z") for n in range(5, 0, -1)]
     path = tmp_path / "a.json"
     path.write_text(json.dumps(days[2:]))
-    before = [one.value for one in taken(formats["gemini"], Place(path), Reading())]
+    before = [one.value for one in read_records(formats["gemini"], Place(path), ReadContext())]
     path.write_text(json.dumps(days))
     after, _ = _read(path)
 

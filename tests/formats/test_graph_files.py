@@ -16,7 +16,7 @@ from satchel.crypto.limits import Limits
 from satchel.errors import LimitError, MalformedError, MissingExtraError
 from satchel.formats import _graph_child, _graph_files
 from satchel.formats._graph_files import TABLES, graph_file, rows_of
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.stores.ladybug import LadybugStore
 
@@ -35,10 +35,10 @@ def unpacked(name: str, folder: Path) -> Path:
     return folder / "graph"
 
 
-def read(path: Path, reading: Reading | None = None) -> dict[str, list[dict[str, Any]]]:
+def read(path: Path, reading: ReadContext | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return what a file gives, by array."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows_of(Place(path), reading or Reading()):
+    for row in rows_of(Place(path), reading or ReadContext()):
         of_array = found.setdefault(row.array, [])
         assert row.number == len(of_array)
         of_array.append(row.row)
@@ -72,7 +72,7 @@ def test_an_old_graph_gives_all_its_nodes_and_links_and_is_left_as_it_is(
     """Also where its program was killed: what is in its log comes along. No byte changes."""
     path = unpacked(f"amplihack-{name}", tmp_path / "old")
     path.chmod(0o400)
-    before, reading = seen(path.parent), Reading()
+    before, reading = seen(path.parent), ReadContext()
     found = read(path, reading)
     assert seen(path.parent) == before
     assert list(found) == list(TABLES.values())
@@ -106,7 +106,7 @@ def test_an_old_graph_gives_all_its_nodes_and_links_and_is_left_as_it_is(
 
 def test_json_that_an_old_engine_spoilt_is_kept_as_a_text_and_told(tmp_path: Path) -> None:
     """LadybugDB before 0.22 made other texts of what looked like JSON; Kuzu did not."""
-    reading = Reading()
+    reading = ReadContext()
     spoilt = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
     (first,) = (row for row in spoilt["semantic_nodes"] if row["memory_id"] == "f0")
     assert first["metadata"] == "{category: domain_specific, temporal_index: 0}"
@@ -203,7 +203,7 @@ def test_rows_without_end_are_refused(tmp_path: Path) -> None:
         f"CREATE (:SemanticMemory {{memory_id: 'a', content: '{'long ' * 50_000}'}})",
     )
     with pytest.raises(LimitError):
-        read(path, Reading(limits=Limits(line_bytes=1 << 17)))
+        read(path, ReadContext(limits=Limits(line_bytes=1 << 17)))
     assert len(read(path)["semantic_nodes"]) == 1
 
 
@@ -259,7 +259,7 @@ def test_nothing_is_left_running_when_a_reader_stops_early(tmp_path: Path) -> No
     path = unpacked("amplihack-kuzu-39", tmp_path / "old")
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     before = children.read_text()
-    reader = rows_of(Place(path), Reading())
+    reader = rows_of(Place(path), ReadContext())
     next(reader)
     assert children.read_text() != before
     reader.close()

@@ -21,8 +21,8 @@ from satchel.formats.graphiti import FORMAT
 from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Edge, Model
 from satchel.model.values import Entity, Origin, Scope
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -35,13 +35,13 @@ _THEN = "2026-05-04T03:02:01.000000Z"
 _EMPTY: dict[str, Any] = {"nodes": [], "episodes": [], "edges": [], "mentions": []}
 
 
-def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], Reading]:
-    reading = Reading(skip_bad=skip_bad)
-    return list(taken(FORMAT, Place(path), reading)), reading
+def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], ReadContext]:
+    reading = ReadContext(skip_bad=skip_bad)
+    return list(read_records(FORMAT, Place(path), reading)), reading
 
 
 def _written(path: Path, *records: Model | Sealed) -> tuple[dict[str, Any], Report]:
-    writing = Writing(header=Header(extra={"created_at": _THEN}))
+    writing = WriteContext(header=Header(extra={"created_at": _THEN}))
     with sealed(records) as found:
         FORMAT.write(found, Target(path), writing)
     return json.loads(path.read_bytes()), writing.report

@@ -25,8 +25,8 @@ from satchel.formats._langgraph import as_they_were, joined, labels_of
 from satchel.formats._msgpack import unpacked
 from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.values import Origin, Scope
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -38,8 +38,8 @@ _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
 
 
 def _read(name: str, path: Path, **how: Any) -> tuple[list[dict[str, Any]], Report]:
-    reading = Reading(**how)
-    return [one.value for one in taken(formats[name], Place(path), reading)], reading.report
+    reading = ReadContext(**how)
+    return [one.value for one in read_records(formats[name], Place(path), reading)], reading.report
 
 
 def _losses(report: Report) -> dict[str, int]:
@@ -47,7 +47,7 @@ def _losses(report: Report) -> dict[str, int]:
 
 
 def _written(path: Path, *entries: Entry | Sealed) -> tuple[list[Any], Report]:
-    writing = Writing()
+    writing = WriteContext()
     with sealed(entries) as records:
         formats["langgraph"].write(records, Target(path), writing)
     with closing(sqlite3.connect(path)) as database:
@@ -365,7 +365,10 @@ def test_messages_that_javascript_kept_are_messages(kind: str | None, tmp_path: 
         made.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         made.commit()
     assert formats.recognise(Place(path)) == "langgraph_checkpoints"
-    found = [one.value for one in taken(formats["langgraph_checkpoints"], Place(path), Reading())]
+    found = [
+        one.value
+        for one in read_records(formats["langgraph_checkpoints"], Place(path), ReadContext())
+    ]
 
     said = [(one["role"], one["text"]) for one in found if one["event"] == "message"]
     assert said == [
@@ -383,10 +386,10 @@ def test_items_that_javascript_shows_have_their_times(tmp_path: Path) -> None:
     row = {"namespace": ["memories"], "key": "k", "value": {"text": "Likes tea."}, **times}
     path, out = tmp_path / "items.json", tmp_path / "out.json"
     path.write_text(json.dumps([row]))
-    (found,) = taken(formats["langgraph_items"], Place(path), Reading())
+    (found,) = read_records(formats["langgraph_items"], Place(path), ReadContext())
 
     assert found.value["created_at"] == "2026-03-01T09:00:00.000000Z"
     assert found.value["updated_at"] == "2026-03-02T09:00:00.000000Z"
     with sealed([found]) as records:
-        formats["langgraph_items"].write(records, Target(out), Writing())
+        formats["langgraph_items"].write(records, Target(out), WriteContext())
     assert json.loads(out.read_text()) == [row]

@@ -15,8 +15,8 @@ from satchel.formats.letta import FORMAT
 from satchel.model.entries import Identity, Semantic
 from satchel.model.records import GraphNode, Model
 from satchel.model.values import Origin
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -24,13 +24,13 @@ from satchel.ports.registry import formats
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"
 
 
-def _read(path: Path) -> tuple[list[Sealed], Reading]:
-    reading = Reading()
-    return list(taken(FORMAT, Place(path), reading)), reading
+def _read(path: Path) -> tuple[list[Sealed], ReadContext]:
+    reading = ReadContext()
+    return list(read_records(FORMAT, Place(path), reading)), reading
 
 
 def _written(path: Path, *records: Model | Sealed) -> tuple[dict[str, Any], Report]:
-    writing = Writing()
+    writing = WriteContext()
     with sealed(records) as found:
         FORMAT.write(found, Target(path), writing)
     return json.loads(path.read_bytes()), writing.report

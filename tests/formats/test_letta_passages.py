@@ -12,8 +12,8 @@ from satchel.formats.letta_passages import FORMAT
 from satchel.model.entries import Episodic, Semantic
 from satchel.model.records import Model
 from satchel.model.values import Origin, Scope
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -22,7 +22,7 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta_passages"
 
 
 def _written(path: Path, *records: Model | Sealed) -> tuple[list[Any], Report]:
-    writing = Writing()
+    writing = WriteContext()
     with sealed(records) as found:
         FORMAT.write(found, Target(path), writing)
     return json.loads(path.read_bytes()), writing.report
@@ -50,7 +50,7 @@ def test_memory_from_elsewhere_becomes_passages_that_the_server_takes(tmp_path: 
 
 def test_a_vector_goes_with_the_words_that_it_was_made_of(tmp_path: Path) -> None:
     """A passage that says something else now goes without it."""
-    records = list(taken(FORMAT, Place(_SAMPLES / "good-list.json"), Reading()))
+    records = list(read_records(FORMAT, Place(_SAMPLES / "good-list.json"), ReadContext()))
     old = records[0].model
     assert isinstance(old, Semantic)
     changed = Semantic(text="Rosa drinks coffee.", origin=old.origin)
@@ -87,8 +87,8 @@ def test_passages_that_lettas_page_packed_are_read(tmp_path: Path) -> None:
         archive.writestr("agent-1.json", json.dumps([row]))
         archive.writestr("read me.txt", "words")
     assert formats.recognise(Place(path)) == "letta_passages"
-    reading = Reading()
-    (found,) = taken(formats["letta_passages"], Place(path), reading)
+    reading = ReadContext()
+    (found,) = read_records(formats["letta_passages"], Place(path), reading)
 
     assert (found.value["text"], found.value["tags"]) == ("Likes tea.", ["tea"])
     assert found.value["created_at"] == "2025-11-05T23:04:24.901468Z"

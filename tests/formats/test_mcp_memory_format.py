@@ -18,20 +18,20 @@ from satchel.errors import LockedError, MalformedError
 from satchel.formats.mcp_memory import FORMAT
 from satchel.model.entries import Entry, Semantic
 from satchel.model.values import Entity, Origin
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[dict[str, Any]], Report]:
-    reading = Reading(skip_bad=skip_bad)
-    return [one.value for one in taken(FORMAT, Place(path), reading)], reading.report
+    reading = ReadContext(skip_bad=skip_bad)
+    return [one.value for one in read_records(FORMAT, Place(path), reading)], reading.report
 
 
 def _written(path: Path, *entries: Entry) -> tuple[list[Any], Report]:
-    writing = Writing()
+    writing = WriteContext()
     with sealed(entries) as records:
         FORMAT.write(records, Target(path), writing)
     return [json.loads(line) for line in path.read_text("utf-8").split("\n")], writing.report
@@ -266,7 +266,7 @@ def test_lines_of_older_servers_are_read(tmp_path: Path) -> None:
         {"type": "relation", "from": "Ada", "to": "Bo", "relationType": "knows"},
     ]
     path.write_text("\r\n".join(json.dumps(row) for row in rows) + "\r\n")
-    found = list(taken(formats["mcp_memory"], Place(path), Reading()))
+    found = list(read_records(formats["mcp_memory"], Place(path), ReadContext()))
 
     ada, tea, knows = (one.value for one in found)
     assert (ada["subject"], ada["predicate"], ada["object"]) == ("Ada", "is a", "person")
@@ -279,8 +279,8 @@ def test_half_of_a_character_costs_that_alone(tmp_path: Path) -> None:
     path = tmp_path / "memory.jsonl"
     row = {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["tea \ud83c"]}
     path.write_text(json.dumps(row))
-    reading = Reading()
-    (found,) = taken(formats["mcp_memory"], Place(path), reading)
+    reading = ReadContext()
+    (found,) = read_records(formats["mcp_memory"], Place(path), reading)
 
     assert found.value["text"] == "tea \ufffd"
     assert reading.report.total == 1

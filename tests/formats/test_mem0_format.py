@@ -18,8 +18,8 @@ from satchel.errors import InputError, MalformedError, ValueRefusedError
 from satchel.formats import _mem0
 from satchel.model.entries import Entry, PlainSemantic, Procedural, Semantic
 from satchel.model.values import Origin, Scope
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -28,14 +28,14 @@ _MEM0 = formats["mem0"]
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_get_all.py"
 
 
-def _read(path: Path, document: object) -> tuple[list[Sealed], Reading]:
+def _read(path: Path, document: object) -> tuple[list[Sealed], ReadContext]:
     path.write_text(json.dumps(document), "utf-8")
-    reading = Reading()
-    return list(taken(_MEM0, Place(path), reading)), reading
+    reading = ReadContext()
+    return list(read_records(_MEM0, Place(path), reading)), reading
 
 
 def _written(path: Path, *entries: Entry) -> tuple[Any, Report]:
-    writing = Writing()
+    writing = WriteContext()
     with sealed(entries) as records:
         _MEM0.write(records, Target(path), writing)
     return json.loads(path.read_bytes()), writing.report
@@ -96,7 +96,7 @@ def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + b'[{"memory": "x"}]')
 
     assert _MEM0.recognises(Place(path))
-    assert len(list(taken(_MEM0, Place(path), Reading()))) == 1
+    assert len(list(read_records(_MEM0, Place(path), ReadContext()))) == 1
 
 
 def test_as_written_cannot_put_other_words_into_a_memory(tmp_path: Path) -> None:
@@ -318,16 +318,16 @@ def test_bad_rows_are_left_out_and_named_when_that_is_asked_for(tmp_path: Path) 
     rows = [{"id": "1", "memory": "tea"}, 7, {"id": "3"}, {"id": "4", "memory": "water"}]
     path = tmp_path / "m.json"
     path.write_text(json.dumps({"results": rows, "relations": ["x"], "count": 4}))
-    reading = Reading(skip_bad=True)
+    reading = ReadContext(skip_bad=True)
 
-    found = list(taken(formats["mem0"], Place(path), reading))
+    found = list(read_records(formats["mem0"], Place(path), reading))
 
     assert [record.value["text"] for record in found] == ["tea", "water"]
     places = ["results/1", "results/2/memory", "relations/0"]
     assert [one.field for one in reading.report.refused] == places
     assert (reading.report.left_out, reading.missing) == (3, 0)
     with pytest.raises(InputError) as caught:
-        list(taken(formats["mem0"], Place(path), Reading()))
+        list(read_records(formats["mem0"], Place(path), ReadContext()))
     assert caught.value.field == "results/1"
 
 
@@ -338,11 +338,11 @@ def test_a_memory_on_each_line_is_read(tmp_path: Path) -> None:
     path = tmp_path / "mem0.jsonl"
     path.write_text("\n".join(lines) + "\n")
     assert formats.recognise(Place(path)) == "mem0"
-    found = list(taken(_MEM0, Place(path), Reading()))
+    found = list(read_records(_MEM0, Place(path), ReadContext()))
     assert [one.value["text"] for one in found] == ["m0", "m1", "m2"]
 
     path.write_text("\n".join([lines[0], '{"id": "x", "memory": null}', lines[2]]))
     with pytest.raises(MalformedError) as refusal:
-        list(taken(_MEM0, Place(path), Reading()))
+        list(read_records(_MEM0, Place(path), ReadContext()))
     assert (refusal.value.line, refusal.value.field) == (2, "1/memory")
-    assert len(list(taken(_MEM0, Place(path), Reading(skip_bad=True)))) == 2
+    assert len(list(read_records(_MEM0, Place(path), ReadContext(skip_bad=True)))) == 2

@@ -12,15 +12,24 @@ from hypothesis import strategies as st
 
 from satchel.conformance.strategies import HOSTILE_TEXTS, texts
 from satchel.conformance.subject import sealed
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import MalformedError, PathRefusedError, TargetError, TargetExistsError
 from satchel.formats._note_folders import index_in, renewed
-from satchel.formats._notes import Fact, Item, items_in, lines_of, scalar, spelled, split, values_in
+from satchel.formats._notes import (
+    NoteContent,
+    NoteItem,
+    items_in,
+    lines_of,
+    scalar,
+    spelled,
+    split,
+    values_in,
+)
 from satchel.formats.agents_md import parted
 from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -29,15 +38,15 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 
 
 def _written(name: str, path: Path, entries: Sequence[Entry], **given: Any) -> Report:
-    writing = Writing(**given)
+    writing = WriteContext(**given)
     with sealed(entries) as records:
         formats[name].write(records, Target(path, overwrite=True), writing)
     return writing.report
 
 
-def _read(name: str, path: Path, **given: Any) -> tuple[list[dict[str, Any]], Reading]:
-    reading = Reading(**given)
-    return [one.value for one in taken(formats[name], Place(path), reading)], reading
+def _read(name: str, path: Path, **given: Any) -> tuple[list[dict[str, Any]], ReadContext]:
+    reading = ReadContext(**given)
+    return [one.value for one in read_records(formats[name], Place(path), reading)], reading
 
 
 def _zip(path: Path, files: dict[str, str]) -> Path:
@@ -72,7 +81,7 @@ def test_a_value_in_front_matter_is_read_as_what_was_written(value: Any) -> None
     said = spelled(value)
 
     assert len(said.splitlines()) == 1
-    assert scalar(said) == carry(value)
+    assert scalar(said) == encode_foreign(value)
 
 
 def test_anchors_and_tags_in_front_matter_are_only_text() -> None:
@@ -108,19 +117,19 @@ def test_a_file_is_its_front_matter_and_its_text(text: str) -> None:
 @settings(max_examples=50)
 def test_metadata_survives_or_is_named(metadata: dict[str, Any], text: str) -> None:
     """What the front matter has another meaning for is counted, all else is read again."""
-    entry = Semantic(text=text, kind="k", metadata=carry(metadata))
+    entry = Semantic(text=text, kind="k", metadata=encode_foreign(metadata))
     sink = io.BytesIO()
 
     class _Sink(Target):
         def open(self) -> Any:
             return _Kept(sink)
 
-    writing = Writing()
+    writing = WriteContext()
     with sealed([entry]) as records:
         formats["markdown_memory"].write(records, _Sink(Path("a.zip")), writing)
     with zipfile.ZipFile(sink) as archive:
         (name,) = (one for one in archive.namelist() if one != "MEMORY.md")
-        fact = Fact.read(archive.read(name).decode())
+        fact = NoteContent.read(archive.read(name).decode())
 
     assert fact.text == text
     gone = {key for key, said in entry.metadata.items() if fact.metadata.get(key, ...) != said}
@@ -275,11 +284,11 @@ _ITEMS = st.lists(
     st.tuples(st.sampled_from(sorted(Component)), st.text(alphabet="ab-# \n\r<!>", max_size=12))
     | st.tuples(st.sampled_from(sorted(Component)), texts()),
     max_size=5,
-).map(lambda some: [Item(*one) for one in some])
+).map(lambda some: [NoteItem(*one) for one in some])
 
 
 @given(_ITEMS)
-def test_items_are_read_as_they_were_written(items: list[Item]) -> None:
+def test_items_are_read_as_they_were_written(items: list[NoteItem]) -> None:
     """Whatever is in a text: marks, headings, empty lines; and an editor may take spaces away."""
     lines = list(lines_of(items))
 
@@ -294,7 +303,7 @@ def test_items_are_read_as_they_were_written(items: list[Item]) -> None:
 )
 @settings(max_examples=40)
 def test_what_is_around_a_block_stays_to_the_byte(
-    before: str, after: str, items: list[Item], more: list[Item], tmp_path_factory: Any
+    before: str, after: str, items: list[NoteItem], more: list[NoteItem], tmp_path_factory: Any
 ) -> None:
     """When it is put there, and when it is written again with other memory in it."""
     path = tmp_path_factory.mktemp("block") / "AGENTS.md"
@@ -312,7 +321,7 @@ def test_what_is_around_a_block_stays_to_the_byte(
     assert path.read_bytes() == before.encode() + given
 
 
-def _entries(items: list[Item]) -> list[Entry]:
+def _entries(items: list[NoteItem]) -> list[Entry]:
     kinds = {Component.SEMANTIC: Semantic, Component.IDENTITY: Identity}
     return [kinds.get(item.component, Semantic)(text=item.text) for item in items]
 
@@ -423,7 +432,7 @@ def test_rules_of_other_agents_are_instructions(name: str, tmp_path: Path) -> No
     path = tmp_path / name
     path.write_text("Be kind.\n")
     assert formats.recognise(Place(path)) == "agents_md"
-    (found,) = taken(formats["agents_md"], Place(path), Reading())
+    (found,) = read_records(formats["agents_md"], Place(path), ReadContext())
     assert found.value["custom_instructions"] == "Be kind.\n"
 
 
@@ -431,7 +440,7 @@ def test_a_memory_that_windows_wrote_is_its_words(tmp_path: Path) -> None:
     """The end of its last line is no part of it, and is there again when it is written."""
     path = tmp_path / "tea.md"
     path.write_bytes(b"---\r\nname: tea\r\ndescription: d\r\ntype: user\r\n---\r\nLikes tea.\r\n")
-    (found,) = taken(formats["markdown_memory"], Place(path), Reading())
+    (found,) = read_records(formats["markdown_memory"], Place(path), ReadContext())
     assert (found.value["text"], found.value["kind"]) == ("Likes tea.", "user")
     assert found.value["origin"]["as_written"]["end"] == "\r\n"
 

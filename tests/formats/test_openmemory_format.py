@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
 _SAMPLE = Path(__file__).parent.parent / "data" / "formats" / "openmemory" / "good-memories.json"
 
 
-def _read(path: Path, **given: Any) -> tuple[list[Sealed], Reading]:
-    reading = Reading(**given)
-    return list(taken(formats["openmemory"], Place(path), reading)), reading
+def _read(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
+    reading = ReadContext(**given)
+    return list(read_records(formats["openmemory"], Place(path), reading)), reading
 
 
 def test_what_the_tables_say_of_a_memory_is_with_it() -> None:

@@ -26,7 +26,7 @@ from satchel.formats.pam_sdk import FORMAT
 from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.records import Edge, Model, Source, Status
 from satchel.model.values import Entity, Origin, Scope, TrustClass
-from satchel.ports.format import Reading, Writing
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -50,16 +50,16 @@ def record_set(records: Sequence[Sealed]) -> Iterator[RecordSet]:
         yield RecordSet(*builder.finish(DEFAULT_LIMITS))
 
 
-def read(path: Path, reading: Reading | None = None) -> list[Sealed]:
+def read(path: Path, reading: ReadContext | None = None) -> list[Sealed]:
     """Read a file; the format always gives sealed records."""
-    found = list(FORMAT.read(Place(path), reading or Reading()))
+    found = list(FORMAT.read(Place(path), reading or ReadContext()))
     assert all(isinstance(record, Sealed) for record in found)
     return [record for record in found if isinstance(record, Sealed)]
 
 
 def imported(path: Path) -> list[Sealed]:
     """Read a file as a conversion does: with a source record that keeps the header."""
-    reading = Reading()
+    reading = ReadContext()
     records = read(path, reading)
     source = Source(provider="pam_sdk", format="pam_sdk", container=reading.container)
     return [*records, seal(source)]
@@ -69,7 +69,7 @@ def write(
     records: Sequence[Sealed], path: Path, *keys: SigningKey, report: Report | None = None
 ) -> bytes:
     """Write records and return the bytes of the file."""
-    writing = Writing(report=report or Report(), keys=keys, compress=path.name.endswith(".gz"))
+    writing = WriteContext(report=report or Report(), keys=keys, compress=path.name.endswith(".gz"))
     with record_set(records) as held:
         FORMAT.write(held, Target(path, overwrite=True), writing)
     return path.read_bytes()
@@ -177,7 +177,7 @@ def test_what_has_no_place_stays_as_written() -> None:
 
 def test_the_header_goes_to_the_container() -> None:
     """As found, root and signature included."""
-    reading = Reading()
+    reading = ReadContext()
     read(SAMPLES / "good-signed.pam", reading)
     file = json.loads((SAMPLES / "good-signed.pam").read_bytes())
 
@@ -188,7 +188,7 @@ def test_the_header_goes_to_the_container() -> None:
 
 def test_d11_parents_that_are_not_in_the_file_are_counted_and_kept_as_text() -> None:
     """They are no ids of ours, so they cannot be parents here."""
-    reading = Reading()
+    reading = ReadContext()
     (record,) = read(SAMPLES / "good-dangling-parent.pam", reading)
 
     assert "parent_ids" not in record.value
@@ -231,7 +231,7 @@ def test_an_entry_beyond_our_limits_is_named(tmp_path: Path) -> None:
     assert caught.value.field == "identity/0/tags"
     assert caught.value.file == str(path)
     with pytest.raises(LimitError):
-        read(path, Reading(limits=Limits(document_bytes=10)))
+        read(path, ReadContext(limits=Limits(document_bytes=10)))
 
 
 def test_nesting_that_our_form_makes_too_deep_is_a_typed_error(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from import_kit import bring
 
 from satchel.model.entries import Semantic
 from satchel.model.records import SessionEvent
-from satchel.model.text import attachments_in, spoken_in, words_of
-from satchel.ports.format import Reading
+from satchel.model.text import attachments_in, spoken_text, words_of
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
@@ -50,7 +50,7 @@ def _chatgpt(*contents: dict[str, Any]) -> list[dict[str, Any]]:
 def _events(name: str, path: Path, value: Any) -> list[SessionEvent]:
     lines = value if isinstance(value, str) else json.dumps(value)
     path.write_text(lines)
-    found = formats[name].read(Place(path), Reading())
+    found = formats[name].read(Place(path), ReadContext())
     return [one for one in found if isinstance(one, SessionEvent) and one.event == "message"]
 
 
@@ -107,7 +107,7 @@ def test_a_spoken_conversation_is_shown_and_distilled_in_words(
 )
 def test_parts_of_other_products_are_read_alike(content: Any, words: Any, attached: Any) -> None:
     """Words and attachments are found; what has a call of a tool is left whole."""
-    assert spoken_in(content) == words
+    assert spoken_text(content) == words
     found = attachments_in(content)
     assert (found if isinstance(attached, list) else len(found)) == attached
 
@@ -194,7 +194,7 @@ def test_a_call_of_bio_is_read_line_by_line(tmp_path: Path) -> None:
     path.write_text(
         json.dumps(_bio("Forget that Ada lives in Accra.\nAda lives in Tema.", "- Tea\n- Runs"))
     )
-    reading = Reading()
+    reading = ReadContext()
     records = formats["chatgpt"].read(Place(path), reading)
     found = [one for one in records if isinstance(one, Semantic)]
     assert [one.text for one in found] == ["Ada lives in Tema.", "Tea", "Runs"]

@@ -9,7 +9,7 @@ import pytest
 from import_kit import bring
 
 from satchel.api.store import Satchel
-from satchel.connectors._qdrant import Folder
+from satchel.connectors._qdrant import QdrantFolder
 from satchel.errors import UnknownFormatError
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -23,9 +23,9 @@ def _export(bank: str, output: str | Path, **options: Any) -> Any:
 def _collection(folder: Path, config: dict[str, Any]) -> None:
     """Make a collection with a point as the client does, through our own writer."""
     from satchel.connectors._qdrant import Points
-    from satchel.formats._unpickling import POINTS, Global, Model
+    from satchel.formats._pickles import POINTS, Global, Model
 
-    made = Folder(folder, writes=True)
+    made = QdrantFolder(folder, writes=True)
     made.make_with("notes", config)
     sparse = Model(Global(POINTS, "SparseVector"))
     sparse.members = {"indices": [1], "values": [0.5]}
@@ -49,7 +49,7 @@ def test_each_named_vector_keeps_its_metric(tmp_path: Path) -> None:
     assert done.unaccepted == 0
     out = _export("b", f"qdrant://{tmp_path}/b?collection=notes", include_embeddings=True)
     assert out.unaccepted == 0
-    folder = Folder(tmp_path / "b")
+    folder = QdrantFolder(tmp_path / "b")
     made = folder.collections["notes"]
     folder.close()
     assert {name: one["distance"] for name, one in made["vectors"].items()} == {
@@ -58,7 +58,7 @@ def test_each_named_vector_keeps_its_metric(tmp_path: Path) -> None:
     }
     assert made["sparse_vectors"] == {"bm25": {"modifier": "idf"}}
     _export("b", f"qdrant://{tmp_path}/c?collection=notes&distance=Euclid", include_embeddings=True)
-    folder = Folder(tmp_path / "c")
+    folder = QdrantFolder(tmp_path / "c")
     assert folder.collections["notes"]["vectors"]["img"]["distance"] == "Euclid"
     folder.close()
 
@@ -68,7 +68,7 @@ def test_a_collection_that_compares_otherwise_is_named(tmp_path: Path) -> None:
     config = {"vectors": {"dense": {"size": 2, "distance": "Dot"}}, "sparse_vectors": None}
     _collection(tmp_path / "a", config)
     bring(f"qdrant://{tmp_path}/a?collection=notes", embeddings=True)
-    other = Folder(tmp_path / "b", writes=True)
+    other = QdrantFolder(tmp_path / "b", writes=True)
     other.make_with(
         "notes",
         {"vectors": {"dense": {"size": 2, "distance": "Cosine"}}, "sparse_vectors": None},

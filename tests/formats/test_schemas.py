@@ -22,10 +22,10 @@ from satchel.crypto.sealed_records import seal
 from satchel.crypto.token_chain import signed_list
 from satchel.crypto.tokens import Tags, entries_clause
 from satchel.model.records import RECORD_CLASSES, Model
-from satchel.ports.format import Writing
+from satchel.ports.format import WriteContext
 from satchel.ports.place import Target
 from satchel.ports.registry import formats
-from satchel.screening.redaction import Redacting
+from satchel.screening.redaction import Redactor
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 _NAMES = [path.stem for path in sorted(_SCHEMAS.glob("*.json"))]
@@ -99,7 +99,7 @@ def test_what_each_writer_writes_validates(name: str, memory: list[Model]) -> No
     """The whole file against ``pam.json``, and its statement against ``statement.json``."""
     with sealed(memory) as found, TemporaryDirectory() as folder:
         target = Path(folder) / "out"
-        formats[name].write(found, Target(target), Writing(keys=(KEY,)))
+        formats[name].write(found, Target(target), WriteContext(keys=(KEY,)))
         document = _document(name, target)
 
     assert _problems("pam", document) == []
@@ -152,7 +152,7 @@ def test_a_document_that_is_wrong_does_not_validate(change: Any, tmp_path: Path)
     """What verification refuses for its shape, the schema refuses too."""
     target = tmp_path / "out"
     with sealed([simplest("semantic")]) as found:
-        formats["pam"].write(found, Target(target), Writing())
+        formats["pam"].write(found, Target(target), WriteContext())
     document = _document("pam", target)
     assert _problems("pam", document) == []
     change(document)
@@ -203,7 +203,7 @@ def test_what_the_product_redacts_validates() -> None:
     metadata = {"phone": 491701234567, "deep": {"list": ["x", 5]}}
     value = seal(simplest("semantic")).value | {"text": "t", "metadata": metadata}
     for field in ("/text", "/metadata", "/metadata/phone", "/metadata/deep/list"):
-        form, found = Redacting(fields=[field]).form(value)
+        form, found = Redactor(fields=[field]).form(value)
         assert found
         assert "nonce" not in form
         assert _problems("semantic", form) == []

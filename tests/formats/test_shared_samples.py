@@ -13,8 +13,8 @@ import pytest
 from satchel.config.settings import load_settings
 from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
 from satchel.errors import SatchelError as Refusal
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.transfer.folders import input_to_read
@@ -158,11 +158,11 @@ ELSEWHERE = ("beam/", "injection/", "locomo/", "qmsum/")
 """No memory of any product: tests/evaluating and tests/rehydrate read them."""
 
 
-def _read(path: Path) -> tuple[str, Counter[str], Reading]:
+def _read(path: Path) -> tuple[str, Counter[str], ReadContext]:
     with input_to_read(load_settings(), path) as file:
-        place, reading = Place(file.path, held=file), Reading()
+        place, reading = Place(file.path, held=file), ReadContext()
         name = formats.recognise(place)
-        found = Counter(record.type for record in taken(formats[name], place, reading))
+        found = Counter(record.type for record in read_records(formats[name], place, reading))
     return name, found, reading
 
 

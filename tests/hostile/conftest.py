@@ -11,7 +11,7 @@ import pytest
 
 from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, rank
 from satchel.artifact.reader import MAGIC, PREAMBLE, Encoding
-from satchel.artifact.writer import ArtifactBuilder, compressing, sign_statement, write_artifact
+from satchel.artifact.writer import ArtifactBuilder, gzip_sink, sign_statement, write_artifact
 from satchel.crypto.canonical import canonical
 from satchel.crypto.sealed_records import Sealed, digest, seal, seeded_nonces
 from satchel.crypto.signatures import Signature, SigningKey
@@ -132,7 +132,7 @@ def samples(value: Value) -> dict[str, bytes]:
             write_artifact(sink, encoding, body, value.statement, signatures)
             files[encoding.value] = sink.getvalue()
     packed = BytesIO()
-    with compressing(packed) as stream:
+    with gzip_sink(packed) as stream:
         stream.write(files["pam.jsonl"])
     return {**files, "pam.jsonl.gz": packed.getvalue()}
 

@@ -14,7 +14,7 @@ import pytest
 from satchel.artifact.judge import verify_file
 from satchel.artifact.reader import Encoding
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.verifier import Request
+from satchel.artifact.verifier import VerificationRequest
 from satchel.artifact.writer import sign_statement
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError
@@ -172,7 +172,7 @@ def unnoticed(
         made += 1
         path.write_bytes(data)
         try:
-            if verify_file(path, policy, Request(deep=number % 4 == 0)):
+            if verify_file(path, policy, VerificationRequest(deep=number % 4 == 0)):
                 missed.append(f"{number}: {edit.__name__}")
         except SatchelError:
             continue

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from satchel.artifact.judge import verify_file
-from satchel.artifact.reader import opening
+from satchel.artifact.reader import open_artifact
 from satchel.artifact.verification import TrustPolicy
-from satchel.artifact.verifier import Request
+from satchel.artifact.verifier import VerificationRequest
 from satchel.crypto.limits import DEFAULT_LIMITS
 from satchel.errors import SatchelError
 
@@ -21,7 +21,7 @@ def good(path: Path, data: bytes, policy: TrustPolicy, *, deep: bool) -> bool:
     """Tell whether these bytes verify as good; an error of our tree counts as no."""
     path.write_bytes(data)
     try:
-        return bool(verify_file(path, policy, Request(deep=deep)))
+        return bool(verify_file(path, policy, VerificationRequest(deep=deep)))
     except SatchelError:
         return False
 
@@ -29,7 +29,7 @@ def good(path: Path, data: bytes, policy: TrustPolicy, *, deep: bool) -> bool:
 def contents(path: Path, data: bytes) -> tuple[object, ...]:
     """Return everything that a reader would use of a file."""
     path.write_bytes(data)
-    with opening(path, DEFAULT_LIMITS) as found:
+    with open_artifact(path, DEFAULT_LIMITS) as found:
         body = b"".join(found.body.chunks())
         return found.statement_value, found.signatures, body
 

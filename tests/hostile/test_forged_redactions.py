@@ -17,17 +17,17 @@ from ledger_kit import created
 from sealing_kit import MemoryLog, entry, hash_of, redacted, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import canonical
 from satchel.crypto.redaction import signed_redaction
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import RedactionRefusedError, SatchelError, VerificationError
-from satchel.ledger.authority import ADOPTED, Decision, Point, admission, deciding, ending
+from satchel.ledger.authority import ADOPTED, EpochDecision, LogState, admission, deciding, ending
 from satchel.ledger.examination import examine
 from satchel.model.entries import Entry
 from satchel.model.records import Erasure, Receipt, Redaction, Source
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 OWNER, EVE = (SigningKey.from_seed(bytes([number]) * 32) for number in (7, 8))
 TRUSTED = (OWNER.did, EVE.did)
@@ -56,7 +56,7 @@ def written(path: Path, held: dict[str, Any], by: SigningKey = EVE, **members: A
 
 def judged(path: Path, *, deep: bool = True, keys: tuple[str, ...] = TRUSTED) -> Verification:
     """Verify a file as somebody who trusts both of them."""
-    return verify_artifact(path, TrustPolicy(keys=frozenset(keys)), Request(deep=deep))
+    return verify_artifact(path, TrustPolicy(keys=frozenset(keys)), VerificationRequest(deep=deep))
 
 
 def by_eve(case: str, log: MemoryLog) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: C901, PLR0911, PLR0912, PLR0915
@@ -81,8 +81,8 @@ def by_eve(case: str, log: MemoryLog) -> tuple[dict[str, Any], dict[str, Any]]: 
     elif case == "a log of her own, adopted":
         mine = MemoryLog(EVE)
         mine.bank, mine.rows = log.bank, list(log.rows)
-        at = Point(epoch=0, size=2, root=log.logged()["head"]["signed"]["root"])
-        decision = Decision(bank=log.bank.id, epoch=1, resumed=at, key=EVE.did)
+        at = LogState(epoch=0, size=2, root=log.logged()["head"]["signed"]["root"])
+        decision = EpochDecision(bank=log.bank.id, epoch=1, resumed=at, key=EVE.did)
         adopted = deciding(ADOPTED, decision, EVE, "2026-01-01T00:00:00.000000Z")
         mine.append(adopted, allowed)
         here = mine.logged(epoch=1)
@@ -320,7 +320,7 @@ def test_an_old_forgery_that_was_logged_as_another_type_is_refused_by_name(tmp_p
 
 def test_what_the_bank_redacted_itself_is_never_made_whole() -> None:
     """Whoever signs the file, and whatever bank it is of."""
-    ledger = created(MemoryStore())
+    ledger = created(InMemoryStore())
     ledger.append([GENUINE])
     form, draft = forged("[REDACTED:text:1]")
     body = canonical(form)

@@ -21,14 +21,14 @@ from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS
 from satchel.artifact.judge import verify_file
 from satchel.artifact.reader import Encoding
 from satchel.artifact.verification import TrustPolicy
-from satchel.artifact.verifier import Request
+from satchel.artifact.verifier import VerificationRequest
 from satchel.artifact.writer import sign_statement
 from satchel.crypto import keyring
-from satchel.crypto.age import Lock, Unlocking, decrypt, encrypt, new_identity
+from satchel.crypto.age import Lock, Unlocker, decrypt, encrypt, new_identity
 from satchel.crypto.canonical import canonical
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.token_chain import opened
+from satchel.crypto.token_chain import open_chain
 from satchel.crypto.tokens import payload_value
 from satchel.errors import EncryptionError, InputError, MalformedError, TokenError
 from satchel.model.entries import Episodic, Semantic
@@ -156,7 +156,7 @@ def unnoticed(
     outcomes, passed = Counter[str](), list[Any]()
     for how, changed in edits(sample, part, count):
         scratch.write_bytes(changed.encoded(Encoding.JSONL))
-        verdict = verify_file(scratch, policy, Request())
+        verdict = verify_file(scratch, policy, VerificationRequest())
         outcomes[f"{how}: {verdict.outcome}"] += 1
         if verdict:
             passed.append(changed)
@@ -167,8 +167,8 @@ def test_the_sample_itself_is_good(sample: Value, scratch: Path, key: SigningKey
     """Without this, the tests below would prove nothing."""
     scratch.write_bytes(sample.encoded(Encoding.JSONL))
     policy = TrustPolicy(keys=frozenset({key.did}))
-    assert verify_file(scratch, policy, Request())
-    assert verify_file(scratch, policy, Request(deep=True))
+    assert verify_file(scratch, policy, VerificationRequest())
+    assert verify_file(scratch, policy, VerificationRequest(deep=True))
     assert set(PARTS[1:]) - {"statement"} <= sample.sections.keys()
 
 
@@ -198,7 +198,7 @@ def test_ten_thousand_edits_are_noticed(
 def test_an_edit_of_a_presented_token_is_noticed(count: int) -> None:
     """Of any token of a chain: its signature or its link does not hold, or it is no token."""
     whole = child_of(chain_of(SEMANTIC, audience=HOLDER.did), SEMANTIC).value()
-    assert opened(canonical(whole)).value() == whole
+    assert open_chain(canonical(whole)).value() == whole
     choose, passed = random.Random("tokens"), []  # noqa: S311 - repeatable, not secret
     for _ in range(count):
         changed = copy.deepcopy(whole)
@@ -206,7 +206,7 @@ def test_an_edit_of_a_presented_token_is_noticed(count: int) -> None:
         if changed == whole:
             continue
         try:
-            opened(canonical(changed))
+            open_chain(canonical(changed))
         except (InputError, TokenError):
             continue
         passed.append(changed)
@@ -216,7 +216,7 @@ def test_an_edit_of_a_presented_token_is_noticed(count: int) -> None:
 # -- the encrypted form ----------------------------------------------------------------------------
 
 
-def _decrypted(data: bytes, unlocking: Unlocking) -> bytes | None:
+def _decrypted(data: bytes, unlocking: Unlocker) -> bytes | None:
     sink = BytesIO()
     try:
         decrypt(BytesIO(data), sink, unlocking)
@@ -240,7 +240,7 @@ def test_the_encrypted_form_flipped_and_cut_is_refused_or_the_same(
     identity, recipient = new_identity()
     (tmp_path / "id").write_text(identity)
     (tmp_path / "id").chmod(0o600)
-    unlocking = Unlocking(files=(tmp_path / "id",), passphrase=lambda: "correct horse")
+    unlocking = Unlocker(files=(tmp_path / "id",), passphrase=lambda: "correct horse")
     lock = Lock(recipients=(recipient,))
     if how == "passphrase":
         lock = Lock(passphrase="correct horse")  # noqa: S106 - of nobody

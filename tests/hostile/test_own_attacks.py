@@ -18,13 +18,13 @@ from http_kit import serving
 
 from satchel.admin.bank_health import check_banks
 from satchel.api.store import Satchel
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
 from satchel.errors import SatchelError, StoreError
 from satchel.files import MemoryStore
 from satchel.files.places import place_of
-from satchel.files.remote.store import RemotePlace
+from satchel.files.remote.store import RemoteFileStorage
 
 MCP = {"Accept": "application/json, text/event-stream"}
 
@@ -54,7 +54,7 @@ def test_attack_a_trigger_or_view_in_the_store_takes_away_what_is_acknowledged(
     for writes in (False, True):
         with (
             pytest.raises(StoreError, match="triggers or views"),
-            opened_bank(settings, writes=writes),
+            open_bank(settings, writes=writes),
         ):
             pass
     assert [check for check in check_banks(settings) if check.state == "problem"]
@@ -186,7 +186,7 @@ def test_attack_names_of_objects_lead_out_of_no_folder(name: str, tmp_path: Path
         store.write_text("a.txt", "mine")
         store.save()
     place = place_of(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
-    assert isinstance(place, RemotePlace)
+    assert isinstance(place, RemoteFileStorage)
     database = tmp_path / "far" / "files.db"
     connection = apsw.Connection(str(database))
     ((known,),) = connection.execute("SELECT name FROM object ORDER BY 1 LIMIT 1")
@@ -265,6 +265,6 @@ def test_attack_the_pages_of_an_older_store_under_a_newer_log_are_refused(tmp_pa
     if newer:
         log.write_bytes(newer)
     served = list[list[str | None]]()
-    with suppress(SatchelError), opened_bank(settings) as bank:
+    with suppress(SatchelError), open_bank(settings) as bank:
         served.append(texts(bank))
     assert served in ([], [["third", "second", "first"]])

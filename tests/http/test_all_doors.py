@@ -16,7 +16,7 @@ from mcp import Client
 from satchel.api.store import Satchel
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
-from satchel.mcp.principal import Asker
+from satchel.mcp.principal import ToolCaller
 from satchel.mcp.server import server
 
 SUGAR, MILK, FERRY = "Ada takes tea without sugar", "Ada takes tea with milk", "the ferry leaves"
@@ -201,7 +201,7 @@ def doors(
     served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[dict[str, Door]]:
     """All doors of one store."""
-    made = Client(server(Asker(satchel=served.satchel, settings=load_settings())))
+    made = Client(server(ToolCaller(satchel=served.satchel, settings=load_settings())))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(made) as client:
         yield {
             "cli": Commands(capsys, tmp_path),

@@ -11,12 +11,12 @@ from http_kit import example_of, serving, where_of
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case
 
-from satchel.http.guard import Bounds
+from satchel.http.guard import ServerLimits
 
 
 def _tried(examples: int, *, some: int | None = None) -> int:
     """Try every operation of the document, or some, and return how many there are."""
-    with serving(bounds=Bounds(per_second=0)) as served:
+    with serving(bounds=ServerLimits(per_second=0)) as served:
         schema = schemathesis.openapi.from_dict(served.app.openapi())
         client = served.client()
         number = 0
@@ -50,7 +50,7 @@ def test_every_request_has_an_example_that_the_server_understands(own_home: Path
     """Each is sent as it stands in the document; none is answered as one that cannot be read."""
     del own_home
     number, lacking = 0, []
-    with serving(bounds=Bounds(per_second=0)) as served:
+    with serving(bounds=ServerLimits(per_second=0)) as served:
         client = served.client()
         document = client.get("/v1/openapi.json").json()
         for path, operations in document["paths"].items():
@@ -90,7 +90,7 @@ HOSTILE: list[Any] = [
 def test_no_member_of_a_request_breaks_the_server_whatever_it_is(own_home: Path) -> None:
     """Attack: members of each body and parameters of each route, by turns something else."""
     del own_home
-    with serving(bounds=Bounds(per_second=0)) as served:
+    with serving(bounds=ServerLimits(per_second=0)) as served:
         client = served.client()
         client.post("/v1/banks", json={"name": "assistant"})
         for path, operations in served.app.openapi()["paths"].items():

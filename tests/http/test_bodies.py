@@ -16,7 +16,7 @@ from server_kit import Server, server
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, later
 
 from satchel.crypto.canonical import canonical
-from satchel.http.connections import Connections
+from satchel.http.connections import ClientConnections
 from satchel.model.times import now
 
 ADMIN = "0123456789abcdef0123456789abcdef"
@@ -197,7 +197,7 @@ def _within_a_second(
 def test_attack_connections_of_nobody_beyond_what_is_allowed_are_hung_up_on() -> None:
     """The oldest goes first; those of the operator and of holders are not counted."""
     hung_up = list[int]()
-    connections = Connections(3)
+    connections = ClientConnections(3)
     for number in range(3):
         connections.opened(number, partial(hung_up.append, number))
     connections.known(0)

@@ -19,7 +19,7 @@ from http_kit import Served, serving
 from server_kit import server
 
 from satchel.http.app import application, begin_to_end
-from satchel.http.metrics import Counting
+from satchel.http.metrics import RequestMetrics
 from satchel.http.server import _Server
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_a_server_that_ends_is_not_ready_and_still_alive(
 def test_the_log_has_five_facts_of_a_request_and_nothing_of_what_was_said(served: Served) -> None:
     """Not the names in its path, its query, its body, its headers, nor a wrong token."""
     log = io.StringIO()
-    app = application(served.gateway, counting=Counting(log))
+    app = application(served.gateway, counting=RequestMetrics(log))
     client = TestClient(app, base_url="http://localhost", client=("127.0.0.1", 50_000))
     client.post("/v1/banks", json={"name": SECRET})
     client.post(f"/v1/banks/{SECRET}/entries", json={"text": SECRET, "tags": [SECRET]})

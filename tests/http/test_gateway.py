@@ -16,8 +16,8 @@ from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
 from satchel.files import MemoryStore
 from satchel.http.answers import problem_of
-from satchel.http.guard import Bounds
-from satchel.http.quotas import OPERATOR, Places, Principal
+from satchel.http.guard import ServerLimits
+from satchel.http.quotas import OPERATOR, Principal, RequestSlots
 
 SHOWN = "what the operator shows"
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}
@@ -295,7 +295,7 @@ def test_a_page_of_another_site_reaches_nothing(
 def test_an_oversize_body_leaves_nothing_behind(own_home: Path) -> None:
     """Said beforehand, or only found out as it arrives."""
     del own_home
-    with serving(bounds=Bounds(body_bytes=1000, upload_bytes=5000)) as found:
+    with serving(bounds=ServerLimits(body_bytes=1000, upload_bytes=5000)) as found:
         client = found.client()
         client.post("/v1/banks", json={"name": "b"})
         said = client.post("/v1/banks/b/entries", json={"text": "x" * 2000})
@@ -312,7 +312,7 @@ def test_an_oversize_body_leaves_nothing_behind(own_home: Path) -> None:
 def test_too_many_requests_are_told_to_come_again(own_home: Path) -> None:
     """By address, with Retry-After; health is always answered."""
     del own_home
-    with serving(bounds=Bounds(per_second=0.3)) as found:
+    with serving(bounds=ServerLimits(per_second=0.3)) as found:
         client = found.client()
         statuses = [client.get("/v1/about").status_code for _ in range(5)]
         assert statuses == [200, 200, 200, 429, 429]
@@ -349,7 +349,7 @@ def test_a_crowd_is_served_in_turn_and_who_waits_too_long_is_told_when_to_come_a
     """Attack: a few who ask again and again must not keep all others out."""
     order = list[int]()
 
-    async def crowd(places: Places, number: int) -> list[bool]:
+    async def crowd(places: RequestSlots, number: int) -> list[bool]:
         async def ask(one: int) -> bool:
             if not await places.take(OPERATOR):
                 return False
@@ -360,11 +360,11 @@ def test_a_crowd_is_served_in_turn_and_who_waits_too_long_is_told_when_to_come_a
 
         return list(await asyncio.gather(*(ask(one) for one in range(number))))
 
-    assert all(asyncio.run(crowd(Places(2, 50, 60), 50)))
+    assert all(asyncio.run(crowd(RequestSlots(2, 50, 60), 50)))
     assert order == [*range(50)]
-    few = asyncio.run(crowd(Places(1, 3, 60), 10))
+    few = asyncio.run(crowd(RequestSlots(1, 3, 60), 10))
     assert few.count(False) == 10 - 4
-    late = asyncio.run(crowd(Places(1, 50, 0.0), 10))
+    late = asyncio.run(crowd(RequestSlots(1, 50, 0.0), 10))
     assert late.count(True) >= 1
     assert late.count(False) >= 1
 
@@ -374,7 +374,7 @@ def test_holders_leave_the_operator_room_and_each_other() -> None:
     greedy, other = Principal("one"), Principal("other")
 
     async def crowd() -> None:
-        places = Places(16, 64, 0.01)
+        places = RequestSlots(16, 64, 0.01)
         assert [await places.take(greedy) for _ in range(5)] == [True, True, False, False, False]
         assert await places.take(other)
         many = [await places.take(Principal(str(number))) for number in range(20)]

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from http_kit import Served, example_of, serving, where_of
 
 from satchel.config.settings import load_settings
-from satchel.http.guard import Bounds
+from satchel.http.guard import ServerLimits
 
 FOR_ANYBODY = ("/healthz", "/readyz", "/v1/about", "/v1/formats", "/v1/openapi.json")
 MCP = {"Accept": "application/json, text/event-stream"}
@@ -28,7 +28,7 @@ def canaries(tmp_path: Path) -> Canaries:
 def gateway(canaries: Canaries) -> Iterator[Served]:
     """A gateway over both banks."""
     del canaries
-    with serving(bounds=Bounds(per_second=0)) as found:
+    with serving(bounds=ServerLimits(per_second=0)) as found:
         yield found
 
 

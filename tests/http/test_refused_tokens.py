@@ -14,18 +14,18 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import TextContent
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, grant, later
 
-from satchel.api.store import Satchel, opened
+from satchel.api.store import Satchel, open_store
 from satchel.bank.operations import RememberOptions
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.signatures import SigningKey
 from satchel.crypto.token_chain import Chain, linked, prove
-from satchel.crypto.token_chain import opened as chain_in
+from satchel.crypto.token_chain import open_chain as chain_in
 from satchel.crypto.tokens import Permission, Tags, Wildcard, signed_token
 from satchel.http.gateway import PROOF, TOKEN, asked_of
-from satchel.mcp.principal import Asker
-from satchel.mcp.tools import Tools
+from satchel.mcp.principal import ToolCaller
+from satchel.mcp.tools import CoreTools
 from satchel.model.times import now
 from satchel.recall.operations import RecallOptions
 
@@ -370,8 +370,8 @@ def test_attack_a_token_that_does_not_hold_over_standard_streams(
     monkeypatch.setenv("SATCHEL_SIGNING_KEY", base64.b64encode(bytes([2]) * 32).decode())
     for wrong, chain in chains.items():
         settings = load_settings(token=chain.encoded().decode().strip())
-        with opened(Satchel, settings) as satchel:
-            tools = Tools(Asker(satchel=satchel, settings=settings))
+        with open_store(Satchel, settings) as satchel:
+            tools = CoreTools(ToolCaller(satchel=satchel, settings=settings))
             with pytest.raises(ToolError) as caught:
                 tools.remember(place.bank, RememberOptions("coffee", tags=["hot"]))
         found[wrong] = str(caught.value).partition(":")[0]
@@ -385,8 +385,8 @@ def test_a_host_that_was_given_a_token_sees_what_it_opens(
     """Over standard streams; the bank is the token's where none is named."""
     monkeypatch.setenv("SATCHEL_SIGNING_KEY", base64.b64encode(bytes([2]) * 32).decode())
     settings = load_settings(token=place.chain(DRINKS).encoded().decode().strip())
-    with opened(Satchel, settings) as satchel:
-        tools = Tools(Asker(satchel=satchel, settings=settings))
+    with open_store(Satchel, settings) as satchel:
+        tools = CoreTools(ToolCaller(satchel=satchel, settings=settings))
         woken = tools.recall(None, RecallOptions("tea stove"))
         (text,) = woken.content
         assert isinstance(text, TextContent)

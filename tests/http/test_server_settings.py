@@ -10,7 +10,7 @@ from satchel.bank.identities import create_identity, lock_for
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.signatures import SigningKey
-from satchel.http.guard import Bounds
+from satchel.http.guard import ServerLimits
 from satchel.replication.encryption import encrypt_store
 
 SETTINGS = "/v1/settings"
@@ -29,7 +29,7 @@ def test_settings_have_store_embedder_access_limits_and_origins(
     """Each value with where it comes from; the limits are those of this server."""
     config = _configured(tmp_path, "[limits]\ntags = 7\n[backup]\nkeep_last = 3\n", monkeypatch)
     monkeypatch.setenv("SATCHEL_BACKUP_RETENTION", "14")
-    with serving(bounds=Bounds(at_once=5)) as served:
+    with serving(bounds=ServerLimits(at_once=5)) as served:
         found = served.client().get(SETTINGS).json()
     assert (found["file"], found["file_exists"]) == (str(config), True)
     assert found["store"] == {
@@ -135,7 +135,7 @@ def test_applications_of_one_process_share_routes_and_nothing_else(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each serves its own store, within its own limits."""
-    with serving(bounds=Bounds(small_bytes=100)) as one:
+    with serving(bounds=ServerLimits(small_bytes=100)) as one:
         monkeypatch.setenv("SATCHEL_HOME", f"{own_home}-other")
         with serving() as other:
             large = {"name": "x" * 200}

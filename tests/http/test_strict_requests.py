@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Served, example_of, serving, where_of
 
 from satchel.crypto.signatures import SigningKey, public_key
-from satchel.http.admission import Access, Route, Takes
-from satchel.http.guard import Bounds
+from satchel.http.admission import Access, BodyKind, Route
+from satchel.http.guard import ServerLimits
 
 MCP = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -123,8 +123,8 @@ def test_every_route_declares_who_may_use_it_and_what_it_takes(served: Served) -
     }
     for route in found:
         takes_nothing = route.methods is not None and not route.methods & {"POST", "PUT", "PATCH"}
-        assert (route.takes is Takes.NOTHING) == takes_nothing, route.path
-    files = {route.path for route in found if route.takes is Takes.FILE}
+        assert (route.takes is BodyKind.NOTHING) == takes_nothing, route.path
+    files = {route.path for route in found if route.takes is BodyKind.FILE}
     assert files == {"/v1/banks/{bank}/upload", "/v1/upload", "/v1/verify/upload"}
 
 
@@ -138,7 +138,7 @@ def _routes(app: FastAPI) -> Iterator[Route]:
 def test_a_body_is_bounded_by_its_route_and_not_by_what_the_path_ends_in(own_home: object) -> None:
     """Also of the operator, and with methods that have none."""
     del own_home
-    bounds = Bounds(small_bytes=1000, body_bytes=3000, upload_bytes=9000, holder_bytes=2000)
+    bounds = ServerLimits(small_bytes=1000, body_bytes=3000, upload_bytes=9000, holder_bytes=2000)
     with serving(bounds=bounds) as served:
         client = served.client()
         assert client.post("/v1/banks", json={"name": "b"}).is_success
@@ -162,7 +162,7 @@ def test_a_body_is_bounded_by_its_route_and_not_by_what_the_path_ends_in(own_hom
 def test_what_is_in_memory_of_all_bodies_is_bounded(own_home: object) -> None:
     """Too much is told to come again, and what was taken in is given back."""
     del own_home
-    with serving(bounds=Bounds(buffered_bytes=2000)) as served:
+    with serving(bounds=ServerLimits(buffered_bytes=2000)) as served:
         client = served.client()
         for _ in range(3):
             answer = client.post("/v1/banks", json={"name": "x" * 3000})

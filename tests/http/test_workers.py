@@ -14,14 +14,19 @@ import pytest
 from http_kit import Proving, Served, serving
 from server_kit import Server, server
 
-from satchel.bank.job_registry import Board, FileBoard, StoreBoard, require_servable
+from satchel.bank.job_registry import (
+    FileJobRegistry,
+    JobRegistry,
+    StoreJobRegistry,
+    require_servable,
+)
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import TokenError, TokenRevokedError, UsageError
-from satchel.http.jobs import Works
-from satchel.http.rate_limits import Rates
-from satchel.stores.memory import MemoryStore
+from satchel.http.jobs import JobQueue
+from satchel.http.rate_limits import RateLimiter
+from satchel.stores.memory import InMemoryStore
 
 BANK = "/v1/banks/assistant"
 
@@ -123,10 +128,10 @@ def test_a_job_is_told_of_followed_and_called_off_by_any_worker(
 
 def test_work_whose_server_was_killed_is_not_under_way_for_ever(tmp_path: Path) -> None:
     """After a while without a sign of it, it has failed, and says so."""
-    board = FileBoard(tmp_path / "board.db")
+    board = FileJobRegistry(tmp_path / "board.db")
     gone = {"id": "a", "kind": "import", "state": "running", "began": "2026-01-01T00:00:00Z"}
     board.put("job/a", json.dumps({"sign": 0.0, "shown": gone}).encode())
-    works = Works(board)
+    works = JobQueue(board)
     found = works.find("a")
     assert (found.state, (found.problem or {})["code"]) == ("failed", "job.lost")
     works.close()
@@ -134,24 +139,24 @@ def test_work_whose_server_was_killed_is_not_under_way_for_ever(tmp_path: Path) 
 
 
 @pytest.fixture(params=["file", "store"])
-def boards(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Board]]:
+def boards(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[JobRegistry]]:
     """Boards of several servers that are one."""
     if request.param == "store":
-        store = MemoryStore()
-        yield [StoreBoard(store, lambda: 0.0), StoreBoard(store, lambda: 0.0)]
+        store = InMemoryStore()
+        yield [StoreJobRegistry(store, lambda: 0.0), StoreJobRegistry(store, lambda: 0.0)]
         return
     with ExitStack() as stack:
-        made = [FileBoard(tmp_path / "board.db", lambda: 0.0) for _ in range(2)]
+        made = [FileJobRegistry(tmp_path / "board.db", lambda: 0.0) for _ in range(2)]
         for one in made:
             stack.callback(one.close)
         yield list(made)
 
 
-def test_of_many_who_claim_a_word_one_has_it(boards: list[Board]) -> None:
+def test_of_many_who_claim_a_word_one_has_it(boards: list[JobRegistry]) -> None:
     """Whichever server each of them is at."""
     won = list[int]()
 
-    def claim(board: Board) -> None:
+    def claim(board: JobRegistry) -> None:
         won.extend(number for number in range(20) if board.claim(str(number), 60))
 
     threads = [threading.Thread(target=claim, args=(board,)) for board in boards for _ in range(3)]
@@ -162,7 +167,7 @@ def test_of_many_who_claim_a_word_one_has_it(boards: list[Board]) -> None:
     assert sorted(won) == list(range(20))
 
 
-def test_a_note_is_read_by_all_and_taken_down(boards: list[Board]) -> None:
+def test_a_note_is_read_by_all_and_taken_down(boards: list[JobRegistry]) -> None:
     """By the beginning of its name."""
     one, other = boards
     one.put("job/a", b"1")
@@ -178,7 +183,7 @@ def test_an_address_asks_all_workers_together(tmp_path: Path) -> None:
     """What one worker takes is gone for the others; a killed one leaves no lock behind."""
     del tmp_path
     moment = [0.0]
-    rates = Rates(1.0, lambda: moment[0])  # ten at once
+    rates = RateLimiter(1.0, lambda: moment[0])  # ten at once
     pid = os.fork()
     if pid == 0:
         for _ in range(6):
@@ -194,7 +199,7 @@ def test_an_address_asks_all_workers_together(tmp_path: Path) -> None:
 def test_addresses_without_number_forget_those_of_long_ago_only() -> None:
     """Attack: very many addresses, so that the count of one's own is lost."""
     moment = [0.0]
-    rates = Rates(1.0, lambda: moment[0])
+    rates = RateLimiter(1.0, lambda: moment[0])
     while rates.takes("mine"):
         pass
     for number in range(2000):  # a quarter of the room there is

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from satchel.errors import InferenceError, MissingExtraError
 from satchel.inference import static_table
-from satchel.inference.static_table import DIMENSIONS, Pieces, StaticTable, WeightedTable
+from satchel.inference.static_table import DIMENSIONS, StaticTable, StaticVocabulary, WeightedTable
 
 _DATA = Path(__file__).parent.parent / "data" / "inference"
 _PIECES = json.loads((_DATA / "pieces.json").read_text("utf-8"))["pieces"]
@@ -37,12 +37,12 @@ def loaded_anew() -> Iterator[None]:
 @pytest.mark.parametrize("sample", _PIECES, ids=lambda sample: sample["text"][:20])
 def test_a_text_is_cut_as_the_authors_of_the_table_cut_it(sample: dict[str, Any]) -> None:
     """Other pieces would have other vectors."""
-    assert Pieces()(sample["text"], 1000) == sample["pieces"]
+    assert StaticVocabulary()(sample["text"], 1000) == sample["pieces"]
 
 
 def test_a_text_cannot_name_pieces_that_only_a_program_may_use() -> None:
     """Attack: what looks like the end of a text is four letters like others."""
-    assert set(Pieces()("<s> </s> <unk> <0x00>", 100)).isdisjoint({0, 1, 2, 3})
+    assert set(StaticVocabulary()("<s> </s> <unk> <0x00>", 100)).isdisjoint({0, 1, 2, 3})
 
 
 def test_the_smaller_table_gives_the_cosines_of_the_original() -> None:
@@ -119,7 +119,7 @@ def test_a_text_that_is_made_to_be_slow_is_cut_off(text: str) -> None:
     """Attack: endless words, characters of many pieces, halves of characters."""
     [vector] = StaticTable().embed([text])
 
-    assert len(Pieces()(text[:65_536], 100)) <= 100
+    assert len(StaticVocabulary()(text[:65_536], 100)) <= 100
     assert len(vector) == 4 * DIMENSIONS
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from satchel.conformance.subject import sealed, source_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import Model
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
@@ -33,17 +33,20 @@ def archive(path: Path, *rows: Row | bytes, **header: Any) -> Path:
     return path
 
 
-def read(path: Path, **options: Any) -> tuple[list[Sealed], Reading]:
+def read(path: Path, **options: Any) -> tuple[list[Sealed], ReadContext]:
     """Return the records of an archive, and what the reader says besides."""
-    reading = Reading(**options)
-    return list(taken(AMA, Place(path), reading)), reading
+    reading = ReadContext(**options)
+    return list(read_records(AMA, Place(path), reading)), reading
 
 
 def write(
-    path: Path, records: Iterable[Model | Sealed], reading: Reading | None = None, **options: Any
-) -> tuple[list[Row], Writing]:
+    path: Path,
+    records: Iterable[Model | Sealed],
+    reading: ReadContext | None = None,
+    **options: Any,
+) -> tuple[list[Row], WriteContext]:
     """Write records, with the container they were read with; return the lines."""
-    writing = Writing(**options)
+    writing = WriteContext(**options)
     source = [] if reading is None else [source_of("ama", reading.container)]
     with sealed([*records, *source]) as found:
         AMA.write(found, Target(path, overwrite=True), writing)

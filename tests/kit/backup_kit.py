@@ -12,16 +12,16 @@ from ledger_kit import memories
 from msgspec.structs import replace
 from whole_store_kit import everything
 
-from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.options import BackupOptions, RestoreOptions
-from satchel.backup.packs import Locking
+from satchel.backup.packs import PackEncryption
 from satchel.backup.restore import restore_backup
-from satchel.backup.restore_results import Restored
-from satchel.backup.run import Made, run_backup
-from satchel.backup.storage import FolderShelf
+from satchel.backup.restore_results import RestoreResult
+from satchel.backup.run import DestinationResult, run_backup
+from satchel.backup.storage import FolderStorage
 from satchel.backup.verification import prove
 from satchel.bank.banks import list_banks
-from satchel.bank.connections import open_ledger, open_store, opened_store
+from satchel.bank.connections import configured_store, open_ledger, open_store
 from satchel.bank.identities import create_identity
 from satchel.bank.signing_keys import signing_key
 from satchel.config.files import toml_of
@@ -36,7 +36,7 @@ HOME, WITNESS = "satchel-home", "satchel-witness"
 """Where every test has them."""
 
 
-def backed(settings: Settings, where: str, **asked: Any) -> Made:
+def backed(settings: Settings, where: str, **asked: Any) -> DestinationResult:
     """Back a store up, which has to work."""
     internal = {name: asked.pop(name) for name in ("moment", "reason") if name in asked}
     options = BackupOptions(destinations=(where,), **asked)
@@ -45,7 +45,9 @@ def backed(settings: Settings, where: str, **asked: Any) -> Made:
     return made
 
 
-def restored(settings: Settings, where: str, into: str | None = None, **asked: Any) -> Restored:
+def restored(
+    settings: Settings, where: str, into: str | None = None, **asked: Any
+) -> RestoreResult:
     """Put a backup back, as the owner."""
     owners = asked.pop("owners", lambda: (signing_key(settings, None)[0],))
     options = RestoreOptions(destination=where, into=into, **asked)
@@ -63,7 +65,7 @@ def told(store: str) -> dict[str, Any]:
 
 def own_bank(settings: Settings) -> str:
     """Return the id of the bank that this machine may write to."""
-    with opened_store(settings, read_only=True) as store, store.reading() as reader:
+    with configured_store(settings, read_only=True) as store, store.reading() as reader:
         (bank,) = [one for one in reader.banks() if reader.counts(one).get("source")]
     return bank
 
@@ -77,7 +79,7 @@ def added(settings: Settings, bank: str, count: int = 1, start: int = 10_000) ->
 
 def logged(settings: Settings, bank: str, records: Iterable[Sealed]) -> None:
     """Add records to a bank."""
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         open_ledger(settings, store, bank, writes=True).append(list(records))
 
 
@@ -90,7 +92,7 @@ def erase(settings: Settings, bank: str, *ids: str) -> None:
 def tamper(settings: Settings, bank: str) -> None:
     """Add a memory, and change its bytes behind everybody's back."""
     added(settings, bank, 1, 90_000)
-    with opened_store(settings) as store, store.writing() as writing:
+    with configured_store(settings) as store, store.writing() as writing:
         row = next(writing.scan(bank, Filter(types=frozenset({"semantic"})), newest_first=True))
         assert row.body is not None
         writing.rewrite(bank, [replace(row, body=row.body.replace(b"memory", b"nemory"))])
@@ -103,11 +105,11 @@ def current(store: str, bank: str) -> list[str]:
         return [row.id for row in reader.scan(bank, wanted)]
 
 
-def catalogued(where: str, settings: Settings | None = None) -> list[Found]:
+def catalogued(where: str, settings: Settings | None = None) -> list[StoredBackup]:
     """Return the backups of a folder, with the identities of a machine where they are encrypted."""
-    shelf = FolderShelf(Path(where))
+    shelf = FolderStorage(Path(where))
     try:
-        return Catalogue(shelf, *([Locking(settings.unlocking)] if settings else [])).all()
+        return Catalogue(shelf, *([PackEncryption(settings.unlocking)] if settings else [])).all()
     finally:
         shelf.close()
 
@@ -124,8 +126,8 @@ def files_in(where: str | Path) -> dict[str, bytes]:
 
 def sound(where: str, settings: Settings | None = None) -> list[str]:
     """Return the backups that count as read again, each of which is read again now."""
-    shelf = FolderShelf(Path(where))
-    catalogue = Catalogue(shelf, *([Locking(settings.unlocking)] if settings else []))
+    shelf = FolderStorage(Path(where))
+    catalogue = Catalogue(shelf, *([PackEncryption(settings.unlocking)] if settings else []))
     found = [one for one in catalogue.all() if one.verified]
     for one in found:
         assert prove(one.manifest, catalogue.packs(one)).unopened == 0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
 from satchel.bank.signing_keys import signing_key
@@ -33,7 +33,7 @@ def keep(bank: OpenBank, text: str | None, **members: Any) -> str:
 
 def texts(bank: OpenBank, **wanted: Any) -> list[str | None]:
     """Return the texts of a listing."""
-    return [memory.text for memory in list_memories(bank, Wanted(**wanted))]
+    return [memory.text for memory in list_memories(bank, ListRequest(**wanted))]
 
 
 def types(bank: OpenBank) -> list[str]:

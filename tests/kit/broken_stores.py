@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from satchel.errors import SatchelError, SlotTakenError
-from satchel.ports.links import Linked
+from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Commit, Store, StoredHead, StoreTraits
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 ALL = Filter(retired=True, held=True)
@@ -489,30 +489,30 @@ class Unsorted(View):
 class AnyKind(View):
     """Walks along links of any kind."""
 
-    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         return list(self.inner.links(bank, ends, **{**asked, "kinds": None}))
 
 
 class OneWayWalk(View):
     """Walks from the start of links to their end only."""
 
-    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         return [] if asked["incoming"] else list(self.inner.links(bank, ends, **asked))
 
 
 class Tireless(View):
     """Gives all links, however many were asked for."""
 
-    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         return list(self.inner.links(bank, ends, **{**asked, "limit": 10**9}))
 
 
 class WalksAll(View):
     """Walks along the links of what is retired and held as well."""
 
-    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         found = (
-            Linked(row.seq, link)
+            LoggedLink(row.seq, link)
             for end in ends
             for row in self.inner.neighbours(bank, end, incoming=asked["incoming"])
             for link in row.links
@@ -523,7 +523,7 @@ class WalksAll(View):
 class OneEach(View):
     """Gives one link of each kind at most."""
 
-    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[LoggedLink]:
         found = self.inner.links(bank, ends, **asked)
         return list({linked.link.kind: linked for linked in reversed(found)}.values())
 
@@ -738,7 +738,7 @@ class _Eager(View):
     def append(self, bank: str, commit: Commit) -> None:
         self.inner.append(bank, commit)
         memory = self.store.inner
-        assert isinstance(memory, MemoryStore)
+        assert isinstance(memory, InMemoryStore)
         values = dict(memory._side.get(bank, {}))
         values.update({name: value for name, value in commit.side.items() if value is not None})
         memory._side[bank] = values
@@ -791,7 +791,7 @@ class Stale(Broken):
         yield self.local.view
 
 
-class Unlocked(MemoryStore):
+class Unlocked(InMemoryStore):
     """Two threads write at once, and the later one wins."""
 
     def __init__(self) -> None:
@@ -802,7 +802,7 @@ class Unlocked(MemoryStore):
     def writing(self) -> Iterator[Any]:
         with self.reading() as before:
             banks, side = dict(before._banks), dict(before._side)
-        with MemoryStore().writing() as mine:
+        with InMemoryStore().writing() as mine:
             mine._banks, mine._side = banks, side
             with _despite(threading.BrokenBarrierError):
                 self._met.wait()
@@ -970,13 +970,13 @@ class ScrubsRetired(Broken):
 # -- what outlives it ----------------------------------------------------------------------
 
 
-class Forgetful(MemoryStore):
+class Forgetful(InMemoryStore):
     """Claims to be durable, and keeps nothing."""
 
     traits = DURABLE
 
 
-class WholeFile(MemoryStore):
+class WholeFile(InMemoryStore):
     """Reads a file when it is opened, and writes all of it anew for each commit.
 
     Durable; but of two processes the later one writes what the earlier wrote away.
@@ -1124,14 +1124,14 @@ class SameForAllColumns(View):
 class LinksOfAll(View):
     """Lists the links of every bank."""
 
-    def every_link(self, bank: str) -> list[Linked]:
+    def every_link(self, bank: str) -> list[LoggedLink]:
         return [link for one in self.inner.banks() for link in self.inner.every_link(one)]
 
 
 class LinksOnce(View):
     """Lists one link of each record."""
 
-    def every_link(self, bank: str) -> list[Linked]:
+    def every_link(self, bank: str) -> list[LoggedLink]:
         return list({link.place: link for link in self.inner.every_link(bank)}.values())
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from ledger_kit import created
 
 from satchel.code_graph import index
-from satchel.code_graph.facts import Node
-from satchel.code_graph.index import Indexed
+from satchel.code_graph.facts import CodeNode
+from satchel.code_graph.index import TreeIndexResult
 from satchel.code_graph.queries import CodeGraph
-from satchel.code_graph.sources.folders import Folder
+from satchel.code_graph.sources.folders import SourceFolder
 from satchel.code_graph.sources.source import CodeSource
 from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Store
@@ -35,16 +35,18 @@ class Coded:
         self.store = store
         self.ledger: Ledger = created(store)
 
-    def read(self, folder: Path, name: str = "t", *, rebuild: bool = False) -> Indexed:
+    def read(self, folder: Path, name: str = "t", *, rebuild: bool = False) -> TreeIndexResult:
         """Bring a tree up to date."""
         with ContainedFolder(folder) as held:
-            return self.read_from(Folder(held), name, rebuild=rebuild)
+            return self.read_from(SourceFolder(held), name, rebuild=rebuild)
 
-    def read_from(self, source: CodeSource, name: str = "t", *, rebuild: bool = False) -> Indexed:
+    def read_from(
+        self, source: CodeSource, name: str = "t", *, rebuild: bool = False
+    ) -> TreeIndexResult:
         """Bring a tree up to date from any source."""
         with self.ledger.reading() as view:
             there = {head.name: head for head in index.stored_heads(view.side, damaged=True)}
-        head = there.get(name) or index.Head(
+        head = there.get(name) or index.TreeHead(
             name=name,
             root=source.root,
             kind=source.kind,
@@ -68,7 +70,7 @@ class Coded:
             nodes = sorted(graph.symbols(pattern), key=lambda node: (node.path, node.number))
             return [f"{node.symbol.kind} {node.symbol.qualified}" for node in nodes]
 
-    def one(self, said: str) -> Node:
+    def one(self, said: str) -> CodeNode:
         """Return the only symbol that is meant."""
         with self.graph() as graph:
             (found,) = graph.find(said)
@@ -94,6 +96,6 @@ class Coded:
             )
 
 
-def short(node: Node) -> str:
+def short(node: CodeNode) -> str:
     """Return a symbol as ``FILE:NAME``."""
     return f"{node.path.rpartition('/')[2]}:{node.symbol.qualified}"

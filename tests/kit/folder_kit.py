@@ -4,9 +4,9 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from satchel.runtime.contained_folder import ContainedFolder, Place
+from satchel.runtime.contained_folder import ContainedFolder, RelativePath
 
-Act = Callable[[ContainedFolder, Place], object]
+Act = Callable[[ContainedFolder, RelativePath], object]
 
 ACTS: dict[str, Act] = {
     "open": lambda folder, place: folder.open(place).close(),

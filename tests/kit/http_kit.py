@@ -11,14 +11,14 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from satchel.api.store import Satchel
-from satchel.api.store import opened as open_settings
+from satchel.api.store import open_store as open_settings
 from satchel.bank.connections import writer_key
 from satchel.config.settings import load_settings
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.token_chain import opened, prove
+from satchel.crypto.token_chain import open_chain, prove
 from satchel.http.app import application
 from satchel.http.gateway import PROOF, TOKEN, Gateway, asked_of
-from satchel.http.guard import Bounds
+from satchel.http.guard import ServerLimits
 from satchel.model.times import now
 
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
@@ -62,14 +62,14 @@ class Proving:
         request.headers[TOKEN] = base64.b64encode(self._token.encode()).decode()
         if self._key is not None:
             asked = asked_of(request.method, request.url.raw_path.decode(), request.content)
-            chain = opened(self._token.encode())
+            chain = open_chain(self._token.encode())
             proof = prove(chain, self._key, self._verifier, now(), asked)
             request.headers[PROOF] = base64.b64encode(msgspec.json.encode(proof)).decode()
         return request
 
 
 @contextmanager
-def serving(admin: str | None = None, bounds: Bounds | None = None) -> Iterator[Served]:
+def serving(admin: str | None = None, bounds: ServerLimits | None = None) -> Iterator[Served]:
     """Give a gateway over the usual store."""
     settings = load_settings()
     satchel = open_settings(Satchel, settings)

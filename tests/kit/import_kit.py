@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.signatures import SigningKey
@@ -14,7 +14,7 @@ from satchel.model.entries import Entry
 from satchel.ports.rows import Filter
 from satchel.transfer import import_stage
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file, list_jobs
 
 
@@ -35,14 +35,14 @@ def owner() -> SigningKey:
     return signing_key(load_settings())[0]
 
 
-def bring(path: Path | str, bank: str | None = "b", **options: Any) -> Imported:
+def bring(path: Path | str, bank: str | None = "b", **options: Any) -> ImportSummary:
     """Import a file, or what is at an address."""
     return import_file(load_settings(), path, bank, owner, ImportOptions(**options))
 
 
 def opened(bank: str = "b") -> Any:
     """Open a bank for writing."""
-    return opened_bank(load_settings(), bank, writes=True)
+    return open_bank(load_settings(), bank, writes=True)
 
 
 def texts(bank: str = "b", *, retired: bool = False) -> list[str | None]:

@@ -8,8 +8,8 @@ from typing import Any
 from ledger_kit import OWNER, WRITER, created, memories
 
 from satchel.crypto.canonical import canonical_checked, decode_canonical
-from satchel.crypto.log import Head, leaf_of, sign_head
-from satchel.crypto.merkle import Frontier, grown
+from satchel.crypto.log import Head, record_leaf, sign_head
+from satchel.crypto.merkle import Frontier, append_leaves
 from satchel.crypto.sealed_records import PREFIX, Sealed
 from satchel.crypto.signatures import SigningKey
 from satchel.ledger.key_policy import KeyDecider
@@ -18,7 +18,7 @@ from satchel.ledger.witness import Witness
 from satchel.model.records import Config
 from satchel.ports.rows import derive_row
 from satchel.ports.store import Commit, StoredHead
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 THIEF = SigningKey.from_seed(b"t" * 32)
 """A key that no owner ever heard of."""
@@ -31,7 +31,7 @@ class Machine:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: InMemoryStore,
         bank: str,
         witness: Path,
         *,
@@ -89,7 +89,7 @@ class Machine:
 
 def machine(root: Path, name: str = "one", **members: Any) -> Machine:
     """Return a machine with a new bank of three records more than the founding ones."""
-    store = MemoryStore()
+    store = InMemoryStore()
     folder = root / name
     bank = created(store, Witness(folder)).bank
     made = Machine(store, bank, folder, **members)
@@ -97,19 +97,19 @@ def machine(root: Path, name: str = "one", **members: Any) -> Machine:
     return made
 
 
-def backup(store: MemoryStore) -> MemoryStore:
+def backup(store: InMemoryStore) -> InMemoryStore:
     """Return a copy of a store as it is."""
-    copy = MemoryStore()
+    copy = InMemoryStore()
     put_back(copy, store)
     return copy
 
 
-def put_back(store: MemoryStore, copy: MemoryStore) -> None:
+def put_back(store: InMemoryStore, copy: InMemoryStore) -> None:
     """Make a store what another one is; whoever has it open finds it so."""
     store._banks = dict(copy._banks)  # no store offers that
 
 
-def head_of(store: MemoryStore, bank: str) -> Head:
+def head_of(store: InMemoryStore, bank: str) -> Head:
     """Return the head of a store, unchecked."""
     with store.reading() as reader:
         stored = reader.head(bank)
@@ -119,7 +119,7 @@ def head_of(store: MemoryStore, bank: str) -> Head:
 
 
 def forge(
-    store: MemoryStore,
+    store: InMemoryStore,
     bank: str,
     records: Sequence[Sealed],
     key: SigningKey = WRITER,
@@ -137,7 +137,9 @@ def forge(
             derive_row(record.model, seq=place, at=head.at, body=record.body)
             for place, record in enumerate(records, head.size)
         ]
-        nodes = grown(frontier, [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows])
+        nodes = append_leaves(
+            frontier, [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
+        )
         forged = Head(
             v=1,
             bank=bank,
@@ -153,7 +155,7 @@ def forge(
         writing.append(bank, Commit(rows=rows, nodes=nodes, head=kept))
 
 
-def configs(store: MemoryStore, bank: str) -> list[Sealed]:
+def configs(store: InMemoryStore, bank: str) -> list[Sealed]:
     """Return the config records of a log, in order, unchecked."""
     with store.reading() as reader:
         rows = reader.at(bank, range(head_of(store, bank).size))
@@ -161,7 +163,7 @@ def configs(store: MemoryStore, bank: str) -> list[Sealed]:
     return [Sealed(row.id, row.type, row.body or b"") for row in rows]
 
 
-def actions(store: MemoryStore, bank: str) -> list[str]:
+def actions(store: InMemoryStore, bank: str) -> list[str]:
     """Return the actions of a log's config records, in order."""
     models = [record.model for record in configs(store, bank)]
     return [model.action for model in models if isinstance(model, Config)]

@@ -11,7 +11,7 @@ from typing import Any
 from satchel.artifact.reader import Encoding
 from satchel.artifact.verification import Outcome
 from satchel.artifact.writer import ArtifactBuilder, Header, write_artifact
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
@@ -20,11 +20,11 @@ from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEv
 from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
-from satchel.receipts.account import Account, Lost
+from satchel.receipts.account import FieldLoss, ReceiptBody
 from satchel.receipts.tally import CARRIED
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file
 
 WRITABLE = tuple(name for name, found in formats.items() if found.info.traits.writes)
@@ -212,7 +212,7 @@ def _owner() -> Any:
 @contextmanager
 def opened(bank: str) -> Iterator[OpenBank]:
     """Open a bank of this test's home."""
-    with opened_bank(load_settings(), bank) as found:
+    with open_bank(load_settings(), bank) as found:
         yield found
 
 
@@ -232,7 +232,7 @@ def out(bank: str, path: Path, name: str, **options: Any) -> Export:
         return export(found, path, asked)
 
 
-def back(path: Path, name: str | None, bank: str, **options: Any) -> Imported:
+def back(path: Path, name: str | None, bank: str, **options: Any) -> ImportSummary:
     """Import a file into a bank; as what it is by itself where no format is named."""
     asked = ImportOptions(
         source_format=name, unsafe_accept=_UNSIGNED, keeps_receipt=False, **options
@@ -264,7 +264,7 @@ def ids(bank: str) -> list[str]:
     return sorted(value["id"] for value in held(bank))
 
 
-def lost_by(*accounts: Account | None) -> list[Lost]:
+def lost_by(*accounts: ReceiptBody | None) -> list[FieldLoss]:
     """Return what some receipts list as lost."""
     return [one for account in accounts if account is not None for one in account.lost]
 
@@ -272,7 +272,7 @@ def lost_by(*accounts: Account | None) -> list[Lost]:
 def unlisted(
     before: list[dict[str, Any]],
     after: list[dict[str, Any]],
-    accounts: Iterable[Account],
+    accounts: Iterable[ReceiptBody],
 ) -> list[str]:
     """Return what is not as it was, and in no receipt; by name, with the numbers.
 

@@ -7,11 +7,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from satchel.connectors._qdrant import Folder, _key, pickled, point
-from satchel.connectors.mem0_address import Address
+from satchel.connectors._qdrant import QdrantFolder, _key, pickled, point
+from satchel.connectors.mem0_address import Mem0Address
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.model.entries import Entry
-from satchel.ports.connector import Page, Past
+from satchel.ports.connector import Page, PastVersion
 from satchel.ports.losses import Report
 
 SAMPLE = Path(__file__).parent.parent / "data" / "mem0-local"
@@ -36,7 +36,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def with_points(folder: Path, *payloads: dict[str, Any], collection: str = "mem0") -> Path:
     """Make a store with a point for each payload, numbered from 1 and with vectors of two."""
-    with closing(Folder(folder / "qdrant", writes=True)) as made:
+    with closing(QdrantFolder(folder / "qdrant", writes=True)) as made:
         made.make(collection, 2)
     path = folder / "qdrant" / "collection" / collection / "storage.sqlite"
     rows = [
@@ -51,14 +51,14 @@ def with_points(folder: Path, *payloads: dict[str, Any], collection: str = "mem0
 
 def opened(folder: Path | str, **how: Any) -> Mem0Local:
     """Open a store."""
-    return Mem0Local(Address.read(str(folder)), **how)
+    return Mem0Local(Mem0Address.read(str(folder)), **how)
 
 
 def read(
     folder: Path | str, report: Report | None = None, **how: Any
-) -> tuple[list[Entry], list[Past]]:
+) -> tuple[list[Entry], list[PastVersion]]:
     """Return everything in a store: what is current, and what was."""
-    items, past = list[Entry](), list[Past]()
+    items, past = list[Entry](), list[PastVersion]()
     with closing(opened(folder, **how)) as connector:
         cursor: str | None = None
         while True:
@@ -70,7 +70,7 @@ def read(
                 return items, past
 
 
-def entry_of(past: Past) -> Entry:
+def entry_of(past: PastVersion) -> Entry:
     """Return what a memory said before."""
     assert isinstance(past.item, Entry)
     return past.item

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 from ledger_kit import created, memories
 
-from satchel.crypto.sealed_records import Sealed, seal, shape_of
+from satchel.crypto.sealed_records import Sealed, decode_record, seal
 from satchel.model.entries import Semantic
 from satchel.ports.rows import derive_row
 from satchel.stores.sqlite import SqliteStore
@@ -39,7 +39,7 @@ def build_links(connection: apsw.Connection) -> None:
     connection.execute(_LINK)
     rows: list[Any] = connection.execute("SELECT place, bank, body FROM record").fetchall()
     for place, bank, body in rows:
-        for link in derive_row(shape_of(body), seq=0, at="", body=body).links:
+        for link in derive_row(decode_record(body), seq=0, at="", body=body).links:
             values = (bank, *link, place)
             connection.execute("INSERT INTO link VALUES (?, ?, ?, ?, ?)", values)
 

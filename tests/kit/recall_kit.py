@@ -10,7 +10,7 @@ from satchel.model.records import Model
 from satchel.model.times import now
 from satchel.ports.store import Store
 from satchel.recall.engine import recall
-from satchel.recall.query import Query, Recalled
+from satchel.recall.query import Query, RecallResult
 
 NOW = "2026-06-01T12:00:00.000000Z"
 
@@ -33,7 +33,7 @@ class Remembering:
         with self.ledger.reading() as view:
             return view.head.size
 
-    def ask(self, text: str = "", *, moment: str = NOW, **members: Any) -> Recalled:
+    def ask(self, text: str = "", *, moment: str = NOW, **members: Any) -> RecallResult:
         """Recall at a fixed moment."""
         with self.ledger.reading() as view:
             return recall(view, Query(text=text, **members), now=lambda: moment)

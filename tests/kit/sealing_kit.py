@@ -11,7 +11,7 @@ from satchel.artifact.statement import build
 from satchel.artifact.writer import sign_statement, write_artifact
 from satchel.crypto.canonical import canonical
 from satchel.crypto.limits import DEFAULT_LIMITS
-from satchel.crypto.log import Head, leaf_of, sign_head
+from satchel.crypto.log import Head, record_leaf, sign_head
 from satchel.crypto.merkle import audit_path, root_of
 from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.crypto.signatures import SigningKey
@@ -97,7 +97,7 @@ class MemoryLog:
     def leaves(self, size: int | None = None) -> list[bytes]:
         """Return the leaf hashes."""
         return [
-            leaf_of(self.bank.id, seq, kind, identity, TIME)
+            record_leaf(self.bank.id, seq, kind, identity, TIME)
             for seq, (kind, identity) in enumerate(self.rows[:size])
         ]
 

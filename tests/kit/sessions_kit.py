@@ -3,29 +3,29 @@
 from collections.abc import Iterable
 
 from satchel.bank.open_bank import OpenBank
-from satchel.model.text import Said
+from satchel.model.text import Message
 from satchel.sessions.distillation import distill
 from satchel.sessions.queries import messages_of
-from satchel.sessions.record import Beginning, Recorded, begin, record
+from satchel.sessions.record import NewSession, RecordResult, begin, record
 
 
-def turns(count: int, *, start: int = 1, size: int = 0) -> list[Said]:
+def turns(count: int, *, start: int = 1, size: int = 0) -> list[Message]:
     """Return messages that say which one they are, each with so many characters more."""
     roles = ("user", "assistant")
     return [
-        Said(role=roles[number % 2], content=f"turn {number}" + " " * bool(size) + "x" * size)
+        Message(role=roles[number % 2], content=f"turn {number}" + " " * bool(size) + "x" * size)
         for number in range(start, start + count)
     ]
 
 
-def begun(bank: OpenBank, count: int = 0, name: str = "talk", *, size: int = 0) -> Recorded:
+def begun(bank: OpenBank, count: int = 0, name: str = "talk", *, size: int = 0) -> RecordResult:
     """Begin a session with so many messages."""
-    return begin(bank, Beginning(name=name), turns(count, size=size))
+    return begin(bank, NewSession(name=name), turns(count, size=size))
 
 
-def say(bank: OpenBank, session: str, *texts: str) -> Recorded:
+def say(bank: OpenBank, session: str, *texts: str) -> RecordResult:
     """Add messages of the user."""
-    return record(bank, session, [Said(role="user", content=text) for text in texts])
+    return record(bank, session, [Message(role="user", content=text) for text in texts])
 
 
 def texts_of(bank: OpenBank, session: str, at: str | None = None) -> list[object]:

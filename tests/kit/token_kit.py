@@ -12,9 +12,9 @@ from satchel.bank.permissions import Bearer
 from satchel.crypto.canonical import canonical
 from satchel.crypto.sealed_records import digest
 from satchel.crypto.signatures import PayloadType, SigningKey, sign
-from satchel.crypto.token_chain import Chain, Surroundings, attenuated, linked
-from satchel.crypto.tokens import Clause, Components, Grant, Wildcard, issue, shifted
-from satchel.ledger.scope import Held
+from satchel.crypto.token_chain import Chain, TokenContext, attenuated, linked
+from satchel.crypto.tokens import Clause, Components, Grant, Wildcard, issue, shift_time
+from satchel.ledger.scope import VerifiedChain
 from satchel.model.times import now
 
 NOW = "2026-03-01T12:00:00.000000Z"
@@ -31,7 +31,7 @@ OWNER, HOLDER, SECOND, OUTSIDER = (key_of(number) for number in (1, 2, 3, 4))
 
 def later(hours: float = 0, *, seconds: float = 0, since: str = NOW) -> str:
     """Return a moment some time from the one that tests start at."""
-    return shifted(since, timedelta(hours=hours, seconds=seconds))
+    return shift_time(since, timedelta(hours=hours, seconds=seconds))
 
 
 def grant(*scope: Clause, **members: Any) -> Grant:
@@ -56,9 +56,9 @@ def child_of(chain: Chain, *scope: Clause, key: SigningKey = HOLDER, **members: 
     return attenuated(chain, key, grant(*scope, **{"audience": SECOND.did} | members), {})
 
 
-def around(**members: Any) -> Surroundings:
+def around(**members: Any) -> TokenContext:
     """Return surroundings in which a token of the owner's holds."""
-    return Surroundings(**{"bank": BANK, "owners": {OWNER.did}, "moment": NOW} | members)
+    return TokenContext(**{"bank": BANK, "owners": {OWNER.did}, "moment": NOW} | members)
 
 
 def signed_anyhow(payload: dict[str, Any], key: SigningKey) -> dict[str, Any]:
@@ -81,7 +81,7 @@ WORKING = Components(components=("working",))  # type: ignore[arg-type]
 
 def held(bank: OpenBank, chain: Chain, clock: Callable[[], str] = now) -> OpenBank:
     """Return an open bank as the holder of a chain has it, who proved to be its audience."""
-    bearer = Bearer(Held(chain, clock=clock))
+    bearer = Bearer(VerifiedChain(chain, clock=clock))
     return replace(bank, ledger=bearer.unasked(bank.ledger), bearer=bearer)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal
@@ -14,16 +14,16 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
 from satchel.model.records import Source
 from satchel.model.times import now
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
 
 def imported(ledger: Ledger, path: Path, name: str = "mem0", group: int = 1000) -> str:
     """Import a file as a batch, and return the id of its source record."""
-    reading = Reading()
-    records = list(taken(formats[name], Place(path), reading))
+    reading = ReadContext()
+    records = list(read_records(formats[name], Place(path), reading))
     source = seal(Source(provider=name, format=name, container=reading.container))
     ledger.append([source])
     for start in range(0, len(records), group):
@@ -42,14 +42,14 @@ def new_bank(name: str = "assistant") -> str:
 def append(bank: str, records: Sequence[Sealed], store: str | None = None) -> None:
     """Add records to a bank on this machine."""
     settings = load_settings(store=store)
-    with opened_store(settings) as found:
+    with configured_store(settings) as found:
         open_ledger(settings, found, bank, writes=True).append(records)
 
 
 def import_into(bank: str, path: Path, name: str = "mem0") -> str:
     """Import a file into a bank on this machine."""
     settings = load_settings()
-    with opened_store(settings) as found:
+    with configured_store(settings) as found:
         return imported(open_ledger(settings, found, bank, writes=True), path, name)
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from bank_kit import filled, keep, owner
 
-from satchel.agents.export import AgentExported, AgentExportOptions, export_agent
-from satchel.agents.imports import AgentImported, AgentImportOptions, import_agent
+from satchel.agents.export import AgentExportOptions, AgentExportResult, export_agent
+from satchel.agents.imports import AgentImportOptions, AgentImportResult, import_agent
 from satchel.bank.banks import create_bank
 from satchel.config.files import toml_of
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed
-from satchel.model.text import Changed, Note, Said
+from satchel.model.text import Message, Note, SessionChange
 from satchel.sessions.drafts import LogHead, Recorder, new_session
 from satchel.sessions.elements import Tip
 
@@ -49,13 +49,13 @@ def talk(*texts: str, name: str = "main", distilled_after: int = 0) -> list[Seal
     head = LogHead(size=1, root="blake3:" + "0" * 64)
     records = [start]
     for number, text in enumerate(texts, 1):
-        records.append(recorder.message(Said(role="user", content=text)))
+        records.append(recorder.message(Message(role="user", content=text)))
         if number == distilled_after:
-            changed = Changed(thread_summary="so far", working_state={"at": number})
+            changed = SessionChange(thread_summary="so far", working_state={"at": number})
             records.append(recorder.change(changed))
             records.append(recorder.checkpoint(head, distillation={"number": 1}))
     note = Note(content="Buy ice", category="task")
-    records.append(recorder.change(Changed(note=note, working_state={"task": "tea"})))
+    records.append(recorder.change(SessionChange(note=note, working_state={"task": "tea"})))
     return records
 
 
@@ -72,12 +72,12 @@ def syn(folder: Path, *talks: list[Sealed], **more: Any) -> Path:
     return files
 
 
-def leave(agent: str, output: Path, **options: Any) -> AgentExported:
+def leave(agent: str, output: Path, **options: Any) -> AgentExportResult:
     """Export an agent."""
     return export_agent(settings(), agent, output, AgentExportOptions(**options))
 
 
-def arrive(source: Path, **options: Any) -> AgentImported:
+def arrive(source: Path, **options: Any) -> AgentImportResult:
     """Import an agent."""
     options.setdefault("embed", False)
     return import_agent(settings(), source, owner, AgentImportOptions(**options))

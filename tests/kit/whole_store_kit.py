@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ledger_kit import WRITER, memories
 
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.bank.signing_keys import signing_key
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
@@ -41,7 +41,7 @@ def filled(settings: Settings, *, entries: int = 120, edges: int = 60) -> tuple[
         The ids of both.
     """
     bank = create_bank(settings, "assistant", signing_key(settings, None)[0]).id
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         ledger = open_ledger(settings, store, bank, writes=True)
         own = memories(entries)
         ledger.append(own)

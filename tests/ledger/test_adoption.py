@@ -35,12 +35,12 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.authority import ACCEPTED, ADOPTED, Decision, Point, admission, deciding
+from satchel.ledger.authority import ACCEPTED, ADOPTED, EpochDecision, LogState, admission, deciding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import Ticket, with_models
 from satchel.ledger.witness import Witness
 from satchel.model.records import Bank, Config
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 _OLD = FOUNDING + 3
@@ -126,7 +126,7 @@ def test_a_bank_that_names_a_trusted_owner_beside_an_unknown_one_is_untrusted(
     tmp_path: Path,
 ) -> None:
     """A bank record is signed by nobody: whoever makes one writes any names into it."""
-    store = MemoryStore()
+    store = InMemoryStore()
     bank = seal(Bank(owner_keys=(OWNER.did, THIEF.did), created_at=_AT))
     made = Ledger(store, bank.id, writer=THIEF)
     with store.writing() as writing:
@@ -184,12 +184,12 @@ def test_losing_the_keys_never_loses_the_memory(tmp_path: Path) -> None:
     """A new owner goes on with the same log, which says so."""
     one = machine(tmp_path)
     before = one.listed()
-    resumed = Point.of(head_of(one.store, one.bank))
+    resumed = LogState.of(head_of(one.store, one.bank))
     heir = _at(one, "one", trusted=frozenset({OWNER.did}))  # the same machine, with a new key
 
     decision = heir.decider(_HEIR).adopt("the laptop was stolen")
 
-    assert decision == Decision(
+    assert decision == EpochDecision(
         bank=one.bank,
         epoch=1,
         resumed=resumed,
@@ -247,14 +247,14 @@ def test_an_adopted_old_copy_is_refused_by_who_saw_more(tmp_path: Path) -> None:
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(2, start=10)
-    seen = Point.of(head_of(one.store, one.bank))
+    seen = LogState.of(head_of(one.store, one.bank))
     put_back(one.store, kept)
     thief = _at(one, "thief", writer=THIEF)
     thief.decider(THIEF).adopt()
     _refused(one, AdoptedError)
 
     head = head_of(one.store, one.bank)
-    decision = Decision(bank=one.bank, epoch=2, resumed=Point.of(head), abandoned=seen)
+    decision = EpochDecision(bank=one.bank, epoch=2, resumed=LogState.of(head), abandoned=seen)
     forge(one.store, one.bank, [deciding(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
     assert thief.standing() == "own"  # so the log itself is in order
     _refused(one, AdoptedError)
@@ -268,13 +268,13 @@ def test_an_adoption_before_an_epoch_that_was_seen_is_refused(tmp_path: Path) ->
     put_back(one.store, kept)
     one.decider().accept_rollback()
     one.add(2, start=20)
-    seen = Point.of(head_of(one.store, one.bank))
+    seen = LogState.of(head_of(one.store, one.bank))
     assert seen.epoch == 1
     put_back(one.store, kept)
     thief = _at(one, "thief", writer=THIEF)
     assert thief.decider(THIEF).adopt().epoch == 1
     head = head_of(one.store, one.bank)
-    decision = Decision(bank=one.bank, epoch=2, resumed=Point.of(head), abandoned=seen)
+    decision = EpochDecision(bank=one.bank, epoch=2, resumed=LogState.of(head), abandoned=seen)
     forge(one.store, one.bank, [deciding(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
     thief.add(9, start=60)
     _refused(one, AdoptedError)
@@ -296,10 +296,10 @@ def _adopting(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Seale
     members: dict[str, Any] = {
         "bank": one.bank,
         "epoch": head.epoch + 1,
-        "resumed": Point.of(head),
+        "resumed": LogState.of(head),
         "key": _HEIR.did,
     }
-    return deciding(ADOPTED, Decision(**members | changed), signer, _AT)
+    return deciding(ADOPTED, EpochDecision(**members | changed), signer, _AT)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def _adopting(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Seale
         lambda one: _adopting(one, THIEF),
         lambda one: _adopting(one, OWNER),
         lambda one: _adopting(one, bank="blake3:" + "0" * 64),
-        lambda one: _adopting(one, resumed=Point(epoch=0, size=3, root=one.bank)),
+        lambda one: _adopting(one, resumed=LogState(epoch=0, size=3, root=one.bank)),
         lambda one: _adopting(one, epoch=2),
         lambda one: _adopting(one, key=None),
     ],
@@ -420,7 +420,7 @@ def test_a_store_that_went_back_is_not_adopted_unawares(tmp_path: Path) -> None:
     kept = backup(one.store)
     one.add(2, start=10)
     one.witness.note_removed(one.bank, [2, _OLD + 1])
-    seen = Point.of(head_of(one.store, one.bank))
+    seen = LogState.of(head_of(one.store, one.bank))
     put_back(one.store, kept)
     with pytest.raises(RolledBackError):
         one.decider(_HEIR).adopt()

@@ -18,8 +18,8 @@ from satchel.crypto.canonical import canonical
 from satchel.crypto.log import Head, check_head, parse_head, sign_head, signed_head
 from satchel.errors import RolledBackError, WitnessError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.witness import Recorded, Witness
-from satchel.ledger.witness_file import Witnessed, framed, line_of, witnessed
+from satchel.ledger.witness import Witness, WitnessOutcome
+from satchel.ledger.witness_file import WitnessedHead, framed, line_of, witnessed
 from satchel.stores.sqlite import SqliteStore
 
 
@@ -35,9 +35,9 @@ def ledger(tmp_path: Path, witness: Witness) -> Ledger:
     return created(SqliteStore(tmp_path / "satchel.db"), witness)
 
 
-def believed(value: dict[str, Any]) -> Witnessed:
+def believed(value: dict[str, Any]) -> WitnessedHead:
     """Return a head as a program has it that signed it."""
-    return Witnessed(head=parse_head(value).signed, signed=canonical(value))
+    return WitnessedHead(head=parse_head(value).signed, signed=canonical(value))
 
 
 def file_of(witness: Witness, bank: str = BANK) -> Path:
@@ -49,8 +49,8 @@ def test_what_another_process_witnessed_meanwhile_counts(witness: Witness) -> No
     """It is newer, or it is another history; a memory of our own last head says neither."""
     witness.record_believed(believed(signed(1)))
     Witness(witness.folder).record(signed(5))
-    assert witness.record_believed(believed(signed(3))) is Recorded.COVERED
-    assert witness.record_believed(believed(signed(6))) is Recorded.WRITTEN
+    assert witness.record_believed(believed(signed(3))) is WitnessOutcome.COVERED
+    assert witness.record_believed(believed(signed(6))) is WitnessOutcome.WRITTEN
     Witness(witness.folder).record(signed(9, branch="theirs"))
     with pytest.raises(WitnessError, match="forked"):
         witness.record_believed(believed(signed(9)))
@@ -87,9 +87,9 @@ def test_a_file_that_was_replaced_or_removed_meanwhile_is_read(witness: Witness)
     other.write_bytes(line_of(signed(8)))
     other.chmod(0o600)
     other.replace(file_of(witness))
-    assert witness.record_believed(believed(signed(7))) is Recorded.COVERED
+    assert witness.record_believed(believed(signed(7))) is WitnessOutcome.COVERED
     assert Witness(witness.folder).forget(BANK)
-    assert witness.record_believed(believed(signed(2))) is Recorded.WRITTEN
+    assert witness.record_believed(believed(signed(2))) is WitnessOutcome.WRITTEN
     assert file_of(witness).read_bytes() == line_of(signed(2))
 
 
@@ -104,7 +104,7 @@ def test_a_lock_that_was_replaced_meanwhile_is_the_one_that_is_taken(
     with pytest.raises(WitnessError, match="did not create"):
         witness.record_believed(believed(signed(2)))
     lock.unlink()
-    assert witness.record_believed(believed(signed(2))) is Recorded.WRITTEN
+    assert witness.record_believed(believed(signed(2))) is WitnessOutcome.WRITTEN
     assert lock.stat().st_ino != (tmp_path / "old").stat().st_ino
 
 

@@ -19,7 +19,7 @@ from satchel.model.times import now
 from satchel.model.values import Origin
 from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 CURRENT = Filter()
@@ -28,7 +28,7 @@ CURRENT = Filter()
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Both stores that are there."""
-    found: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
+    found: Store = InMemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
     yield found
     found.close()
 
@@ -244,7 +244,7 @@ def test_what_was_seen_at_a_moment_is_what_is_seen_as_of_it(
 ) -> None:
     """For all histories of imports, changes of one record and of all, by old and new readers."""
     folder = tmp_path_factory.mktemp("history")
-    store: Store = MemoryStore() if kind == "memory" else SqliteStore(folder / "a.db")
+    store: Store = InMemoryStore() if kind == "memory" else SqliteStore(folder / "a.db")
     ledger = created(store)
     sources = [None, opens(ledger), opens(ledger)]
     records: list[Sealed] = []

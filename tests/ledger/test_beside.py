@@ -19,7 +19,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.model.records import Status
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.vectors import Generation
 from satchel.stores.sqlite import SqliteStore
 
@@ -75,7 +75,7 @@ def test_a_changed_record_is_not_among_the_nearest(store: SqliteStore, tmp_path:
 )
 def test_the_right_pieces_are_given(pieces: list[bytes], given: int) -> None:
     """However they are cut."""
-    found = list(verified(pieces, ABC))
+    found = list(verified_pieces(pieces, ABC))
     assert (b"".join(found), len(found)) == (b"abc", given)
 
 
@@ -96,7 +96,7 @@ def test_the_last_of_wrong_pieces_is_held_back(pieces: list[bytes], given: int) 
     """An empty piece after it, or a wrong one, does not let go of more."""
     found = list[bytes]()
     with pytest.raises(VerificationError):
-        found.extend(iter(verified(pieces, ABC)))
+        found.extend(iter(verified_pieces(pieces, ABC)))
     assert len(found) <= given
 
 

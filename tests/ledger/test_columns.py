@@ -13,8 +13,8 @@ from satchel.bank.changes import forget
 from satchel.bank.connections import witness_of
 from satchel.bank.details import show
 from satchel.bank.links import links
-from satchel.bank.listing import Wanted, list_memories
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import StoreError, VerificationError
@@ -24,7 +24,7 @@ from satchel.ledger.view import View
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge
 from satchel.ports.rows import Row
-from satchel.ports.store import BLOCK_BITS, Marked
+from satchel.ports.store import BLOCK_BITS, MarkedRow
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
@@ -49,10 +49,10 @@ HIDING = {
     " ELSE 'semantic' END WHERE {row} OR type = 'episodic'",
 }
 READING: dict[str, Callable[[OpenBank], Any]] = {
-    "list": lambda bank: list_memories(bank, Wanted()),
-    "list of a user": lambda bank: list_memories(bank, Wanted(user="u0")),
-    "list of a type": lambda bank: list_memories(bank, Wanted(types=("semantic",))),
-    "list since": lambda bank: list_memories(bank, Wanted(since="2020-01-01")),
+    "list": lambda bank: list_memories(bank, ListRequest()),
+    "list of a user": lambda bank: list_memories(bank, ListRequest(user="u0")),
+    "list of a type": lambda bank: list_memories(bank, ListRequest(types=("semantic",))),
+    "list since": lambda bank: list_memories(bank, ListRequest(since="2020-01-01")),
     "recall": lambda bank: recall_memories(bank, Query(text="wombat")),
     "recall of a user": lambda bank: recall_memories(bank, Query(text="wombat", user="u0")),
     "rehydrate": lambda bank: rehydrate_memories(bank, task="wombat"),
@@ -92,11 +92,11 @@ def _edit(sql: str, identity: str) -> None:
 def test_one_edited_column_hides_no_memory(edit: str, read: str) -> None:
     """SEAL-5.33, SEAL-5.34: refused, or the answer is what it was."""
     wanted = _fill()
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         before = str(READING[read](bank))
     assert wanted in before or "wombat" in before
     _edit(HIDING[edit], wanted)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         try:
             after = str(READING[read](bank))
         except (VerificationError, StoreError):
@@ -109,7 +109,7 @@ def test_one_edited_column_hides_no_memory(edit: str, read: str) -> None:
 def test_a_program_that_has_read_the_store_notices_an_edit_too(edit: str) -> None:
     """The store's own counter of changes has everything compared again."""
     wanted = _fill()
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         for read in READING.values():
             read(bank)
         _edit(HIDING[edit], wanted)
@@ -134,11 +134,11 @@ def test_a_program_that_has_read_the_store_notices_an_edit_too(edit: str) -> Non
 def test_an_edited_link_hides_no_relation(edit: str) -> None:
     """Whoever lists links, or the children of a memory, is refused."""
     wanted = _fill()
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         assert len(links(bank, wanted).things) == 1
         assert len(show(bank, wanted).children) == 1
     _edit(edit, wanted)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         with pytest.raises(VerificationError, match="link"):
             links(bank, wanted)
         with pytest.raises(VerificationError, match="link"):
@@ -149,7 +149,7 @@ def test_that_there_is_no_such_memory_is_not_for_an_edited_id_to_say() -> None:
     """A row under another id is not a memory that was never there."""
     wanted = _fill()
     _edit("UPDATE record SET id = zeroblob(32) WHERE {row}", wanted)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         for name in (wanted, wanted[7:19]):
             with pytest.raises(VerificationError):
                 show(bank, name)
@@ -163,7 +163,7 @@ def test_what_was_verified_is_remembered_outside_the_store_and_believed_no_furth
     monkeypatch.setattr(columns, "_STRETCH_BITS", stretch)
     wanted = _fill(_MANY)
     listing = READING["list of a user"]
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         listing(bank)
         path = witness_of(load_settings()).columns_path(bank.id)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -171,10 +171,10 @@ def test_what_was_verified_is_remembered_outside_the_store_and_believed_no_furth
     _edit(HIDING["another user"], wanted)
     for cache in (remembered, b"", b"nonsense" * 9, remembered[:-1] + b"x"):
         path.write_bytes(cache)
-        with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+        with open_bank(load_settings()) as bank, pytest.raises(VerificationError):
             listing(bank)
     path.unlink()
-    with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+    with open_bank(load_settings()) as bank, pytest.raises(VerificationError):
         listing(bank)
 
 
@@ -190,7 +190,7 @@ def test_a_row_is_verified_after_it_was_changed_on_purpose(
         for number in range(5):
             keep(bank, f"more {number}", scope={"user": "u0"})
             assert len(listing(bank).memories) == 3 + number
-            with opened_bank(load_settings()) as other:
+            with open_bank(load_settings()) as other:
                 assert len(listing(other).memories) == 3 + number
         assert len(links(bank, wanted).things) == 1
 
@@ -201,18 +201,18 @@ def test_an_edit_before_the_last_that_was_read_changes_nothing_and_is_refused_wh
 ) -> None:
     """Who lists the newest verifies those; the next pages are verified when they are listed."""
     wanted = _fill(2 * _MANY)
-    with opened_bank(load_settings()) as bank:
-        before = str(list_memories(bank, Wanted(limit=5)).memories)
+    with open_bank(load_settings()) as bank:
+        before = str(list_memories(bank, ListRequest(limit=5)).memories)
     _edit(HIDING[edit], wanted)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         try:
-            assert str(list_memories(bank, Wanted(limit=5)).memories) == before
+            assert str(list_memories(bank, ListRequest(limit=5)).memories) == before
         except (VerificationError, StoreError):
             assert edit in ("types swapped", "another bank")  # which the head's counts show
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         listed, after = list[str](), None
         try:
-            while page := list_memories(bank, Wanted(limit=100, after=after)):
+            while page := list_memories(bank, ListRequest(limit=100, after=after)):
                 listed += [memory.id for memory in page]
                 after = page.next
                 if after is None:
@@ -229,13 +229,13 @@ def test_changed_bytes_hide_no_memory_from_who_looks_for_a_tag_a_key_or_a_conver
         bank.ledger.append([new_session("of wombats")])
         bank.ledger.append([seal(Semantic(text=f"other {number}")) for number in range(_MANY)])
     listings: dict[str, Callable[[OpenBank], Any]] = {
-        "tag": lambda bank: list_memories(bank, Wanted(tags=("t0",))).memories,
-        "key": lambda bank: list_memories(bank, Wanted(key="k0", oldest_first=True)).memories,
+        "tag": lambda bank: list_memories(bank, ListRequest(tags=("t0",))).memories,
+        "key": lambda bank: list_memories(bank, ListRequest(key="k0", oldest_first=True)).memories,
         "conversations": list_sessions,
         "newest conversations": lambda bank: list_sessions(bank, limit=5),
     }
     for listing in listings.values():
-        with opened_bank(load_settings()) as bank:
+        with open_bank(load_settings()) as bank:
             assert len(listing(bank)) == 1
     _edit(
         "UPDATE record SET body = CAST(replace(replace(replace(body, 't0', 't1'), 'k0', 'k1'),"
@@ -243,7 +243,7 @@ def test_changed_bytes_hide_no_memory_from_who_looks_for_a_tag_a_key_or_a_conver
         "",
     )
     for name, listing in listings.items():
-        with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+        with open_bank(load_settings()) as bank, pytest.raises(VerificationError):
             assert listing(bank) == name
 
 
@@ -259,8 +259,12 @@ def test_records_of_a_new_block_are_read_once_for_all_columns(
         return verified(view, places)
 
     monkeypatch.setattr(View, "verified_columns", counted)
-    for wanted in (Wanted(user="u0"), Wanted(since="2020-01-01"), Wanted(agent="a0")):
-        with opened_bank(load_settings()) as bank:
+    for wanted in (
+        ListRequest(user="u0"),
+        ListRequest(since="2020-01-01"),
+        ListRequest(agent="a0"),
+    ):
+        with open_bank(load_settings()) as bank:
             list_memories(bank, wanted)
 
     assert blocks == [0]
@@ -279,8 +283,8 @@ def test_the_rows_of_a_block_that_is_not_full_are_read_once_while_it_stays_so(
 
     def listed() -> list[int]:
         read.clear()
-        with opened_bank(load_settings()) as bank:
-            list_memories(bank, Wanted(user="u0", oldest_first=True))
+        with open_bank(load_settings()) as bank:
+            list_memories(bank, ListRequest(user="u0", oldest_first=True))
         return [*read]
 
     monkeypatch.setattr(View, "verified_columns", counted)
@@ -315,7 +319,7 @@ class Bank:
             raise VerificationError("other columns")
         return []
 
-    def require_standing(self, marked: Sequence[Marked]) -> None:
+    def require_standing(self, marked: Sequence[MarkedRow]) -> None:
         """Find nothing marked."""
         assert not marked
 
@@ -366,7 +370,7 @@ def test_the_standing_of_a_large_bank_is_not_verified_for_a_few_questions(
         return read(view, names, *given, **how)
 
     monkeypatch.setattr(View, "column_blocks", counted)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         assert recall_memories(bank, Query(text="other")).memories
         assert passes == []
         assert recall_memories(bank, Query(text="other", user="u1")).memories
@@ -388,7 +392,7 @@ def test_what_is_retired_or_held_is_left_out_of_the_answers_of_a_large_bank(
         quarantine(bank, [held])
         forget(bank, [gone])
     monkeypatch.setattr(columns, "_LARGE", 0)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         answer = recall_memories(bank, Query(text="wombat", user=user)).memories
     found = {one.id for one in answer}
     assert wanted in found
@@ -406,8 +410,8 @@ def test_an_edited_edge_is_not_hidden_from_a_question_of_a_large_bank(
         bank.ledger.append([edge])
     monkeypatch.setattr(columns, "_LARGE", 0)
     question = Query(text="wombat sleeps")
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         assert far in [one.id for one in recall_memories(bank, question).memories]
     _edit(HIDING["retired"], edge.id)
-    with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+    with open_bank(load_settings()) as bank, pytest.raises(VerificationError):
         recall_memories(bank, question)

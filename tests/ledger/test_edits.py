@@ -9,7 +9,7 @@ from bank_kit import filled, keep, owner
 
 from satchel.admin.bank_health import check_banks
 from satchel.bank.banks import create_bank
-from satchel.bank.changes import Edit as Change
+from satchel.bank.changes import MemoryEdit as Change
 from satchel.bank.changes import forget, update
 from satchel.bank.checks import Check
 from satchel.bank.token_operations import issue_token
@@ -18,11 +18,11 @@ from satchel.conformance import edits
 from satchel.crypto.sealed_records import seal
 from satchel.ledger import cache, columns
 from satchel.model.records import Edge, FileVersion
-from satchel.model.text import Said
+from satchel.model.text import Message
 from satchel.ports.vectors import Generation
 from satchel.rehydrate.quarantine import quarantine
 from satchel.sessions.branches import create_checkpoint
-from satchel.sessions.record import Beginning, begin
+from satchel.sessions.record import NewSession, begin
 from satchel.stores.sqlite.schema import SEQ_MASK
 
 _QUICK = ("record", "link")
@@ -54,9 +54,11 @@ def filled_store(settings: Settings) -> tuple[str, str]:
         quarantine(bank, [held])
         keep(bank, "a wombat for a while", expires_at="2020-01-01T00:00:00Z")
         update(bank, child, Change(members={"text": "another child of the wombat"}))
-        begun = begin(bank, Beginning(name="talk", user="u0"), [Said(role="user", content="hi")])
+        begun = begin(
+            bank, NewSession(name="talk", user="u0"), [Message(role="user", content="hi")]
+        )
         create_checkpoint(bank, begun.session)
-        begin(bank, Beginning(name="another talk"), [Said(role="user", content="wombat?")])
+        begin(bank, NewSession(name="another talk"), [Message(role="user", content="wombat?")])
         issue_token(bank, bearer=True, everything=True, expires="1h")
         bank.ledger.append([seal(FileVersion(path="/notes.md", text="a wombat"))])
         edge = Edge(source=wanted, target=child, kind="similar_to")
@@ -70,7 +72,7 @@ def filled_store(settings: Settings) -> tuple[str, str]:
         return bank.id, wanted
 
 
-def _failures(found: Iterator[edits.Outcome]) -> list[str]:
+def _failures(found: Iterator[edits.EditOutcome]) -> list[str]:
     wrong, taken = list[str](), 0
     for one in found:
         taken += 1

@@ -33,12 +33,12 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import forget
-from satchel.ledger.authority import ACCEPTED, RESTORED, Decision, Point, deciding
+from satchel.ledger.authority import ACCEPTED, RESTORED, EpochDecision, LogState, deciding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.model.records import Config, Erasure, Status
 from satchel.ports.rows import Filter
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 _OLD = FOUNDING + 3
 _AT = "2026-01-01T00:00:00.000000Z"
@@ -60,22 +60,22 @@ def _second(root: Path, one: Machine) -> Machine:
     return Machine(one.store, one.bank, root / "two", writer=_OTHER_WRITER)
 
 
-def _accepting(one: Machine, abandoned: Point | None, **changed: Any) -> Decision:
+def _accepting(one: Machine, abandoned: LogState | None, **changed: Any) -> EpochDecision:
     """The decision that an owner would make about a store as it is."""
     head = head_of(one.store, one.bank)
     members: dict[str, Any] = {
         "bank": one.bank,
         "epoch": 1 + max(head.epoch, abandoned.epoch if abandoned else 0),
-        "resumed": Point.of(head),
+        "resumed": LogState.of(head),
         "abandoned": abandoned,
     }
-    return Decision(**members | changed)
+    return EpochDecision(**members | changed)
 
 
-def _witnessed(one: Machine) -> Point:
+def _witnessed(one: Machine) -> LogState:
     found = one.witness.last(one.bank)
     assert found is not None
-    return Point.of(found.head)
+    return LogState.of(found.head)
 
 
 def test_an_accepted_loss_lets_the_bank_go_on(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_an_accepted_loss_lets_the_bank_go_on(tmp_path: Path) -> None:
     decision = one.decider().accept_rollback("the disk died")
 
     assert decision is not None
-    assert decision.abandoned == seen == Point(epoch=0, size=_OLD + 2, root=seen.root)
+    assert decision.abandoned == seen == LogState(epoch=0, size=_OLD + 2, root=seen.root)
     assert decision.resumed.size == _OLD
     assert (decision.epoch, decision.reason) == (1, "the disk died")
     assert actions(one.store, one.bank)[-1] == ACCEPTED
@@ -98,7 +98,7 @@ def test_an_accepted_loss_lets_the_bank_go_on(tmp_path: Path) -> None:
     assert one.witness.positions(one.bank) == (3,)
     one.add(1, start=20)
     assert head_of(one.store, one.bank).epoch == 1
-    assert _witnessed(one) == Point.of(head_of(one.store, one.bank))
+    assert _witnessed(one) == LogState.of(head_of(one.store, one.bank))
 
 
 def test_nothing_is_decided_where_nothing_was_lost(tmp_path: Path) -> None:
@@ -252,52 +252,52 @@ def test_a_writer_cannot_start_an_epoch(tmp_path: Path) -> None:
                 victim.add(1, start=50)
 
 
-def _by_the_writer(one: Machine, seen: Point) -> Sealed:
+def _by_the_writer(one: Machine, seen: LogState) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen), WRITER, _AT)
 
 
-def _by_an_outsider(one: Machine, seen: Point) -> Sealed:
+def _by_an_outsider(one: Machine, seen: LogState) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen), THIEF, _AT)
 
 
-def _of_another_bank(one: Machine, seen: Point) -> Sealed:
+def _of_another_bank(one: Machine, seen: LogState) -> Sealed:
     """An owner accepted a loss in another bank of the same size."""
     other = machine(one._folder.parent / "elsewhere")
     return deciding(ACCEPTED, _accepting(other, seen), OWNER, _AT)
 
 
-def _of_another_bank_renamed(one: Machine, seen: Point) -> Sealed:
+def _of_another_bank_renamed(one: Machine, seen: LogState) -> Sealed:
     """The same, with its root, claimed for this bank: an owner never signs that."""
     other = machine(one._folder.parent / "elsewhere")
     return deciding(ACCEPTED, _accepting(other, seen, bank=one.bank), OWNER, _AT)
 
 
-def _for_another_place(one: Machine, seen: Point) -> Sealed:
+def _for_another_place(one: Machine, seen: LogState) -> Sealed:
     """Accepted earlier in the same log: the place is another."""
-    resumed = Point(epoch=0, size=3, root=Point.of(head_of(one.store, one.bank)).root)
+    resumed = LogState(epoch=0, size=3, root=LogState.of(head_of(one.store, one.bank)).root)
     return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
 
 
-def _for_another_history(one: Machine, seen: Point) -> Sealed:
+def _for_another_history(one: Machine, seen: LogState) -> Sealed:
     """Accepted on a fork of the same size."""
-    resumed = Point(epoch=0, size=_OLD, root="blake3:" + "0" * 64)
+    resumed = LogState(epoch=0, size=_OLD, root="blake3:" + "0" * 64)
     return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
 
 
-def _for_a_later_epoch(one: Machine, seen: Point) -> Sealed:
+def _for_a_later_epoch(one: Machine, seen: LogState) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen, epoch=7), OWNER, _AT)
 
 
-def _from_an_epoch_that_never_was(one: Machine, seen: Point) -> Sealed:
-    resumed = msgspec.structs.replace(Point.of(head_of(one.store, one.bank)), epoch=3)
+def _from_an_epoch_that_never_was(one: Machine, seen: LogState) -> Sealed:
+    resumed = msgspec.structs.replace(LogState.of(head_of(one.store, one.bank)), epoch=3)
     return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
 
 
-def _that_names_nothing(one: Machine, _: Point) -> Sealed:
+def _that_names_nothing(one: Machine, _: LogState) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, None), OWNER, _AT)
 
 
-def _with_another_ending(one: Machine, seen: Point) -> Sealed:
+def _with_another_ending(one: Machine, seen: LogState) -> Sealed:
     """Its signature is over something else."""
     record = deciding(ACCEPTED, _accepting(one, seen), OWNER, _AT)
     model = record.model
@@ -323,7 +323,7 @@ def _with_another_ending(one: Machine, seen: Point) -> Sealed:
 )
 @pytest.mark.parametrize("claimed", [True, False])
 def test_a_forged_or_borrowed_acceptance_changes_nothing(
-    tmp_path: Path, forged: Callable[[Machine, Point], Sealed], claimed: object
+    tmp_path: Path, forged: Callable[[Machine, LogState], Sealed], claimed: object
 ) -> None:
     """Whoever has the store and a writer's key still cannot make a loss look accepted."""
     one = _rolled_back(tmp_path)
@@ -642,7 +642,7 @@ def test_a_bank_that_is_gone_is_forgotten_by_a_decision_of_its_own(tmp_path: Pat
     one.witness.note_removed(one.bank, [4])
     with pytest.raises(UsageError, match="not missing"):
         forget(one.store, one.bank, witness=one.witness)
-    put_back(one.store, MemoryStore())
+    put_back(one.store, InMemoryStore())
     with pytest.raises(RolledBackError, match="accept-gone"):
         one.listed()
     with pytest.raises(RolledBackError, match="gone"):

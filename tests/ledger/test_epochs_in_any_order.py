@@ -13,7 +13,7 @@ from satchel.crypto.signatures import SigningKey
 from satchel.errors import ForkedError, ReadOnlyStoreError, RolledBackError
 from satchel.ledger.authority import DECISIONS
 from satchel.ledger.witness import Witness
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 _WRITERS = [SigningKey.from_seed(bytes([number]) * 32) for number in (1, 2)]
 _SEVERAL = range(len(_WRITERS))
@@ -29,7 +29,7 @@ class _World:
     """Two machines at one store, the copies that were taken, and what each machine was told."""
 
     def __init__(self, root: Path) -> None:
-        self.store = MemoryStore()
+        self.store = InMemoryStore()
         bank = created(self.store, Witness(root / "0")).bank
         self.machines = [
             Machine(self.store, bank, root / str(number), writer=_WRITERS[number])

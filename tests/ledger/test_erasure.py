@@ -11,7 +11,7 @@ from ledger_kit import OWNER, WRITER, created, listed, memories, opened
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ErasureRefusedError, SatchelError, UsageError, VerificationError
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.erasure import finish, is_unfinished
+from satchel.ledger.erasure import finish_erasure, is_unfinished
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.repair import DAMAGED, repair
@@ -24,7 +24,7 @@ from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import Generation
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 WORD = "quorxzbivank"
@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Both stores that are there."""
     folder = tmp_path / "store"
     folder.mkdir()
-    found: Store = MemoryStore() if request.param == "memory" else SqliteStore(folder / "a.db")
+    found: Store = InMemoryStore() if request.param == "memory" else SqliteStore(folder / "a.db")
     yield found
     found.close()
 
@@ -130,7 +130,7 @@ def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(
 
     ledger.append(gone([*secrets, turns[0], edge, file]))
     assert is_unfinished(store, ledger.bank)
-    assert finish(store, ledger.bank) == 1
+    assert finish_erasure(store, ledger.bank) == 1
     raw = _raw(folder)
     assert WORD.encode() not in raw
     assert b"memory 100" in raw
@@ -267,7 +267,7 @@ def test_a_slot_is_free_once_its_record_is_erased(store: Store) -> None:
 
 def _put_back(store: Store, bank: str, record: Sealed, place: int) -> None:
     """Write the bytes of a record into its row, as somebody with the file would."""
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryStore):
         rows = store._banks[bank].rows
         rows[place] = msgspec.structs.replace(rows[place], body=record.body)
         return
@@ -305,7 +305,7 @@ def test_attack_columns_that_tell_of_an_erased_record_are_found(store: Store) ->
     record = telling()
     (place,) = ledger.append([record])
     ledger.append(gone([record]))
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryStore):
         rows = store._banks[ledger.bank].rows
         rows[place] = msgspec.structs.replace(rows[place], user=WORD)
     else:
@@ -354,7 +354,7 @@ def test_a_store_put_back_from_before_an_erasure_is_erased_again(tmp_path: Path)
 
 def test_a_loss_that_another_machine_accepted_brings_no_erased_text_back(tmp_path: Path) -> None:
     """Attack: it did not know; here it is refused, until an owner erases it once more."""
-    store = MemoryStore()
+    store = InMemoryStore()
     mine, other = Witness(tmp_path / "mine"), Witness(tmp_path / "other")
     ledger = created(store, mine)
     record = telling()
@@ -375,7 +375,7 @@ def test_a_loss_that_another_machine_accepted_brings_no_erased_text_back(tmp_pat
 
 def test_places_of_what_was_given_up_are_not_taken_for_erased(tmp_path: Path) -> None:
     """The log has other records there since; nobody erased those."""
-    store = MemoryStore()
+    store = InMemoryStore()
     mine, other = Witness(tmp_path / "mine"), Witness(tmp_path / "other")
     ledger = created(store, mine)
     kept = store._banks[ledger.bank].copy()
@@ -418,12 +418,12 @@ def test_a_blob_goes_with_the_last_record_that_names_it(store: Store) -> None:
     other = seal(Semantic(data={"attached": [blobs[1]]}))
     ledger.append([*files, other])
     ledger.append(gone(files))
-    assert finish(store, ledger.bank) == 1
+    assert finish_erasure(store, ledger.bank) == 1
     with store.reading() as reader:
         assert {name for name, _ in reader.blobs.listed(ledger.bank)} == set(blobs[1:])
     ledger.append(gone([other]))
-    assert finish(store, ledger.bank) == 1
+    assert finish_erasure(store, ledger.bank) == 1
     with store.reading() as reader:
         assert {name for name, _ in reader.blobs.listed(ledger.bank)} == {blobs[2]}
         assert reader.side(ledger.bank) == {}
-    assert finish(store, ledger.bank) == 0
+    assert finish_erasure(store, ledger.bank) == 0

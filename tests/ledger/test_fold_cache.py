@@ -7,12 +7,12 @@ from bank_kit import filled, keep
 from satchel.admin.bank_health import check_banks
 from satchel.bank.changes import forget, restore
 from satchel.bank.connections import witness_of
-from satchel.bank.listing import Wanted, list_memories
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import VerificationError
 from satchel.ledger import cache as fold_cache
-from satchel.ledger.projection import Fact, Fold
+from satchel.ledger.projection import Fold, LogFact
 from satchel.ports.rows import Filter
 
 
@@ -32,7 +32,7 @@ def _edit(sql: str, *values: bytes) -> None:
 
 
 def _shown(bank: OpenBank) -> list[str]:
-    return [memory.id for memory in list_memories(bank, Wanted())]
+    return [memory.id for memory in list_memories(bank, ListRequest())]
 
 
 def _fill() -> tuple[str, str]:
@@ -40,7 +40,7 @@ def _fill() -> tuple[str, str]:
     with filled() as bank:
         stays, gone = keep(bank, "the wombat sleeps"), keep(bank, "a wombat that is forgotten")
         forget(bank, [gone])
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         assert _shown(bank) == [stays]
         assert witness_of(load_settings()).fold_path(bank.id).stat().st_mode & 0o777 == 0o600
     return stays, gone
@@ -52,30 +52,30 @@ def test_statuses_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = list[int]()
     take = Fold.take
 
-    def counted(fold: Fold, facts: list[Fact], size: int) -> object:
+    def counted(fold: Fold, facts: list[LogFact], size: int) -> object:
         taken.append(len(facts))
         return take(fold, facts, size)
 
     monkeypatch.setattr(Fold, "take", counted)
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         assert _shown(bank) == [stays]
         assert taken == [0]
     with filled() as bank:
         restore(bank, [gone])
         assert sorted(_shown(bank)) == sorted([stays, gone])
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         assert sorted(_shown(bank)) == sorted([stays, gone])
 
 
 def test_without_it_or_with_nonsense_the_log_is_read() -> None:
     """A cache: what is listed, and refused, is the same."""
     stays, _ = _fill()
-    with opened_bank(load_settings()) as bank:
+    with open_bank(load_settings()) as bank:
         path = witness_of(load_settings()).fold_path(bank.id)
     remembered = path.read_bytes()
     for cache in (b"", b"nonsense" * 9, remembered[:-1] + b"x", remembered):
         path.write_bytes(cache)
-        with opened_bank(load_settings()) as bank:
+        with open_bank(load_settings()) as bank:
             assert _shown(bank) == [stays]
 
 
@@ -85,7 +85,7 @@ def test_a_memory_hidden_by_a_status_taken_back_is_refused() -> None:
     with filled() as bank:
         restore(bank, [gone])
     _edit("UPDATE record SET retired = 5 WHERE id = ?", bytes.fromhex(gone.removeprefix("blake3:")))
-    with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+    with open_bank(load_settings()) as bank, pytest.raises(VerificationError):
         _shown(bank)
 
 
@@ -108,7 +108,7 @@ def test_an_edit_of_what_is_remembered_brings_nothing_back_and_is_found(edit: st
     stays, _ = _fill()
     _edit(edit)
     try:
-        with opened_bank(load_settings()) as bank:
+        with open_bank(load_settings()) as bank:
             assert _shown(bank) == [stays]
     except VerificationError:
         pass
@@ -119,14 +119,14 @@ def test_who_reads_statuses_notices_that_one_is_hidden_by_its_type() -> None:
     """They were not read when the bank was opened, so they are counted by their leaves."""
     statuses = Filter(types=frozenset({"status"}))
     _fill()
-    with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:
+    with open_bank(load_settings()) as bank, bank.ledger.reading() as view:
         assert len(list(view.newest(statuses))) == 1
     _edit(
         "UPDATE record SET type = CASE type WHEN 'semantic' THEN 'status' ELSE 'semantic' END"
         " WHERE place IN (SELECT max(place) FROM record WHERE type IN ('semantic', 'status')"
         " GROUP BY type)"
     )
-    with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:
+    with open_bank(load_settings()) as bank, bank.ledger.reading() as view:
         for read in (view.newest, view.scan):
             with pytest.raises(VerificationError):
                 list(read(statuses))

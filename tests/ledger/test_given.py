@@ -14,7 +14,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
 from satchel.model.records import Source, State, Status
 from satchel.ports.store import Reader, Writer
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 AT = "2026-03-01T09:30:00.000001Z"
 
@@ -22,7 +22,7 @@ AT = "2026-03-01T09:30:00.000001Z"
 @pytest.fixture
 def ledger() -> Ledger:
     """A bank in memory."""
-    return created(MemoryStore())
+    return created(InMemoryStore())
 
 
 def said(target: Sealed, state: State, by: str | None = None) -> Sealed:
@@ -194,7 +194,7 @@ def test_what_a_store_could_not_keep_in_the_end_was_never_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The transaction fails as it is committed: another record takes the place, not the effect."""
-    store = MemoryStore()
+    store = InMemoryStore()
     ledger = created(store)
     first, second = memories(2)
     ledger.append([first])

@@ -25,13 +25,13 @@ from satchel.errors import (
 )
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_file import Witnessed
+from satchel.ledger.witness_file import WitnessedHead
 from satchel.model.entries import Semantic
 from satchel.model.records import Blob, Edge, State, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 _OWNER, _WRITER = SigningKey.from_seed(b"o" * 32), SigningKey.from_seed(b"w" * 32)
@@ -78,7 +78,7 @@ class Place:
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A new bank in each store."""
     kinds: dict[str, Callable[[Path], Store]] = {
-        "memory": lambda _: MemoryStore(),
+        "memory": lambda _: InMemoryStore(),
         "sqlite": SqliteStore,
     }
     place = Place(tmp_path, kinds[request.param])
@@ -440,7 +440,7 @@ def test_an_admission_counts_in_its_own_bank_only() -> None:
     """A record that admits a key to one bank, carried to another of the same owner."""
     from satchel.ledger.authority import admission, founding, with_configs
 
-    store = MemoryStore()
+    store = InMemoryStore()
     guest = SigningKey.generate()
     banks = [Ledger.create(store, owner=_OWNER, writer=_WRITER).bank for _ in range(2)]
     admitted = admission(banks[0], guest.did, _OWNER, "2026-01-01T00:00:00.000000Z")
@@ -461,7 +461,7 @@ def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None
         pass
 
     class _Cut(Witness):
-        def record_believed(self, new: Witnessed, **_: Any) -> Any:
+        def record_believed(self, new: WitnessedHead, **_: Any) -> Any:
             raise _Crash(new.head.size)
 
     cut = Ledger(disk.store, disk.bank, writer=_WRITER, witness=_Cut(disk.witness))

@@ -20,7 +20,7 @@ from satchel.model.times import now
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.store import RowsDigest, Store
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -31,7 +31,7 @@ STORES = ("memory", "sqlite", "ladybug", "postgresql")
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     """A new bank in each store."""
     makers: dict[str, Callable[[], Store]] = {
-        "memory": MemoryStore,
+        "memory": InMemoryStore,
         "sqlite": lambda: SqliteStore(tmp_path / "a.db"),
         "ladybug": lambda: LadybugStore(tmp_path / "graph"),
         "postgresql": lambda: PostgresStore(

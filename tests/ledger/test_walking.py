@@ -12,7 +12,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import VerificationError
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge
-from satchel.ports.links import Direction, Linked, paths, walk
+from satchel.ports.links import Direction, LoggedLink, paths, walk
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -30,7 +30,7 @@ def test_what_is_linked_is_reached_in_steps(
     ledger.append([one, two, edge])
     with ledger.reading() as view:
 
-        def links(names: Sequence[str], incoming: bool, limit: int) -> list[Linked]:  # noqa: FBT001
+        def links(names: Sequence[str], incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001
             return view.links(names, incoming=incoming, limit=limit)
 
         found = walk(links, one.id, hops=2, budget=9, direction=Direction.IN)

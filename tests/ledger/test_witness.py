@@ -17,8 +17,8 @@ from heads_kit import BANK, OTHER, root_at, signed
 
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import MalformedError, TargetError, WitnessError
-from satchel.ledger.witness import Recorded, Witness
-from satchel.ledger.witness_file import COMPACT_BYTES, MAX_LINE, GivenUp, line_of
+from satchel.ledger.witness import Witness, WitnessOutcome
+from satchel.ledger.witness_file import COMPACT_BYTES, MAX_LINE, AcceptedRollback, line_of
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_newest_head_is_remembered(witness: Witness) -> None:
     assert witness.last(BANK) is None
     assert witness.cached_last(BANK) is None
     for size in (1, 2, 5):
-        assert witness.record(signed(size)) is Recorded.WRITTEN
+        assert witness.record(signed(size)) is WitnessOutcome.WRITTEN
         found = witness.last(BANK)
         assert found is not None
         assert (found.head.size, found.head.root) == (size, root_at(size))
@@ -78,8 +78,8 @@ def test_the_same_head_again_is_not_written_twice(witness: Witness) -> None:
     """Who does not know whether it was recorded may ask again."""
     witness.record(signed(4))
     before = file_of(witness).read_bytes()
-    assert witness.record(signed(4)) is Recorded.COVERED
-    assert witness.record(signed(4, at="2026-01-01T00:00:00.000000Z")) is Recorded.COVERED
+    assert witness.record(signed(4)) is WitnessOutcome.COVERED
+    assert witness.record(signed(4, at="2026-01-01T00:00:00.000000Z")) is WitnessOutcome.COVERED
     assert file_of(witness).read_bytes() == before
 
 
@@ -89,7 +89,7 @@ def test_a_head_that_comes_late_is_covered_by_the_newest(witness: Witness) -> No
         witness.record(signed(size))
     before = file_of(witness).read_bytes()
     for late in (8, 5, 3, 1):
-        assert witness.record(signed(late)) is Recorded.COVERED
+        assert witness.record(signed(late)) is WitnessOutcome.COVERED
     assert file_of(witness).read_bytes() == before
     assert newest(witness) == (0, 9)
 
@@ -125,7 +125,7 @@ def test_threads_of_one_process_wait_for_each_other(witness: Witness) -> None:
     """The lock holds between them too."""
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(witness.record, [signed(size) for size in range(1, 41)]))
-    wrote = [size for size, result in enumerate(results, 1) if result is Recorded.WRITTEN]
+    wrote = [size for size, result in enumerate(results, 1) if result is WitnessOutcome.WRITTEN]
     assert [head.head.size for head in witness.heads(BANK)] == wrote
     assert wrote[-1] == 40
 
@@ -145,7 +145,7 @@ def test_another_head_at_the_same_place_is_a_fork(witness: Witness, size: int) -
 def test_an_epoch_may_begin_with_fewer_records_and_never_ends_backwards(witness: Witness) -> None:
     """A rollback that a person accepted is recorded under the next epoch; the last is over."""
     witness.record(signed(10))
-    assert witness.record(signed(4, 1, branch="after")) is Recorded.WRITTEN
+    assert witness.record(signed(4, 1, branch="after")) is WitnessOutcome.WRITTEN
     assert newest(witness) == (1, 4)
     for size in (10, 11, 3):
         with pytest.raises(WitnessError, match="epoch 1 was witnessed"):
@@ -207,7 +207,7 @@ def test_a_torn_last_line_is_ignored_and_cut(witness: Witness) -> None:
                 continue  # bytes after a line that was closed: no crash of ours leaves that
             there = cut >= len(line) - 1  # only its LF may be missing
             assert newest(witness) == ((0, 2) if there else (0, 1))
-            assert witness.record(signed(3)) is Recorded.WRITTEN
+            assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
             expected = whole + (line if there else b"") + line_of(signed(3))
             assert file_of(witness).read_bytes() == expected
 
@@ -221,7 +221,7 @@ def test_a_torn_first_line_is_no_witness(witness: Witness) -> None:
         assert newest(witness) is None
         assert witness.banks() == []
         assert witness.heads(BANK) == []
-    assert witness.record(signed(1)) is Recorded.WRITTEN
+    assert witness.record(signed(1)) is WitnessOutcome.WRITTEN
     assert file_of(witness).read_bytes() == line
 
 
@@ -296,7 +296,7 @@ def test_a_file_that_lost_bytes_in_the_middle_is_refused_where_it_matters(
     path.write_bytes(lines[0] + b"junk\n" + lines[2])
     with pytest.raises(WitnessError):
         witness.record(signed(2))  # whether it was another cannot be told any more
-    assert witness.record(signed(4)) is Recorded.WRITTEN
+    assert witness.record(signed(4)) is WitnessOutcome.WRITTEN
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_a_medium_that_cannot_be_written_is_no_error(
     assert witness.note_removed(BANK, [2]) is False
     if folder_is_there:
         assert newest(witness) == (0, 2)
-        assert witness.record(signed(2)) is Recorded.COVERED
+        assert witness.record(signed(2)) is WitnessOutcome.COVERED
         with pytest.raises(WitnessError, match="forked"):
             witness.record(signed(2, branch="theirs"))
         assert witness.positions(BANK) == (1,)
@@ -479,7 +479,7 @@ def test_a_disk_that_fails_leaves_the_file_as_it_was(
     assert "Free disk space" in (caught.value.hint or "")
     assert file_of(witness).read_bytes() == before
     assert newest(witness) == (0, 1)
-    assert witness.record(signed(2)) is Recorded.WRITTEN
+    assert witness.record(signed(2)) is WitnessOutcome.WRITTEN
     assert newest(witness) == (0, 2)
 
 
@@ -512,7 +512,7 @@ def test_a_really_full_disk_keeps_the_newest_head(small_disk: Path) -> None:
         witness.note_removed(BANK, [3])
     assert witness.positions(BANK) == ()
     ballast.unlink()
-    assert witness.record(signed(size)) is Recorded.WRITTEN
+    assert witness.record(signed(size)) is WitnessOutcome.WRITTEN
     assert witness.note_removed(BANK, [3])
     assert newest(witness) == (0, size)
 
@@ -529,7 +529,7 @@ def test_the_kernels_limit_in_the_middle_of_a_line_is_an_error(witness: Witness)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
     assert file_of(witness).read_bytes() == before
-    assert witness.record(signed(2)) is Recorded.WRITTEN
+    assert witness.record(signed(2)) is WitnessOutcome.WRITTEN
 
 
 def test_a_long_file_is_thinned_and_keeps_what_counts(witness: Witness) -> None:
@@ -540,7 +540,7 @@ def test_a_long_file_is_thinned_and_keeps_what_counts(witness: Witness) -> None:
         stream.writelines(line_of(signed(size, 2)) for size in range(1, 1400))
     size = 1400
     while file_of(witness).stat().st_size > COMPACT_BYTES // 2:
-        assert witness.record(signed(size, 2)) is Recorded.WRITTEN
+        assert witness.record(signed(size, 2)) is WitnessOutcome.WRITTEN
         size += 1
         assert size < 3000, "it was never compacted"
     kept = [head.place for head in witness.heads(BANK)]
@@ -549,8 +549,8 @@ def test_a_long_file_is_thinned_and_keeps_what_counts(witness: Witness) -> None:
     assert len(kept) > 400
     assert max(b[1] - a[1] for a, b in pairwise(kept) if a[0] == b[0]) <= 8
     assert file_of(witness).stat().st_mode & 0o777 == 0o600
-    assert witness.record(signed(size, 2)) is Recorded.WRITTEN
-    assert witness.record(signed(7, 2)) is Recorded.COVERED
+    assert witness.record(signed(size, 2)) is WitnessOutcome.WRITTEN
+    assert witness.record(signed(7, 2)) is WitnessOutcome.COVERED
     with pytest.raises(WitnessError, match="forked"):
         witness.record(signed(size, 2, branch="theirs"))
     assert sorted(path.suffix for path in witness.folder.iterdir()) == [".heads", ".lock"]
@@ -602,7 +602,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
             patched.setattr(os, "replace", full)
         elif call == "pread":
             patched.setattr("satchel.ledger.witness_file.all_lines", full)
-        assert witness.record(signed(size)) is Recorded.WRITTEN
+        assert witness.record(signed(size)) is WitnessOutcome.WRITTEN
     assert path.read_bytes() == before + line_of(signed(size))
     assert newest(witness) == (0, size)
     if call != "damage":
@@ -669,7 +669,7 @@ def test_forgetting_is_the_way_out_of_damage(witness: Witness) -> None:
     file_of(witness).write_bytes(b"junk\n")
     assert witness.forget(BANK)
     assert witness.positions(BANK) == (1,)
-    assert witness.record(signed(3)) is Recorded.WRITTEN
+    assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
 
 
 def test_a_reader_looks_again_when_it_met_a_writer(
@@ -713,20 +713,20 @@ def test_positions_beyond_an_accepted_rollback_are_dropped(witness: Witness) -> 
     """The log goes on from there with other records, which nobody removed."""
     witness.record(signed(60))
     witness.note_removed(BANK, [3, 40, 50])
-    witness.record(signed(41, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    witness.record(signed(41, epoch=1), given_up=AcceptedRollback(epoch=0, size=40))
     assert witness.positions(BANK) == (3,)
 
 
 def test_positions_that_were_noted_after_an_accepted_rollback_are_kept(witness: Witness) -> None:
     """A program that learns of the rollback late does not undo what others noted meanwhile."""
     witness.record(signed(60))
-    witness.record(signed(41, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    witness.record(signed(41, epoch=1), given_up=AcceptedRollback(epoch=0, size=40))
     witness.note_removed(BANK, [3, 40])
-    witness.record(signed(42, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    witness.record(signed(42, epoch=1), given_up=AcceptedRollback(epoch=0, size=40))
     assert witness.positions(BANK) == (3, 40)
     fresh = Witness(witness.folder.parent / "fresh")
     fresh.note_removed(BANK, [50])
-    fresh.record(signed(42, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    fresh.record(signed(42, epoch=1), given_up=AcceptedRollback(epoch=0, size=40))
     assert fresh.positions(BANK) == (50,)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from heads_kit import BANK, signed
 
-from satchel.ledger.witness import Recorded, Witness
-from satchel.ledger.witness_file import Witnessed, line_of
+from satchel.ledger.witness import Witness, WitnessOutcome
+from satchel.ledger.witness_file import WitnessedHead, line_of
 
 WRITER = """
 import sys
@@ -125,7 +125,7 @@ def test_processes_that_record_at_once_lose_and_mix_no_line(witness: Witness, st
         tell(writer, f"{first} 201 4")
     said = [told(writer).split() for _ in range(50) for writer in writers]
 
-    wrote = {int(size) for size, result in said if result == Recorded.WRITTEN}
+    wrote = {int(size) for size, result in said if result == WitnessOutcome.WRITTEN}
     assert len(said) == 200
     assert [head.head.size for head in witness.heads(BANK)] == sorted(wrote)
     assert max(wrote) == 200
@@ -157,7 +157,7 @@ def test_a_reader_of_a_busy_file_never_goes_back(
     assert [told(writer) for writer in writers] == ["ready"] * 2
     for writer in writers:
         tell(writer, "1 151")
-    looks: list[Callable[[str], Witnessed | None]] = [witness.last, witness.cached_last]
+    looks: list[Callable[[str], WitnessedHead | None]] = [witness.last, witness.cached_last]
     sizes = [0]
     while sizes[-1] < 150:
         for look in looks:
@@ -218,7 +218,7 @@ def test_killed_in_the_middle_of_a_line_leaves_one_that_is_ignored(
     assert found.head.size == (2 if byte == -1 else 1)
     witness.record(signed(2))
     assert [head.head.size for head in witness.heads(BANK)] == [1, 2]
-    assert witness.record(signed(3)) is Recorded.WRITTEN
+    assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
     assert file_of(witness).read_bytes() == before + line + line_of(signed(3))
 
 
@@ -236,7 +236,7 @@ def test_killed_before_the_acknowledgement_the_next_process_goes_on(
         assert victim.wait() == -signal.SIGKILL
         there = moment == "fdatasync"
         assert (witness.last(BANK) is None) == (size == 1 and not there)
-        expected = Recorded.COVERED if there else Recorded.WRITTEN
+        expected = WitnessOutcome.COVERED if there else WitnessOutcome.WRITTEN
         assert witness.record(signed(size)) is expected
         assert [head.head.size for head in witness.heads(BANK)] == list(range(1, size + 1))
 
@@ -259,6 +259,6 @@ def test_killed_while_compacting_the_newest_head_is_there(
     kept = [head.head.size for head in witness.heads(BANK)]
     assert kept[0] == 1
     assert len(kept) == 21 if moment in {"fsync", "replace"} else len(kept) < 12
-    assert witness.record(signed(22)) is Recorded.WRITTEN
+    assert witness.record(signed(22)) is WitnessOutcome.WRITTEN
     witness.compact(BANK)
     assert sorted(path.suffix for path in witness.folder.iterdir()) == [".heads", ".lock"]

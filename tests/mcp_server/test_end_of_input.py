@@ -11,7 +11,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from satchel.mcp.stdio import Incoming, Outgoing, Pending
+from satchel.mcp.stdio import IncomingStream, OutgoingStream, PendingRequests
 
 CALLS = 8
 
@@ -81,19 +81,19 @@ ANSWER = SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
 
 async def _end(received: list[Any], sent: list[Any], *, patience: float) -> bool:
     """Return whether the end of the input is passed on after this, when nothing else happens."""
-    pending, ended = Pending(patience), list[bool]()
+    pending, ended = PendingRequests(patience), list[bool]()
     to_server, from_host = anyio.create_memory_object_stream[Any](10)
     to_host, from_server = anyio.create_memory_object_stream[Any](10)
 
-    async def read(incoming: Incoming) -> None:
+    async def read(incoming: IncomingStream) -> None:
         async for _ in incoming:
             pass
         ended.append(True)
 
     async with (
         from_server,
-        Incoming(from_host, pending) as incoming,
-        Outgoing(to_host, pending) as outgoing,
+        IncomingStream(from_host, pending) as incoming,
+        OutgoingStream(to_host, pending) as outgoing,
         anyio.create_task_group() as group,
     ):
         async with to_server:

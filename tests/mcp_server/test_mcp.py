@@ -23,12 +23,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 from token_kit import chain_of, later
 
-from satchel.api.store import Satchel, opened
+from satchel.api.store import Satchel, open_store
 from satchel.bank import operations
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.tokens import Tags
-from satchel.mcp.principal import Asker
+from satchel.mcp.principal import ToolCaller
 from satchel.mcp.server import server
 from satchel.model.times import now
 
@@ -42,8 +42,8 @@ def asked(work: Callable[[Client], Awaitable[Any]], token: Path | None = None) -
         settings = load_settings()
         if token is not None:
             settings = msgspec.structs.replace(settings, token=str(token))
-        with opened(Satchel, settings) as satchel:
-            async with Client(server(Asker(satchel=satchel, settings=settings))) as client:
+        with open_store(Satchel, settings) as satchel:
+            async with Client(server(ToolCaller(satchel=satchel, settings=settings))) as client:
                 return await work(client)
 
     return asyncio.run(run())

@@ -7,10 +7,10 @@ import pytest
 from mcp import Client
 from vanished_kit import delete_store, is_there
 
-from satchel.api.store import Satchel, opened
+from satchel.api.store import Satchel, open_store
 from satchel.config.settings import load_settings
 from satchel.errors import RolledBackError
-from satchel.mcp.principal import Asker
+from satchel.mcp.principal import ToolCaller
 from satchel.mcp.server import server
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -27,8 +27,8 @@ def test_a_store_that_vanished_under_a_running_mcp_server_is_not_answered_with_a
 
     async def run() -> None:
         settings = load_settings()
-        with opened(Satchel, settings) as satchel:
-            async with Client(server(Asker(satchel=satchel, settings=settings))) as client:
+        with open_store(Satchel, settings) as satchel:
+            async with Client(server(ToolCaller(satchel=satchel, settings=settings))) as client:
                 kept = await client.call_tool("remember", {"text": "likes tea"})
                 assert not kept.is_error, kept.content
                 tools = {tool.name for tool in (await client.list_tools()).tools}
@@ -46,9 +46,9 @@ def test_a_store_that_vanished_under_a_running_mcp_server_is_not_answered_with_a
 
 def test_a_store_that_vanished_before_the_mcp_server_starts_is_refused(any_store: str) -> None:
     """The server does not start over an empty store."""
-    with opened(Satchel, load_settings()) as satchel:
+    with open_store(Satchel, load_settings()) as satchel:
         satchel.create_bank("assistant").remember("likes tea")
     delete_store(any_store)
-    with pytest.raises(RolledBackError, match="assistant"), opened(Satchel, load_settings()):
+    with pytest.raises(RolledBackError, match="assistant"), open_store(Satchel, load_settings()):
         pass
     assert not is_there(any_store)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from recall_kit import Remembering
 
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 
@@ -15,7 +15,7 @@ def make_bank(tmp_path: Path) -> Callable[[str], Remembering]:
     """Return what makes a bank in a new store of a kind."""
 
     def make(kind: str) -> Remembering:
-        store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "recalled.db")
+        store = InMemoryStore() if kind == "memory" else SqliteStore(tmp_path / "recalled.db")
         return Remembering(store)
 
     return make

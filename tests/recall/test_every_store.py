@@ -10,7 +10,7 @@ from satchel.model.entries import Episodic
 from satchel.model.values import Scope
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -22,7 +22,7 @@ def stores(tmp_path: Path, postgres: str) -> Iterator[dict[str, Store]]:
     """Give every store there is, empty."""
     made = PostgresStore(postgres)
     yield {
-        "memory": MemoryStore(),
+        "memory": InMemoryStore(),
         "sqlite": SqliteStore(tmp_path / "a.db"),
         "ladybug": LadybugStore(tmp_path / "a.lbdb"),
         "postgres": made,

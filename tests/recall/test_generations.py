@@ -17,7 +17,7 @@ from satchel.errors import InferenceError
 from satchel.ledger.view import View
 from satchel.recall import vector_index
 from satchel.recall.embedding import embed_bank
-from satchel.recall.vector_index import fill, in_use, under_way
+from satchel.recall.vector_index import current_generation, fill, pending_generation
 
 
 class Model:
@@ -64,8 +64,8 @@ def test_each_current_memory_gets_a_vector_once(bank: Any) -> None:
     assert (first.new, first.kept) == (30, 0)
     assert (second.new, second.kept, second.made) == (0, 30, first.made)
     with bank.ledger.reading() as view:
-        assert in_use(view) == first.made
-        assert under_way(view) is None
+        assert current_generation(view) == first.made
+        assert pending_generation(view) is None
         assert [len(found) for found in kept(view).values()] == [30]
 
 
@@ -74,8 +74,8 @@ def test_one_that_breaks_off_is_not_used_and_is_gone_on_with(bank: Any) -> None:
     with pytest.raises(InferenceError):
         fill(bank.store, bank.ledger, Model(most=20))
     with bank.ledger.reading() as view:
-        assert in_use(view) is None
-        assert under_way(view) is not None
+        assert current_generation(view) is None
+        assert pending_generation(view) is not None
     done = fill(bank.store, bank.ledger, Model(most=14))
 
     assert (done.new, done.kept) == (14, 16)
@@ -87,7 +87,7 @@ def test_rebuilding_leaves_the_old_ones_until_the_new_ones_are_complete(bank: An
     with pytest.raises(InferenceError):
         fill(bank.store, bank.ledger, Model(most=20), rebuild=True)
     with bank.ledger.reading() as view:
-        assert in_use(view) == first.made
+        assert current_generation(view) == first.made
         assert len(kept(view)[first.made.generation]) == 30
     done = fill(bank.store, bank.ledger, Model(), rebuild=True)
 
@@ -140,7 +140,7 @@ def test_damaged_notes_beside_the_log_are_made_anew(bank: Any) -> None:
 
     assert fill(bank.store, bank.ledger, Model()).new in (0, 30)
     with bank.ledger.reading() as view:
-        assert in_use(view) is not None
+        assert current_generation(view) is not None
 
 
 def test_the_words_of_a_bank_are_weighed_as_when_it_was_begun(bank: Any, tmp_path: Path) -> None:
@@ -149,10 +149,10 @@ def test_the_words_of_a_bank_are_weighed_as_when_it_was_begun(bank: Any, tmp_pat
     many = rows(*((f"x{n}", f"coffee number {n}") for n in range(40)))
     bring(write(tmp_path / "b.json", many))
     with bank.ledger.reading() as view:
-        before = in_use(view)
+        before = current_generation(view)
     second = embed_bank(bank)
     with bank.ledger.reading() as view:
-        assert in_use(view) == before
+        assert current_generation(view) == before
 
     assert (first.made, second.made, second.kept) == (30, 40, 30)
     assert first.notes == []

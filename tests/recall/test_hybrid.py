@@ -18,13 +18,13 @@ from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Edge, Erasure, Status
 from satchel.model.values import Scope
 from satchel.ports.inference import Embedder
-from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, Generation, sketches_of
+from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, Generation, sketch_prefix
 from satchel.recall import sketches
 from satchel.recall.engine import recall
-from satchel.recall.query import Query, Recalled
-from satchel.recall.sketches import Asked, Compared, MatrixSketches, PlainSketches
-from satchel.recall.vector_index import Made, fill, in_use
-from satchel.stores.memory import MemoryStore
+from satchel.recall.query import Query, RecallResult
+from satchel.recall.sketches import MatrixSketches, PlainSketches, QuantizedQuery, VectorSketches
+from satchel.recall.vector_index import GenerationInfo, current_generation, fill
+from satchel.stores.memory import InMemoryStore
 
 TOPICS = ("food", "work", "music", "travel")
 
@@ -47,18 +47,18 @@ class Topics:
         return found
 
 
-def topics(_made: Made) -> Embedder:
+def topics(_made: GenerationInfo) -> Embedder:
     """Give the model that made the vectors."""
     return Topics()
 
 
-def ask(bank: Remembering, text: str, **members: Any) -> Recalled:
+def ask(bank: Remembering, text: str, **members: Any) -> RecallResult:
     """Recall with vectors."""
     with bank.ledger.reading() as view:
         return recall(view, Query(text=text, **members), now=lambda: NOW, embedders=topics)
 
 
-def texts(found: Recalled) -> list[str | None]:
+def texts(found: RecallResult) -> list[str | None]:
     """Return what was found, in its order."""
     return [hit.entry.text for hit in found.hits]
 
@@ -112,7 +112,7 @@ def test_a_model_that_does_not_answer_leaves_the_words(bank: Remembering) -> Non
     bank.add(Semantic(text="Ada likes tea"))
     embed(bank)
 
-    def down(_made: Made) -> Embedder:
+    def down(_made: GenerationInfo) -> Embedder:
         raise InferenceError("the server gave status 503")
 
     with bank.ledger.reading() as view:
@@ -422,7 +422,7 @@ def test_a_generation_takes_its_sketches_with_it(bank: Remembering) -> None:
         before = view.side(SKETCHES)
     fill(bank.store, bank.ledger, Topics(), rebuild=True)
     with bank.ledger.reading() as view:
-        after, made = view.side(SKETCHES), in_use(view)
+        after, made = view.side(SKETCHES), current_generation(view)
     assert made is not None
     assert made.generation.number == 1
     assert len(before) == len(after) == 1
@@ -464,7 +464,7 @@ def test_a_sketch_is_nearly_as_far_as_its_vector(
 ) -> None:
     """For all vectors: each keeps its place, and its cosine but for a hundredth or so."""
     generation, side = _sketched(vectors)
-    found = _filled(generation, side).cosines(Asked(asked, 6), range(len(vectors)))
+    found = _filled(generation, side).cosines(QuantizedQuery(asked, 6), range(len(vectors)))
     assert len(found) == len(vectors)
     for place, cosine in found.items():
         lengths = np.linalg.norm(vectors[place]) * np.linalg.norm(asked)
@@ -480,7 +480,7 @@ def _filled(generation: Generation, side: Mapping[str, bytes]) -> MatrixSketches
 
 def _sketched(vectors: list[list[float]]) -> tuple[Generation, dict[str, bytes]]:
     """Return the sketches of vectors, as they stand beside a log."""
-    generation, bank = Generation("any", len(vectors[0])), Remembering(MemoryStore())
+    generation, bank = Generation("any", len(vectors[0])), Remembering(InMemoryStore())
     made = {place: struct.pack(f"<{len(one)}f", *one) for place, one in enumerate(vectors)}
     with bank.store.writing() as writing:
         sketches.draw(writing, bank.ledger.bank, generation, made)
@@ -495,8 +495,8 @@ def test_sketches_are_compared_alike_with_numpy_and_without(
     """For all vectors: the same places, in the same order, with the same cosines, to the digit."""
     chance = np.random.default_rng(seed)
     vectors = chance.normal(size=(count, size)).round(int(chance.integers(0, 3))).tolist()
-    asked = Asked(chance.normal(size=size).tolist(), size)
-    ways: list[Compared] = []
+    asked = QuantizedQuery(chance.normal(size=size).tolist(), size)
+    ways: list[VectorSketches] = []
     for by_hand in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             if by_hand:
@@ -515,7 +515,7 @@ def test_sketches_are_compared_alike_with_numpy_and_without(
 @given(st.integers(1, 5000), st.integers(0, 2**20))
 def test_each_part_of_the_sketches_is_read_once(parts: int, number: int) -> None:
     """They are read 16 at a time, by what their names begin with."""
-    name = sketches_of(number * SKETCHED_TOGETHER) + "key"
+    name = sketch_prefix(number * SKETCHED_TOGETHER) + "key"
 
     found = [prefix for prefix in sketches._prefixes(parts) if name.startswith(prefix)]
 

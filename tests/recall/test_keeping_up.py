@@ -14,7 +14,7 @@ from recall_kit import Remembering
 
 from satchel.admin.statistics import stats
 from satchel.bank.changes import forget, restore
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
@@ -27,11 +27,19 @@ from satchel.ports.inference import Embedder
 from satchel.ports.vectors import SKETCHES
 from satchel.recall import embedding as step
 from satchel.recall.embedding import embed_bank
-from satchel.recall.models import keeping
+from satchel.recall.models import automatic_embedders
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.recall.vector_index import CURRENT, Made, fill, in_use, is_behind, keep_up, under_way
-from satchel.stores.memory import MemoryStore
+from satchel.recall.vector_index import (
+    CURRENT,
+    GenerationInfo,
+    current_generation,
+    fill,
+    is_behind,
+    keep_up,
+    pending_generation,
+)
+from satchel.stores.memory import InMemoryStore
 
 ALL = 1_000_000
 
@@ -44,17 +52,19 @@ class Failing(StaticTable):
         raise InferenceError("no")
 
 
-def keeper(_made: Made | None) -> Embedder:
+def keeper(_made: GenerationInfo | None) -> Embedder:
     """Give a model that weighs nothing, so that a generation never grows too old."""
     return StaticTable()
 
 
-def weighing(made: Made | None) -> Embedder | None:
+def weighing(made: GenerationInfo | None) -> Embedder | None:
     """Give the model that is configured."""
-    return keeping(load_settings())(made)
+    return automatic_embedders(load_settings())(made)
 
 
-def kept(bank: Remembering, most: int = ALL, by: Callable[[Made | None], Any] = keeper) -> int:
+def kept(
+    bank: Remembering, most: int = ALL, by: Callable[[GenerationInfo | None], Any] = keeper
+) -> int:
     """Do one step."""
     return keep_up(bank.store, bank.ledger, by, most)
 
@@ -62,7 +72,7 @@ def kept(bank: Remembering, most: int = ALL, by: Callable[[Made | None], Any] = 
 def lacking(bank: Remembering) -> list[str | None]:
     """Return the texts of current memories that have no vector in the generation in use."""
     with bank.ledger.reading() as view:
-        made = in_use(view)
+        made = current_generation(view)
         there = {one.record.id: one for one in view.scan(CURRENT)}
         if made is not None:
             for name in view.vectors(made.generation, list(there)):
@@ -73,7 +83,7 @@ def lacking(bank: Remembering) -> list[str | None]:
 @pytest.fixture
 def few() -> Remembering:
     """A bank of forty memories."""
-    bank = Remembering(MemoryStore())
+    bank = Remembering(InMemoryStore())
     bank.add(*(Semantic(text=f"tea number {number}") for number in range(40)))
     return bank
 
@@ -94,7 +104,7 @@ def test_a_step_does_no_more_than_it_may_and_the_next_goes_on(
     steps = list[int]()
     while made := kept(few, most=8):
         with few.ledger.reading() as view:
-            assert (in_use(view) is None) == is_behind(view, keeper)
+            assert (current_generation(view) is None) == is_behind(view, keeper)
         steps.append(made)
     assert sum(steps) == 48
     assert max(steps) <= 16
@@ -151,14 +161,14 @@ def test_a_receipt_that_says_nonsense_makes_no_trouble(few: Remembering) -> None
 
 def test_words_are_weighed_anew_when_a_bank_has_outgrown_what_was_learnt() -> None:
     """A new generation takes the place of the old one; meanwhile the old one answers."""
-    bank = Remembering(MemoryStore())
+    bank = Remembering(InMemoryStore())
     numbers = list[int]()
     for count in (1, 2, 1, 12, 100):
         bank.add(*(Semantic(text=f"tea {len(numbers)} {number}") for number in range(count)))
         kept(bank, by=weighing)
         assert lacking(bank) == []
         with bank.ledger.reading() as view:
-            made = in_use(view)
+            made = current_generation(view)
             assert made is not None
             assert len(view.generations()) == 1
         numbers.append(made.number)
@@ -178,7 +188,7 @@ def test_another_make_of_the_model_is_followed_by_a_new_generation(few: Remember
     assert kept(few, by=lambda _made: Newer()) == 40
     with few.ledger.reading() as view:
         assert len(view.generations()) == 1
-        made = in_use(view)
+        made = current_generation(view)
         assert made is not None
         assert made.is_of(Newer())
         assert not is_behind(view, lambda _made: Newer())
@@ -265,7 +275,7 @@ def test_what_goes_wrong_with_it_hinders_no_question(
 def test_a_bank_that_is_open_for_reading_is_not_written_to(banked: OpenBank) -> None:
     """Asked as it is."""
     remember(banked, {"text": "a harbour"})
-    with opened_bank(load_settings(), "b") as reading:
+    with open_bank(load_settings(), "b") as reading:
         assert found(reading, "harbour").by_words == 1
     told = stats(banked).vectors
     assert told is not None
@@ -326,8 +336,8 @@ def test_one_that_is_killed_is_gone_on_with(
         )
         assert done.returncode == -signal.SIGKILL
         with opened() as bank, bank.ledger.reading() as view:
-            assert in_use(view) is None
-            assert under_way(view) is not None
+            assert current_generation(view) is None
+            assert pending_generation(view) is not None
     with opened() as bank:
         assert 0 < step.keep_up(bank) < 30
         done_again = embed_bank(bank)

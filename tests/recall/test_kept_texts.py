@@ -116,10 +116,10 @@ def test_words_are_counted_as_a_list_of_them_counts(length: int) -> None:
     row = Row(seq=0, id="", type="semantic", at="", body=body)
     tokens = tokens_of(text)
     expected = {at: term.times(tokens) for at, term in enumerate(asked) if term.times(tokens)}
-    found = texts.Text(row).times(texts.Sought(asked))
+    found = texts.SearchText(row).times(texts.SearchTerms(asked))
     assert list(found.items()) == sorted(expected.items())
-    assert texts.Text(row).tokens == tokens
-    assert texts.Text(row).length == len(tokens)
+    assert texts.SearchText(row).tokens == tokens
+    assert texts.SearchText(row).length == len(tokens)
 
 
 def test_threads_that_ask_at_once_get_the_same_answers(bank: Remembering) -> None:

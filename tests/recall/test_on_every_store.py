@@ -17,11 +17,11 @@ from satchel.model.records import Edge, Status
 from satchel.model.values import Scope
 from satchel.ports.store import Store
 from satchel.recall.engine import recall
-from satchel.recall.models import asking, keeping
+from satchel.recall.models import automatic_embedders, query_embedders
 from satchel.recall.query import Query
 from satchel.recall.vector_index import keep_up
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -99,7 +99,7 @@ def _filled(store: Store) -> Ledger:
     ledger = Ledger.create(store, owner=OWNER, writer=WRITER, clock=lambda: NOW)
     for part in _RECORDS:
         ledger.append(part)
-    while keep_up(store, ledger, keeping(load_settings()), most=20):
+    while keep_up(store, ledger, automatic_embedders(load_settings()), most=20):
         pass
     return ledger
 
@@ -107,7 +107,7 @@ def _filled(store: Store) -> Ledger:
 def _answers(ledger: Ledger) -> dict[str, Any]:
     """Return all that is told for each question, but what hangs on a bank's own keys."""
     found = dict[str, Any]()
-    embedders = asking(load_settings())
+    embedders = query_embedders(load_settings())
     wanted = QUESTIONS | {text: {"text": text} for text in LANGUAGES}
     for name, members in wanted.items():
         with ledger.reading() as view:
@@ -120,7 +120,7 @@ def _answers(ledger: Ledger) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def plain() -> dict[str, Any]:
     """What the store in memory answers, which has no index of any kind."""
-    return _answers(_filled(MemoryStore()))
+    return _answers(_filled(InMemoryStore()))
 
 
 def test_a_question_is_answered_by_words_meaning_and_edges(plain: dict[str, Any]) -> None:

@@ -15,11 +15,11 @@ from satchel.errors import UsageError, VerificationError
 from satchel.inference.tokenizers import estimated_tokens
 from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.records import SessionEvent, Status
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.model.values import Origin, Scope
 from satchel.recall import engine
 from satchel.recall.query import Query
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 MAY, JUNE, JULY = (f"2026-{month:02}-01T12:00:00.000000Z" for month in (5, 6, 7))
@@ -205,7 +205,7 @@ def test_as_of_finds_what_was_there_then(bank: Remembering) -> None:
 def test_as_of_a_moment_is_the_log_of_that_moment() -> None:
     """By arrival, the moment itself included; validity is judged then."""
     arrivals = iter((MAY, MAY, MAY, MAY, JULY))
-    bank = Remembering(MemoryStore(), lambda: next(arrivals))
+    bank = Remembering(InMemoryStore(), lambda: next(arrivals))
     bank.add(Semantic(text="tea 1", expires_at=JUNE))
     (second,) = bank.add(Semantic(text="tea 2"))
     bank.add(retired(second))
@@ -320,7 +320,7 @@ def test_both_stores_recall_the_same(
         for at, words in enumerate(texts)
     ]
     with tempfile.TemporaryDirectory() as folder:
-        banks = [Remembering(MemoryStore()), Remembering(SqliteStore(Path(folder) / "a.db"))]
+        banks = [Remembering(InMemoryStore()), Remembering(SqliteStore(Path(folder) / "a.db"))]
         for bank in banks:
             records = bank.add(*drafts)
             bank.add(Semantic(text="last"))
@@ -341,13 +341,13 @@ def test_both_stores_recall_the_same(
 def test_every_component_has_words_to_show() -> None:
     """A memory without a text is not an empty line."""
     shown = {
-        text_of(Semantic(subject="Ada", predicate="eats", object="rice")): "Ada eats rice",
-        text_of(Procedural(name="brew", body="boil")): "brew\nboil",
-        text_of(Working(goals=("finish", {"a": 1}))): 'finish\n{"a": 1}',
-        text_of(Identity(persona={"tone": "kind"}, policies=("be brief",))): (
+        memory_text(Semantic(subject="Ada", predicate="eats", object="rice")): "Ada eats rice",
+        memory_text(Procedural(name="brew", body="boil")): "brew\nboil",
+        memory_text(Working(goals=("finish", {"a": 1}))): 'finish\n{"a": 1}',
+        memory_text(Identity(persona={"tone": "kind"}, policies=("be brief",))): (
             '{"tone": "kind"}\nbe brief'
         ),
-        text_of(Semantic(data=[1, "b"])): '[1, "b"]',
+        memory_text(Semantic(data=[1, "b"])): '[1, "b"]',
     }
     assert list(shown) == list(shown.values())
 

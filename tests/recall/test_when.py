@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.model.times import is_canonical_time
-from satchel.recall.time_expressions import asks_when, names_time, times_named, told_in
+from satchel.recall.time_expressions import asks_when, names_time, parse_time_range, times_named
 from satchel.stores.matching import tokens_of
 
 NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday
@@ -13,7 +13,7 @@ NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday
 
 def span(text: str) -> tuple[str, str, str] | None:
     """Return the words, the first day and the day after the last; empty for none."""
-    told = told_in(text, NOW)
+    told = parse_time_range(text, NOW)
     if told is None:
         return None
     return told.words, (told.since or "")[:10], (told.until or "")[:10]
@@ -92,7 +92,7 @@ def test_what_may_be_something_else_names_no_time(text: str) -> None:
 @given(st.text(max_size=80) | st.from_regex(r"(in|on|last) [\w ,.-]{0,30}", fullmatch=True))
 def test_any_text_gives_a_time_in_order_or_none(text: str) -> None:
     """Nothing that is typed makes an error, or a period that ends before it begins."""
-    told = told_in(text, NOW)
+    told = parse_time_range(text, NOW)
     if told is not None:
         ends = [end for end in (told.since, told.until) if end is not None]
         assert ends == sorted(ends)
@@ -101,7 +101,7 @@ def test_any_text_gives_a_time_in_order_or_none(text: str) -> None:
 
 def test_a_long_text_of_half_times_takes_no_long_time() -> None:
     """Attack: a question that every pattern begins to match; only its start is looked at."""
-    assert told_in("the last " * 100_000 + "year", NOW) is None
+    assert parse_time_range("the last " * 100_000 + "year", NOW) is None
 
 
 @pytest.mark.parametrize(

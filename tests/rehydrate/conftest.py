@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recall_kit import Remembering
 
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 
@@ -13,5 +13,5 @@ from satchel.stores.sqlite import SqliteStore
 def bank(request: pytest.FixtureRequest, tmp_path: Path) -> Remembering:
     """A bank in each store in turn."""
     if request.param == "memory":
-        return Remembering(MemoryStore())
+        return Remembering(InMemoryStore())
     return Remembering(SqliteStore(tmp_path / "waking.db"))

@@ -10,15 +10,15 @@ from rehydrate_kit import NONCE, OUTSIDE, lines, wake
 
 from satchel.errors import UsageError
 from satchel.inference.tokenizers import GptTokens
-from satchel.ledger.proofs import ProvedRows
-from satchel.ledger.records import Logged
+from satchel.ledger.proofs import VerifiedRows
+from satchel.ledger.records import VerifiedRecord
 from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.records import Edge, Status
 from satchel.model.times import now
 from satchel.model.values import Origin, TrustClass
 from satchel.rehydrate.frames import decoded
-from satchel.rehydrate.request import STAGES, Relevance, Weights
-from satchel.stores.memory import MemoryStore
+from satchel.rehydrate.request import STAGES, Relevance, RelevanceWeights
+from satchel.stores.memory import InMemoryStore
 
 ROLE_LINE = re.compile(
     r"^\W*(?:system|assistant|user|human|developer)\s*:", re.IGNORECASE | re.MULTILINE
@@ -161,18 +161,20 @@ def test_no_more_than_two_thousand_records_are_read_of_a_large_bank(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever the bank's size; counted where each record is proved."""
-    bank = Remembering(MemoryStore())
+    bank = Remembering(InMemoryStore())
     for start in range(0, 4000, 500):
         bank.add(*(Semantic(text=f"tea of lot {start + number}") for number in range(500)))
-    proved = list[Logged]()
-    plain = ProvedRows._proved
+    proved = list[VerifiedRecord]()
+    plain = VerifiedRows._proved
 
-    def counting(self: ProvedRows, rows: list[Any], *, pending: bool = False) -> list[Logged]:
+    def counting(
+        self: VerifiedRows, rows: list[Any], *, pending: bool = False
+    ) -> list[VerifiedRecord]:
         found = plain(self, rows, pending=pending)
         proved.extend(one for one in found if isinstance(one.model, Entry))
         return found
 
-    monkeypatch.setattr(ProvedRows, "_proved", counting)
+    monkeypatch.setattr(VerifiedRows, "_proved", counting)
     for budget in (4096, 100_000):
         proved.clear()
         found = wake(bank, task="tea of lot 17", budget=budget)
@@ -187,9 +189,9 @@ def test_no_more_than_two_thousand_records_are_read_of_a_large_bank(
 def test_relevance_is_the_weighed_mean_of_its_parts() -> None:
     """0.2, 0.3, 0.4 and 0.1; without a similarity, the others are as heavy together."""
     parts = Relevance(recency=1.0, salience=0.5, similarity=0.5, depth=0.0)
-    assert parts.score(Weights()) == pytest.approx(0.2 + 0.15 + 0.2)
+    assert parts.score(RelevanceWeights()) == pytest.approx(0.2 + 0.15 + 0.2)
     without = Relevance(recency=1.0, salience=0.5, similarity=None, depth=0.0)
-    assert without.score(Weights()) == pytest.approx((0.2 + 0.15) / 0.6)
+    assert without.score(RelevanceWeights()) == pytest.approx((0.2 + 0.15) / 0.6)
 
 
 def test_each_part_is_told_of_each_memory(bank: Remembering) -> None:
@@ -483,7 +485,7 @@ def test_what_cannot_be_meant_is_refused(
         wake(bank, **asked)
     assert raised.value.field == field
     with pytest.raises(UsageError):
-        Weights(recency=-1)
+        RelevanceWeights(recency=-1)
 
 
 def test_the_moment_is_the_callers(bank: Remembering) -> None:

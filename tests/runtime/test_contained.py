@@ -20,8 +20,8 @@ from satchel.errors import (
     TargetExistsError,
     UnreadableError,
 )
-from satchel.runtime.contained_folder import ContainedFolder, Listed
-from satchel.runtime.file_access import Repair
+from satchel.runtime.contained_folder import ContainedFolder, FolderItem
+from satchel.runtime.file_access import ModeRepair
 
 Umask = Callable[[int], AbstractContextManager[None]]
 
@@ -40,12 +40,12 @@ def test_what_is_put_in_can_be_got_out(folder: ContainedFolder) -> None:
     with folder.create("a/new") as stream:
         stream.write(b"grows")
     folder.rename("a/new", "moved")
-    assert folder.listing("a") == [Listed("b", "folder")]
+    assert folder.listing("a") == [FolderItem("b", "folder")]
     assert folder.listing() == [
-        Listed("a", "folder"),
-        Listed("file", "file"),
-        Listed("moved", "file"),
-        Listed("sub", "folder"),
+        FolderItem("a", "folder"),
+        FolderItem("file", "file"),
+        FolderItem("moved", "file"),
+        FolderItem("sub", "folder"),
     ]
     folder.remove("a/b/c")
     folder.remove("a/b")
@@ -95,9 +95,9 @@ def test_in_a_private_folder_modes_are_put_right_and_reported(tmp_path: Path, um
     with umask(0), ContainedFolder(path, private=True) as folder:
         assert folder.read("sub/file") == b"x"
         assert folder.repairs == [
-            Repair(opened[0], 0o755, 0o700),
-            Repair(opened[1], 0o777, 0o700),
-            Repair(opened[2], 0o666, 0o600),
+            ModeRepair(opened[0], 0o755, 0o700),
+            ModeRepair(opened[1], 0o777, 0o700),
+            ModeRepair(opened[2], 0o666, 0o600),
         ]
         folder.read("sub/file")
         assert len(folder.repairs) == 3

@@ -20,7 +20,7 @@ from satchel.errors import (
     TargetError,
     TargetExistsError,
 )
-from satchel.runtime.contained_folder import ContainedFolder, Listed, Place, parts_of
+from satchel.runtime.contained_folder import ContainedFolder, FolderItem, RelativePath, parts_of
 
 each_act = pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
 
@@ -40,7 +40,7 @@ _PLACES = st.one_of(
 
 
 @given(places=st.lists(st.tuples(st.sampled_from(sorted(ACTS)), _PLACES), min_size=5, max_size=30))
-def test_for_all_places_nothing_outside_is_touched(places: list[tuple[str, Place]]) -> None:
+def test_for_all_places_nothing_outside_is_touched(places: list[tuple[str, RelativePath]]) -> None:
     """Whatever is done with whatever name: it works inside, or ends in one of our errors."""
     with tempfile.TemporaryDirectory() as temporary:
         above = Path(temporary)
@@ -61,7 +61,7 @@ def test_for_all_places_nothing_outside_is_touched(places: list[tuple[str, Place
 
 
 @given(place=_PLACES)
-def test_for_all_places_the_parts_are_plain_names_or_refused(place: Place) -> None:
+def test_for_all_places_the_parts_are_plain_names_or_refused(place: RelativePath) -> None:
     """What is let through is exactly what was said, part by part."""
     try:
         parts = parts_of(place)
@@ -101,7 +101,7 @@ def test_for_all_places_the_parts_are_plain_names_or_refused(place: Place) -> No
     ids=ascii,
 )
 def test_a_place_that_is_no_list_of_names_is_refused(
-    folder: ContainedFolder, act: Act, place: Place
+    folder: ContainedFolder, act: Act, place: RelativePath
 ) -> None:
     """Attack: names from an archive that lead elsewhere."""
     before = picture(folder.path.parent)
@@ -139,7 +139,7 @@ def test_names_of_the_greatest_length_and_odd_looks_are_names(folder: ContainedF
     ):
         folder.write((name,), b"x")
         assert folder.read(name) == b"x"
-        assert Listed(name, "file") in folder.listing()
+        assert FolderItem(name, "file") in folder.listing()
 
 
 @each_act
@@ -187,7 +187,7 @@ def test_a_link_in_a_files_place_is_never_followed(
     for act in ("create", "write once"):
         with pytest.raises(TargetExistsError):
             ACTS[act](folder, "link")
-    assert Listed("link", "link") in folder.listing()
+    assert FolderItem("link", "link") in folder.listing()
     folder.rename("link", "sub/link")
     folder.rename("sub/link", "link")
     assert link.is_symlink()
@@ -300,7 +300,7 @@ def test_pipes_and_devices_are_not_waited_for(folder: ContainedFolder, act: Act,
         os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(5, 0))
     else:
         pytest.skip("only root may make devices")
-    assert Listed("odd", "other") in folder.listing()
+    assert FolderItem("odd", "other") in folder.listing()
     with pytest.raises(PathRefusedError, match="not a folder"):
         act(folder, "odd/file")
     with suppress(TargetError, PathRefusedError):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.runtime import scratch
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 KEYS = st.binary(max_size=3)
 STEPS = st.lists(
@@ -27,7 +27,7 @@ def test_answers_do_not_depend_on_where_the_keys_are(
     """Keys in memory, and keys that are moved to disk after a few, in any order of calls."""
 
     def answers() -> list[object]:
-        held, found = Keyed(), list[object]()
+        held, found = ScratchMap(), list[object]()
         for what, key, value in steps:
             if what == "extend":
                 held.extend(key, value, most=4)
@@ -53,7 +53,7 @@ def test_what_is_held_in_memory_is_counted_with_its_keys() -> None:
     try:
         for value in (b"", b"v" * 32):
             before = tracemalloc.get_traced_memory()[0]
-            held = Keyed()
+            held = ScratchMap()
             most = 0
             for number in range(scratch.MOST_IN_MEMORY // 50):
                 held.add(number.to_bytes(32), value and number.to_bytes(32))

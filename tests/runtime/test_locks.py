@@ -21,8 +21,8 @@ from descriptors_kit import descriptors
 
 from satchel.errors import LockedError, PathRefusedError, SatchelError, TargetError, UsageError
 from satchel.runtime import locks
-from satchel.runtime.file_access import Repair
-from satchel.runtime.locks import Holder, ProcessLock
+from satchel.runtime.file_access import ModeRepair
+from satchel.runtime.locks import LockHolder, ProcessLock
 
 HOST = os.uname().nodename
 
@@ -122,7 +122,7 @@ def test_a_lock_is_taken_and_given_back(path: Path) -> None:
         assert (found["pid"], found["host"], found["purpose"]) == (os.getpid(), HOST, "keeping")
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        assert lock.holder() == Holder(**found)
+        assert lock.holder() == LockHolder(**found)
     assert not holds(lock)
     assert path.read_bytes() == b""
     assert lock.holder() is None
@@ -515,7 +515,7 @@ def test_a_lock_file_that_others_could_open_is_closed_and_reported(path: Path) -
     path.chmod(0o666)
     with lock.exclusive():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert lock.repairs == [Repair(path, 0o666, 0o600)]
+    assert lock.repairs == [ModeRepair(path, 0o666, 0o600)]
 
 
 def test_a_lock_file_that_was_deleted_meanwhile_is_not_the_lock(

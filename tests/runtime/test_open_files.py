@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import PathRefusedError, TargetError, UnreadableError
-from satchel.runtime.input import OpenFile, open_regular, reading
+from satchel.runtime.input import OpenFile, open_input, open_regular
 from satchel.runtime.output import Outlet
 
 DATA = bytes(range(256)) * 2000
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_streams_of_one_file_do_not_move_each_other(path: Path) -> None:
     """Each has a position of its own, as two that were opened by name have."""
-    with OpenFile.named(path) as file, reading(file) as one, open_regular(file) as other:
+    with OpenFile.named(path) as file, open_input(file) as one, open_regular(file) as other:
         assert one.read(10) == DATA[:10]
         assert other.seek(-5, os.SEEK_END) == len(DATA) - 5
         assert one.read(10) == DATA[10:20]
@@ -39,11 +39,11 @@ def test_streams_of_one_file_do_not_move_each_other(path: Path) -> None:
 def test_what_takes_its_name_is_not_read(path: Path) -> None:
     """Attack: header and body of two files, each good by itself."""
     with OpenFile.named(path) as file:
-        with reading(file) as stream:
+        with open_input(file) as stream:
             assert stream.read(4) == DATA[:4]
         path.unlink()
         path.write_bytes(b"another")
-        with reading(file) as stream:
+        with open_input(file) as stream:
             assert stream.read() == DATA
 
 
@@ -55,7 +55,7 @@ def test_a_closed_file_is_not_read(path: Path) -> None:
     file.close()
     with path.open("rb"), pytest.raises(OSError, match="Bad file"):
         stream.read(1)
-    with pytest.raises(UnreadableError), reading(file) as again:
+    with pytest.raises(UnreadableError), open_input(file) as again:
         again.read(1)
 
 

@@ -17,7 +17,7 @@ from descriptors_kit import descriptors
 
 from satchel.errors import PathRefusedError, TargetError, UnreadableError
 from satchel.runtime import private_files
-from satchel.runtime.file_access import Repair, open_folder
+from satchel.runtime.file_access import ModeRepair, open_folder
 from satchel.runtime.private_files import COMPANIONS, open_private, private_folder, secure_database
 
 Umask = Callable[[int], AbstractContextManager[None]]
@@ -30,7 +30,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def open_and_close(path: Path, *, create: bool = True) -> tuple[Repair, ...]:
+def open_and_close(path: Path, *, create: bool = True) -> tuple[ModeRepair, ...]:
     """Open a private file, close it, and return the repairs."""
     opened = open_private(path, create=create)
     os.close(opened.handle)
@@ -65,7 +65,7 @@ def test_a_mode_that_is_not_private_is_put_right_and_reported(
     state.parent.chmod(0o755)
     with umask(0):
         repairs = open_and_close(state, create=False)
-    assert repairs == (Repair(state.parent, 0o755, 0o700), Repair(state, mode, 0o600))
+    assert repairs == (ModeRepair(state.parent, 0o755, 0o700), ModeRepair(state, mode, 0o600))
     assert (mode_of(state.parent), mode_of(state)) == (0o700, 0o600)
     assert "it was accessible to others (mode 0755)" in str(repairs[0])
     assert open_and_close(state) == ()
@@ -260,7 +260,7 @@ def test_an_open_database_or_companion_is_closed_and_reported(tmp_path: Path, en
     file = path.with_name(path.name + ending)
     file.touch()
     file.chmod(0o644)
-    assert secure_database(path) == (Repair(file, 0o644, 0o600),)
+    assert secure_database(path) == (ModeRepair(file, 0o644, 0o600),)
     assert mode_of(file) == 0o600
     assert secure_database(path) == ()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import MalformedError, TargetError, UnreadableError
-from satchel.runtime.input import open_regular, reading
+from satchel.runtime.input import open_input, open_regular
 from satchel.runtime.spool import Spool
 
 
@@ -18,7 +18,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     path.write_bytes(b"here")
     link.symlink_to(path)
     for name in (path, link):
-        with reading(name) as stream:
+        with open_input(name) as stream:
             assert stream.read() == b"here"
 
 
@@ -34,7 +34,7 @@ def test_what_is_not_a_file_is_refused_at_once(tmp_path: Path, kind: str) -> Non
         path.symlink_to(path)
     elif kind == "device":
         path = Path("/dev/zero")
-    with pytest.raises(UnreadableError) as caught, reading(path):
+    with pytest.raises(UnreadableError) as caught, open_input(path):
         pytest.fail("the block must not run")
     assert caught.value.exit_status == 4
     assert path.name.split("\0")[0] in (caught.value.file or "")
@@ -53,10 +53,10 @@ def test_errors_from_inside_name_the_file(tmp_path: Path) -> None:
     """A fault found while reading says where, and keeps a place that is known already."""
     path = tmp_path / "file"
     path.write_bytes(b"x")
-    with pytest.raises(MalformedError) as caught, reading(path):
+    with pytest.raises(MalformedError) as caught, open_input(path):
         raise MalformedError("odd", line=3)
     assert (caught.value.file, caught.value.line) == (str(path), 3)
-    with pytest.raises(UnreadableError) as failed, reading(path):
+    with pytest.raises(UnreadableError) as failed, open_input(path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     assert failed.value.file == str(path)
 

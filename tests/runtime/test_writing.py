@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import TargetError, TargetExistsError
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 
 OLD = b"what was there"
 
@@ -31,7 +31,7 @@ def unharmed(path: Path) -> bool:
 
 def test_what_was_written_is_there_when_the_block_ends(target: Path) -> None:
     """Not before: who looks meanwhile sees the old file or none."""
-    with writing(target) as stream:
+    with atomic_write(target) as stream:
         stream.write(b"new")
         stream.flush()
         assert not target.exists() or target.read_bytes() == OLD
@@ -44,7 +44,7 @@ def test_an_exception_leaves_the_target_as_it_was(target: Path, error: type[Base
     """Also an interrupt, and one after a lot was written."""
 
     def fail() -> None:
-        with writing(target) as stream:
+        with atomic_write(target) as stream:
             stream.write(b"x" * 300_000)
             raise error
 
@@ -69,7 +69,7 @@ def test_a_system_call_that_fails_is_an_error_with_advice(
 ) -> None:
     """Fault: the disk is full or breaks at the last moment."""
     monkeypatch.setattr(os, call, refusing(number))
-    with pytest.raises(TargetError) as caught, writing(target) as stream:
+    with pytest.raises(TargetError) as caught, atomic_write(target) as stream:
         stream.write(b"new")
     assert caught.value.file == str(target)
     assert os.strerror(number) in caught.value.message
@@ -90,7 +90,10 @@ def test_a_full_disk_while_writing_is_an_error_with_advice(
         return real(handle, mode)
 
     monkeypatch.setattr(os, "fdopen", full)
-    with pytest.raises(TargetError, match="No space left") as caught, writing(target) as stream:
+    with (
+        pytest.raises(TargetError, match="No space left") as caught,
+        atomic_write(target) as stream,
+    ):
         stream.write(b"x" * 300_000)
     assert "Free disk space" in (caught.value.hint or "")
     assert unharmed(target)
@@ -100,10 +103,10 @@ def test_a_really_full_disk_leaves_the_target_as_it_was(small_disk: Path) -> Non
     """Fault: a real file system without room."""
     path = small_disk / "target"
     path.write_bytes(OLD)
-    with pytest.raises(TargetError, match="No space left"), writing(path) as stream:
+    with pytest.raises(TargetError, match="No space left"), atomic_write(path) as stream:
         stream.write(b"x" * 1_000_000)
     assert unharmed(path)
-    with writing(path) as stream:
+    with atomic_write(path) as stream:
         stream.write(b"there is room again")
     assert path.read_bytes() == b"there is room again"
 
@@ -115,7 +118,7 @@ def test_a_link_at_the_target_is_replaced_not_followed(tmp_path: Path) -> None:
     for leads_to in (victim, tmp_path / "nowhere", path):
         path.unlink(missing_ok=True)
         path.symlink_to(leads_to)
-        with writing(path) as stream:
+        with atomic_write(path) as stream:
             stream.write(b"new")
         assert not path.is_symlink()
         assert path.read_bytes() == b"new"
@@ -128,7 +131,7 @@ def test_a_hard_link_at_the_target_is_replaced_not_written_through(tmp_path: Pat
     victim, path = tmp_path / "victim", tmp_path / "target"
     victim.write_bytes(OLD)
     path.hardlink_to(victim)
-    with writing(path) as stream:
+    with atomic_write(path) as stream:
         stream.write(b"new")
     assert victim.read_bytes() == OLD
 
@@ -143,7 +146,7 @@ def test_an_existing_target_is_refused_when_asked_to(tmp_path: Path, kind: str) 
         path.symlink_to("nowhere")
     else:
         path.mkdir()
-    with pytest.raises(TargetExistsError), writing(path, overwrite=False):
+    with pytest.raises(TargetExistsError), atomic_write(path, overwrite=False):
         pytest.fail("the block must not run")
     assert [found.name for found in tmp_path.iterdir()] == ["target"]
 
@@ -151,7 +154,7 @@ def test_an_existing_target_is_refused_when_asked_to(tmp_path: Path, kind: str) 
 def test_a_target_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     """Race: someone else makes the file between the check and the end."""
     path = tmp_path / "target"
-    with pytest.raises(TargetExistsError), writing(path, overwrite=False):
+    with pytest.raises(TargetExistsError), atomic_write(path, overwrite=False):
         path.write_bytes(OLD)
     assert path.read_bytes() == OLD
     assert [found.name for found in tmp_path.iterdir()] == ["target"]
@@ -165,7 +168,7 @@ def test_a_target_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
         path.mkdir()
     elif kind == "fifo":
         os.mkfifo(path)
-    with pytest.raises(TargetError, match="not a regular file"), writing(path):
+    with pytest.raises(TargetError, match="not a regular file"), atomic_write(path):
         pytest.fail("the block must not run")
 
 
@@ -182,7 +185,7 @@ def test_a_target_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
 def test_a_target_that_cannot_be_is_an_error(tmp_path: Path, name: str, hint: str | None) -> None:
     """The system's word and advice, not a traceback."""
     (tmp_path / "file").write_bytes(OLD)
-    with pytest.raises(TargetError) as caught, writing(tmp_path / name):
+    with pytest.raises(TargetError) as caught, atomic_write(tmp_path / name):
         pytest.fail("the block must not run")
     assert hint is None or hint in (caught.value.hint or "")
 
@@ -190,7 +193,7 @@ def test_a_target_that_cannot_be_is_an_error(tmp_path: Path, name: str, hint: st
 def test_a_name_of_the_greatest_length_can_be_written(tmp_path: Path) -> None:
     """The temporary name may be no longer than names can be, in bytes."""
     for name in ("n" * 255, "東" * 85, "🧳" * 63):
-        with writing(tmp_path / name) as stream:
+        with atomic_write(tmp_path / name) as stream:
             stream.write(b"new")
         assert (tmp_path / name).read_bytes() == b"new"
 
@@ -200,9 +203,9 @@ def test_permissions_are_those_asked_for(tmp_path: Path, mode: int, mask: int, w
     """Plain files follow the umask; secrets are the owner's from the first byte."""
     old = os.umask(mask)
     try:
-        with writing(tmp_path / "plain", mode=mode):
+        with atomic_write(tmp_path / "plain", mode=mode):
             pass
-        with writing(tmp_path / "secret", mode=PRIVATE_FILE) as stream:
+        with atomic_write(tmp_path / "secret", mode=PRIVATE_FILE) as stream:
             assert os.fstat(stream.fileno()).st_mode & 0o777 == 0o600
     finally:
         os.umask(old)
@@ -215,6 +218,6 @@ def test_a_secret_that_replaces_an_open_file_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.touch(mode=0o666)
     path.chmod(0o666)
-    with writing(path, mode=PRIVATE_FILE):
+    with atomic_write(path, mode=PRIVATE_FILE):
         pass
     assert path.stat().st_mode & 0o777 == 0o600

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from satchel.errors import UsageError
 from satchel.screening.personal import KINDS, personal_data
-from satchel.screening.redaction import Redacting
-from satchel.screening.vendors import Found
+from satchel.screening.redaction import Redactor
+from satchel.screening.vendors import SensitiveSpan
 
 FOUND = {
     "email": ["ada@example.com", "a.l+x@mail.example.co.uk", "ada.ü@exämple.org"],
@@ -49,10 +49,10 @@ NOT = [
 def test_what_tells_who_somebody_is_is_found_within_a_sentence(kind: str, text: str) -> None:
     """By its form, its check digits, or the words before it; and nothing of it is left."""
     value = {"text": f"Note: {text} - that was it."}
-    form, replaced = Redacting([kind]).form(value)
+    form, replaced = Redactor([kind]).form(value)
     assert [one.kind for one in replaced] == [kind]
     assert f"[REDACTED:{kind}:1]" in form["text"]
-    assert Redacting([kind]).form(form) == (form, [])
+    assert Redactor([kind]).form(form) == (form, [])
 
 
 def test_every_kind_has_an_example() -> None:
@@ -79,7 +79,7 @@ def test_the_same_value_has_the_same_number_in_all_members() -> None:
         "entities": [{"name": "Countess", "entity_type": "person"}],
         "tags": ["Countess"],
     }
-    form, replaced = Redacting().form(value)
+    form, replaced = Redactor().form(value)
     assert form == {
         "id": value["id"],
         "type": "semantic",
@@ -100,15 +100,15 @@ def test_the_same_value_has_the_same_number_in_all_members() -> None:
 def test_where_nothing_is_found_the_record_itself_is_given_back() -> None:
     """Its nonce included: it stays whole."""
     value = {"text": "nothing at all", "nonce": "0" * 32}
-    assert Redacting().form(value) == (value, [])
-    assert Redacting().form(value)[0] is value
+    assert Redactor().form(value) == (value, [])
+    assert Redactor().form(value)[0] is value
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_gone_through_and_a_second_time_gives_nothing(text: str) -> None:
     """For all texts: what is left holds nothing more of what was looked for."""
-    form, _ = Redacting().form({"text": text})
-    again, replaced = Redacting().form(form)
+    form, _ = Redactor().form({"text": text})
+    again, replaced = Redactor().form(form)
     assert (again, replaced) == (form, [])
 
 
@@ -142,18 +142,18 @@ def test_a_name_or_place_that_cannot_be_is_refused() -> None:
     """Before anything is looked at."""
     for wrong in ({"kinds": ["face"]}, {"texts": [""]}, {"fields": ["x"]}, {"fields": ["/nonce"]}):
         with pytest.raises(UsageError):
-            Redacting(**wrong)  # type: ignore[arg-type]
+            Redactor(**wrong)  # type: ignore[arg-type]
 
 
 def test_another_detector_stands_beside_our_own() -> None:
     """What it finds is replaced like the rest; kinds that are not asked for stay."""
 
-    def wallets(text: str) -> list[Found]:
+    def wallets(text: str) -> list[SensitiveSpan]:
         at = text.find("wallet-7")
-        return [Found(at, at + 8, "id-number")] if at >= 0 else []
+        return [SensitiveSpan(at, at + 8, "id-number")] if at >= 0 else []
 
     value = {"type": "semantic", "text": "ada@example.com pays from wallet-7"}
-    form, _ = Redacting(detectors=[wallets]).form(value)
+    form, _ = Redactor(detectors=[wallets]).form(value)
     assert form["text"] == "[REDACTED:email:1] pays from [REDACTED:id-number:1]"
-    form, _ = Redacting(["email"], detectors=[wallets]).form(value)
+    form, _ = Redactor(["email"], detectors=[wallets]).form(value)
     assert form["text"] == "[REDACTED:email:1] pays from wallet-7"

@@ -26,7 +26,7 @@ from satchel.model.records import (
     Token,
 )
 from satchel.model.values import Entity, Evidence, Origin, Scope
-from satchel.screening.records import Finding, screened, scrubbed
+from satchel.screening.records import SecretFinding, screened, scrubbed
 
 _ID = "blake3:" + "0" * 64
 _KEY = Maker(1).make("github-token")[1]
@@ -35,7 +35,7 @@ _WORD = Maker(3).body(12)
 _KEY_TOKEN, _WORD_TOKEN = "[REDACTED:github-token:1]", "[REDACTED:assigned-secret:1]"
 
 
-def _fields(found: list[Finding], *, kept: bool = False) -> list[str]:
+def _fields(found: list[SecretFinding], *, kept: bool = False) -> list[str]:
     return [finding.field for finding in found if finding.kept == kept]
 
 

@@ -14,11 +14,11 @@ from ledger_kit import created
 
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import Logged, Unchanged
+from satchel.ledger.records import Precondition, VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.records import Source, Status
-from satchel.model.text import Changed, Note, Said
+from satchel.model.text import Message, Note, SessionChange
 from satchel.model.times import now
 from satchel.ports.store import Store
 from satchel.sessions import lookup
@@ -27,7 +27,7 @@ from satchel.sessions.drafts import LogHead, Recorder, new_session
 from satchel.sessions.elements import Tip, event_of
 from satchel.sessions.lookup import point_at
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 _TEXTS = st.sampled_from(["yes", "no", "咖啡", "x" * 300])
@@ -90,7 +90,7 @@ class Conversations(RuleBasedStateMachine):
     def made(self, folder: Path) -> Store:
         """Return a new store."""
         del folder
-        return MemoryStore()
+        return InMemoryStore()
 
     def teardown(self) -> None:
         """Give everything back."""
@@ -102,7 +102,7 @@ class Conversations(RuleBasedStateMachine):
         """A session begins, also with an import."""
         start = new_session()
         recorder = Recorder(Tip(start.id, start.id))
-        said = [recorder.message(Said(role="user", content=one)) for one in texts]
+        said = [recorder.message(Message(role="user", content=one)) for one in texts]
         self._append([start, *said], batched=batched)
         self.talks.append(Talk(start.id, [(MESSAGE, one) for one in texts]))
 
@@ -112,7 +112,7 @@ class Conversations(RuleBasedStateMachine):
         talk = self._any(data)
         if talk is not None:
             recorder, given = self._recorder(talk)
-            said = [recorder.message(Said(role="user", content=one)) for one in texts]
+            said = [recorder.message(Message(role="user", content=one)) for one in texts]
             self._append(said, batched=batched, given=given)
             talk.elements += [(MESSAGE, one) for one in texts]
 
@@ -123,7 +123,7 @@ class Conversations(RuleBasedStateMachine):
         if talk is not None:
             recorder, given = self._recorder(talk)
             value = Note(content=text) if kind == "note" else text
-            self._append([recorder.change(Changed(**{kind: value}))], given=given)  # type: ignore[arg-type]
+            self._append([recorder.change(SessionChange(**{kind: value}))], given=given)  # type: ignore[arg-type]
             talk.elements.append((kind, text))
 
     @rule(data=st.data())
@@ -187,16 +187,16 @@ class Conversations(RuleBasedStateMachine):
                 assert state.working_state == talk.last("working_state")
                 assert state.thread_summary == talk.last("thread_summary")
 
-    def _recorder(self, talk: Talk) -> tuple[Recorder, Unchanged]:
+    def _recorder(self, talk: Talk) -> tuple[Recorder, Precondition]:
         with self.ledger.reading() as view:
             tip = tip_of(view, lookup.find(view, talk.id))
-            return Recorder(tip), Unchanged(view.head.size, [], (tip.session,))
+            return Recorder(tip), Precondition(view.head.size, [], (tip.session,))
 
     def _any(self, data: st.DataObject) -> Talk | None:
         return data.draw(st.sampled_from(self.talks)) if self.talks else None
 
     def _append(
-        self, records: list[Sealed], *, batched: bool = False, given: Unchanged | None = None
+        self, records: list[Sealed], *, batched: bool = False, given: Precondition | None = None
     ) -> None:
         if not batched:
             self.ledger.append(records, given=given)
@@ -207,7 +207,7 @@ class Conversations(RuleBasedStateMachine):
         self.ledger.append([closing(source.id, now())])
 
 
-def _texts(view: View, element: Logged) -> list[Any]:
+def _texts(view: View, element: VerifiedRecord) -> list[Any]:
     found = (one.model for one in forward(view, element) if event_of(one.model) == MESSAGE)
     return [getattr(model, "text", None) for model in found]
 

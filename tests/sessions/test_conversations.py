@@ -10,7 +10,7 @@ import pytest
 from bank_kit import filled, keep, texts
 from sessions_kit import begun, distilled, say, texts_of, turns
 
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     EmptyInputError,
@@ -21,7 +21,7 @@ from satchel.errors import (
 )
 from satchel.ledger.transaction import closing
 from satchel.model.records import Erasure, SessionEvent, Source, Status
-from satchel.model.text import Said
+from satchel.model.text import Message
 from satchel.model.times import now
 from satchel.ports.rows import Row
 from satchel.recall.query import Query
@@ -34,8 +34,8 @@ from satchel.sessions.chains import tip_of
 from satchel.sessions.distillation import distill
 from satchel.sessions.operations import set_state as change
 from satchel.sessions.queries import diff_sessions, list_sessions, show_session
-from satchel.sessions.record import Beginning, begin, record
-from satchel.stores.sqlite.reader import View
+from satchel.sessions.record import NewSession, begin, record
+from satchel.stores.sqlite.reader import SqliteView
 
 
 @pytest.fixture
@@ -73,11 +73,11 @@ def test_what_was_said_is_read_back_with_all_that_it_holds(bank: OpenBank) -> No
     calls = {"tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]}
     at = "2026-01-02T03:04:05.000000Z"
     said = [
-        Said(role="user", content=parts, created_at=at),
-        Said(role="assistant", more=calls),
-        Said(role="tool", name="find", content="found", more={"tool_call_id": "1"}),
+        Message(role="user", content=parts, created_at=at),
+        Message(role="assistant", more=calls),
+        Message(role="tool", name="find", content="found", more={"tool_call_id": "1"}),
     ]
-    session = begin(bank, Beginning(name="talk", agent="helper", user="ada"), said).session
+    session = begin(bank, NewSession(name="talk", agent="helper", user="ada"), said).session
     found = show_session(bank, "talk")
     assert [(one.role, one.name, one.content, one.more) for one in found.messages] == [
         ("user", None, parts, {}),
@@ -130,11 +130,11 @@ def test_many_messages_become_visible_together_or_not_at_all(
     """More than one commit: a message that cannot be kept leaves nothing of those before it."""
     monkeypatch.setattr(recording, "TOGETHER", 30)
     good = turns(2 * recording.TOGETHER + 7)
-    begin(bank, Beginning(name="long"), good)
+    begin(bank, NewSession(name="long"), good)
     assert len(texts_of(bank, "long")) == len(good)
-    bad = [*good, Said(role="user", content="x" * (2 << 20))]
+    bad = [*good, Message(role="user", content="x" * (2 << 20))]
     with pytest.raises(LimitError):
-        begin(bank, Beginning(name="other"), bad)
+        begin(bank, NewSession(name="other"), bad)
     with pytest.raises(LimitError):
         record(bank, "long", bad)
     assert len(texts_of(bank, "long")) == len(good)
@@ -148,13 +148,13 @@ def test_what_cannot_be_kept_is_refused_and_nothing_is_written(bank: OpenBank) -
     session = begun(bank, 1).session
     size = size_of(bank)
     with pytest.raises(ValueRefusedError):
-        record(bank, session, [Said(role="user", content={"n": float("nan")})])
+        record(bank, session, [Message(role="user", content={"n": float("nan")})])
     with pytest.raises(EmptyInputError):
         record(bank, session, [])
     with pytest.raises(UsageError):
         change(bank, session)
     with pytest.raises(UsageError):
-        begin(bank, Beginning(name=" "))
+        begin(bank, NewSession(name=" "))
     with pytest.raises(UnknownSessionError):
         say(bank, "nobody", "hello")
     assert size_of(bank) == size
@@ -188,7 +188,7 @@ def test_secrets_are_counted_and_replaced_when_asked(bank: OpenBank) -> None:
     done = say(bank, begun(bank).session, f"my key is {secret}")
     assert sum(done.secrets.values()) == done.secrets_kept == 1
     scrubbed = begin(
-        bank, Beginning(name="s"), [Said(role="user", content=secret)], scrub_secrets=True
+        bank, NewSession(name="s"), [Message(role="user", content=secret)], scrub_secrets=True
     )
     assert scrubbed.secrets_kept == 0
     assert secret not in str(texts_of(bank, "s"))
@@ -452,7 +452,7 @@ def test_a_message_that_was_erased_or_deleted_leaves_a_gap_and_no_more(bank: Ope
 def test_a_listing_counts_what_walking_through_each_session_counts(bank: OpenBank) -> None:
     """Sessions of this machine, with state, checkpoints and forks; all of them, or the newest."""
     for number in range(5):
-        session = begin(bank, Beginning(name=f"s{number}"), turns(number)).session
+        session = begin(bank, NewSession(name=f"s{number}"), turns(number)).session
         if number % 2:
             change(bank, session, working_state={"step": number})
         if number > 1:
@@ -481,11 +481,11 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, whatever is before them; checkpoints and names that came later are among it."""
-    begun_in_turn = [begin(bank, Beginning(name=f"s{number}"), turns(3)) for number in range(60)]
+    begun_in_turn = [begin(bank, NewSession(name=f"s{number}"), turns(3)) for number in range(60)]
     session = begun_in_turn[-1].session
     create_checkpoint(bank, session)
     branches.rename_session(bank, session, "the newest")
-    rows, asked, scan = list[Row](), list[Any](), View.scan
+    rows, asked, scan = list[Row](), list[Any](), SqliteView.scan
 
     def counted(*args: Any, **more: Any) -> Iterator[Row]:
         asked.append(args)
@@ -493,8 +493,8 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
             rows.append(row)
             yield row
 
-    with opened_bank(bank.settings, bank.id) as again:
-        monkeypatch.setattr(View, "scan", counted)
+    with open_bank(bank.settings, bank.id) as again:
+        monkeypatch.setattr(SqliteView, "scan", counted)
         newest = list_sessions(again, limit=4)
 
     assert [(one.name, one.messages, one.checkpoints) for one in newest] == [
@@ -510,7 +510,7 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
 
 def test_a_session_that_another_machine_went_on_with_is_counted_whole(bank: OpenBank) -> None:
     """What comes with a later import moves the end, and what goes another way does not."""
-    session = begin(bank, Beginning(name="s"), turns(2)).session
+    session = begin(bank, NewSession(name="s"), turns(2)).session
     with bank.ledger.reading() as view:
         tip = tip_of(view, view.get([session])[session])
     following = seal(

@@ -12,7 +12,7 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SatchelError
 from satchel.ledger.transaction import closing
 from satchel.model.records import SessionEvent, Source
-from satchel.model.text import Said
+from satchel.model.text import Message
 from satchel.model.times import now
 from satchel.sessions.branches import create_checkpoint, fork
 from satchel.sessions.drafts import Recorder, about, new_session
@@ -119,7 +119,7 @@ def test_a_message_that_comes_before_its_parent_in_the_log_is_read_after_it(
     """The order of a conversation is that of its chain; an archive may have any other."""
     session = new_session("s")
     recorder = Recorder(Tip(session.id, session.id))
-    said = [recorder.message(Said(role="user", content=str(n))) for n in range(30)]
+    said = [recorder.message(Message(role="user", content=str(n))) for n in range(30)]
     arrive(bank, *reversed(said), session)
     point = fork(bank, "s", at=said[-1].id, name="f")
     assert texts_of(bank, "f") == [str(n) for n in range(30)]
@@ -131,7 +131,7 @@ def test_what_went_another_way_elsewhere_moves_no_end(bank: OpenBank) -> None:
     session = begun(bank, 3).session
     tip = Tip(session, show_session(bank, session).messages[1].id, 2, 2)
     elsewhere = Recorder(tip)
-    others = [elsewhere.message(Said(role="user", content=f"other {n}")) for n in range(3)]
+    others = [elsewhere.message(Message(role="user", content=f"other {n}")) for n in range(3)]
     arrive(bank, *others)
     assert texts_of(bank, session) == ["turn 1", "turn 2", "turn 3"]
     say(bank, session, "fourth")
@@ -144,7 +144,7 @@ def test_what_goes_on_from_the_end_elsewhere_moves_it(bank: OpenBank) -> None:
     """A copy that only said more is taken along."""
     session = begun(bank, 2)
     elsewhere = Recorder(Tip(session.session, session.element, 2, 2))
-    arrive(bank, *(elsewhere.message(Said(role="user", content=f"more {n}")) for n in range(2)))
+    arrive(bank, *(elsewhere.message(Message(role="user", content=f"more {n}")) for n in range(2)))
     say(bank, session.session, "here again")
     assert texts_of(bank, session.session) == ["turn 1", "turn 2", "more 0", "more 1", "here again"]
 

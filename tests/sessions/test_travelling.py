@@ -13,7 +13,7 @@ from sessions_kit import begun, distilled, say, texts_of
 from satchel.admin.bank_copy import copy_bank, merge_banks
 from satchel.bank.banks import admit_writer, create_bank
 from satchel.bank.connections import writer_key
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.replication.operations import ExchangeOptions, pull, push
@@ -88,7 +88,7 @@ def store(
 
 def opened(name: str, settings: Settings | None = None) -> Any:
     """Open a bank to look at it, or to add to it."""
-    return opened_bank(settings or load_settings(), name, writes=True)
+    return open_bank(settings or load_settings(), name, writes=True)
 
 
 @pytest.mark.parametrize("name", ["a.pam", "a.pam.jsonl", "a.pam.cbor"])

@@ -13,7 +13,7 @@ import pytest
 from at_rest_kit import KEY
 from ledger_kit import created, listed, memories, opened
 
-from satchel.crypto.age import Lock, Unlocking, new_identity
+from satchel.crypto.age import Lock, Unlocker, new_identity
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.store_keys import StoreKey, new_store_key
 from satchel.errors import (
@@ -318,8 +318,8 @@ def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Pat
 
     store_keys._opened.clear()
     with pytest.raises(EncryptionError, match="nothing here opens the key of the store"):
-        key_for(path, Unlocking(files=(tmp_path / "strange.txt",)))
-    found = key_for(path, Unlocking(files=(tmp_path / "mine.txt",)))
+        key_for(path, Unlocker(files=(tmp_path / "strange.txt",)))
+    found = key_for(path, Unlocker(files=(tmp_path / "mine.txt",)))
     assert found == key
 
 
@@ -335,7 +335,7 @@ def put_under(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
     def last() -> None:
         encryption.settle(path, encrypted=new is not None)
 
-    encryption.put_under(path, old, new, first=first, last=last)
+    encryption.rewrite_with_key(path, old, new, first=first, last=last)
 
 
 WAYS = [(None, KEY), (KEY, OTHER), (KEY, None)]
@@ -369,7 +369,7 @@ def test_a_store_is_put_under_another_key_whole(
     def tell(done: int, whole: int) -> None:
         told.append((done, whole))
 
-    encryption.put_under(
+    encryption.rewrite_with_key(
         path,
         old,
         new,
@@ -422,7 +422,7 @@ def test_cut_short_at_any_step_it_opens_and_the_same_goes_on(
         raise CutError
 
     with pytest.raises(CutError):
-        encryption.put_under(path, old, new, first=first, last=last)
+        encryption.rewrite_with_key(path, old, new, first=first, last=last)
     done = at in {"rename", "last"}
     if new is None and at == "rename":
         with pytest.raises(VerificationError, match="satchel store decrypt"):
@@ -454,7 +454,7 @@ def test_an_earlier_change_that_was_cut_short_is_not_lost_by_the_next(
         encryption.put_next(path, KEY, OTHER)
 
     with pytest.raises(CutError):
-        encryption.put_under(path, KEY, OTHER, first=under_other, last=cut)
+        encryption.rewrite_with_key(path, KEY, OTHER, first=under_other, last=cut)
     assert key_for(path) == OTHER
 
     def and_no_further() -> None:
@@ -462,7 +462,7 @@ def test_an_earlier_change_that_was_cut_short_is_not_lost_by_the_next(
         raise CutError
 
     with pytest.raises(CutError):
-        encryption.put_under(path, OTHER, KEY, first=and_no_further, last=cut)
+        encryption.rewrite_with_key(path, OTHER, KEY, first=and_no_further, last=cut)
     assert key_for(path) == OTHER
     with closing(SqliteStore(path, key=key_for(path))) as store:
         assert listed(opened(store, bank, None)) == there

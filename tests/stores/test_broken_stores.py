@@ -16,21 +16,21 @@ from hypothesis import HealthCheck, Phase, settings
 from satchel.conformance import stores as promises
 from satchel.conformance.stores import StoreSubject, side_data
 from satchel.ports.store import StoreTraits
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 _Make = Callable[[Path], StoreSubject]
 
 
-def _memory(saboteur: type[View] | type[Broken] | type[MemoryStore]) -> _Make:
+def _memory(saboteur: type[View] | type[Broken] | type[InMemoryStore]) -> _Make:
     """Return what gives a store in memory that is broken in one way."""
 
     def make(_: Path) -> StoreSubject:
-        if issubclass(saboteur, MemoryStore):
+        if issubclass(saboteur, InMemoryStore):
             return StoreSubject("memory", saboteur)
         if issubclass(saboteur, View):
-            return StoreSubject("memory", lambda: Broken(MemoryStore(), saboteur))
-        return StoreSubject("memory", lambda: saboteur(MemoryStore()))
+            return StoreSubject("memory", lambda: Broken(InMemoryStore(), saboteur))
+        return StoreSubject("memory", lambda: saboteur(InMemoryStore()))
 
     return make
 
@@ -394,7 +394,7 @@ def test_an_honest_store_behind_the_same_views_keeps_it(
 def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that claims nothing skips what is about a trait, and nothing else."""
 
-    class Modest(MemoryStore):
+    class Modest(InMemoryStore):
         traits = StoreTraits(durable=False)
 
     subject = StoreSubject("modest", Modest)

@@ -14,7 +14,7 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Edge, Model
 from satchel.model.values import Scope
 from satchel.ports.rows import Row, derive_row
-from satchel.ports.store import Change
+from satchel.ports.store import ColumnChange
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.statements import AT_ONCE, MANY
 from satchel.stores.sqlite import SqliteStore
@@ -44,7 +44,7 @@ def test_rows_are_the_same_however_many_go_in_together(count: int, tmp_path: Pat
         drafts[number] = Semantic(text=f"odd {odd} text", scope=Scope(user=odd or None, agent="x"))
     drafts += [Edge(source=f"s{n}", target=f"t{n}", kind=f"k{n % 3}") for n in range(count)]
     rows = rows_of(drafts)
-    changes = [Change(row.seq, retired=len(rows), hold=row.seq % 2 == 0) for row in rows[::2]]
+    changes = [ColumnChange(row.seq, retired=len(rows), hold=row.seq % 2 == 0) for row in rows[::2]]
     (last,) = rows_of([Semantic(text="the last")], len(rows))
     stores = LadybugStore(tmp_path / "graph"), SqliteStore(tmp_path / "store.db")
     found = []

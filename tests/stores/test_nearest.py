@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_kit import created, memories
 
-from satchel.ports.vectors import Generation, packed
+from satchel.ports.vectors import Generation, pack_vector
 from satchel.stores.nearest import nearest
 from satchel.stores.sqlite import SqliteStore
 
@@ -36,7 +36,7 @@ def way(*, fast: bool) -> Iterator[None]:
 
 def found(vectors: list[list[float]], wanted: list[float], limit: int, *, fast: bool) -> list[int]:
     """Return the places of what is near."""
-    rows = [(at, packed(each, len(wanted), "").numbers) for at, each in enumerate(vectors)]
+    rows = [(at, pack_vector(each, len(wanted), "").numbers) for at, each in enumerate(vectors)]
     with way(fast=fast):
         return [place for place, _ in nearest(rows, tuple(wanted), limit)]
 
@@ -54,7 +54,7 @@ _FINITE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-3, 3).
 def test_both_ways_find_the_same(vectors: list[list[float]], limit: int) -> None:
     """For all finite numbers, in either width: the same cosines, and the same order by them."""
     wanted, *rest = vectors
-    rows = [(at, packed(each, len(wanted), "").numbers) for at, each in enumerate(rest)]
+    rows = [(at, pack_vector(each, len(wanted), "").numbers) for at, each in enumerate(rest)]
     fast = nearest(rows, tuple(wanted), limit)
     with way(fast=False):
         plain = nearest(rows, tuple(wanted), limit)

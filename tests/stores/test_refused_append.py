@@ -12,10 +12,10 @@ from satchel.model.entries import Semantic
 from satchel.model.values import Origin
 from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import Commit, Store, StoredHead
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
-STORES: list[Callable[[Path], Store]] = [lambda _: MemoryStore(), SqliteStore]
+STORES: list[Callable[[Path], Store]] = [lambda _: InMemoryStore(), SqliteStore]
 
 
 def row(place: int, name: str) -> Row:

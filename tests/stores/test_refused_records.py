@@ -13,7 +13,7 @@ from satchel.errors import InputError, LimitError, SatchelError, ValueRefusedErr
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge, FileVersion, Model, SessionEvent, Status
 from satchel.model.values import Origin, Scope
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 _MAKERS: dict[str, Callable[[str], Model]] = {
     "text": lambda text: Semantic(text=text),
@@ -47,7 +47,7 @@ def _of_size(size: int, limits: Limits = DEFAULT_LIMITS) -> Sealed:
 
 def test_a_record_of_a_mebibyte_is_taken_and_one_byte_more_is_refused() -> None:
     """The bound is on canonical bytes."""
-    ledger = created(MemoryStore())
+    ledger = created(InMemoryStore())
     largest = _of_size(DEFAULT_LIMITS.entry_bytes)
     ledger.append([largest])
     assert listed(ledger)[2:] == [largest.id]
@@ -82,7 +82,7 @@ def _no_record() -> Sealed:
 @pytest.mark.parametrize("make", [_too_large, _wrong_id, _wrong_type, _not_canonical, _no_record])
 def test_a_record_that_could_not_be_read_again_is_not_logged(make: Callable[[], Sealed]) -> None:
     """Whatever a program hands in: a log that holds it would be refused by every reader."""
-    ledger = created(MemoryStore())
+    ledger = created(InMemoryStore())
     (before,) = memories(1)
     ledger.append([before])
     with pytest.raises(SatchelError) as refused:

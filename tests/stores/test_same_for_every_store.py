@@ -16,7 +16,7 @@ from satchel.conformance import stores as promises
 from satchel.conformance.stores.oracle import StoreSubject, bench
 from satchel.conformance.stores.traits import needs
 from satchel.ports.store import StoreTraits
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 
 ROOT = Path(__file__).parent.parent.parent
 STORES = {"ladybug", "memory", "postgresql", "sqlite"}
@@ -56,12 +56,12 @@ def test_a_promise_is_skipped_for_a_trait_and_for_nothing_else() -> None:
     ]
     assert sorted(set(skips) - {"__init__.py", "needing.py"}) == ["bench.py"]
 
-    class Modest(MemoryStore):
+    class Modest(InMemoryStore):
         traits = StoreTraits(durable=False)
 
     with bench(StoreSubject("modest", Modest)) as both:
         for field in fields(StoreTraits):
             with pytest.raises(pytest.skip.Exception, match=f"does not claim `{field.name}`"):
                 both.need(field.name)
-    with bench(StoreSubject("memory", MemoryStore)) as both:
+    with bench(StoreSubject("memory", InMemoryStore)) as both:
         both.need("full_text")

@@ -12,7 +12,7 @@ from ledger_kit import OWNER, WRITER, memories
 from satchel.bank.open_bank import banks_called, find_bank, name_of, named_banks
 from satchel.ledger.authority import naming
 from satchel.ledger.ledger import Ledger
-from satchel.ports.rows import saying_name
+from satchel.ports.rows import bank_name_bytes
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.schema import NAME_INDEX, has_names
 
@@ -80,8 +80,8 @@ def test_a_program_that_knows_of_no_index_keeps_it_up(path: Path) -> None:
     )
     store = SqliteStore(path)
     with store.reading() as reader:
-        assert reader.named(saying_name("one")) == []
-        assert len(reader.named(saying_name("uno"))) == 1
+        assert reader.named(bank_name_bytes("one")) == []
+        assert len(reader.named(bank_name_bytes("uno"))) == 1
     assert store.check() == []
     store.close()
 
@@ -135,7 +135,7 @@ def test_a_forged_index_leads_to_no_bank_that_is_not_called_so(path: Path) -> No
 
 def _swapped() -> str:
     """Return an index in which every row says what the first bank is called."""
-    said = saying_name("one").hex()
+    said = bank_name_bytes("one").hex()
     return f"CREATE INDEX record_name ON record (X'{said}') WHERE {NAME_INDEX.split(' WHERE ')[1]}"
 
 

@@ -18,7 +18,7 @@ from satchel.model.records import Edge, Model, SessionEvent
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, derive_row
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.reader import View
+from satchel.stores.sqlite.reader import SqliteView
 from satchel.stores.sqlite.schema import VERSION
 
 _TEXTS = ("Zo\u00eb", "Zoe\u0308", "a\0b", "\ufeff", "\u202e", "e" * 70_000, "\U0001f600", "")
@@ -171,15 +171,15 @@ def test_rows_of_one_session_are_found_by_its_index(
 ) -> None:
     """Whichever types are wanted: nothing goes through all rows of a bank for one of them."""
     asked = list[tuple[str, tuple[Any, ...]]]()
-    each = View._each
+    each = SqliteView._each
 
-    def noted(view: View, sql: str, *values: Any, **more: Any) -> Iterator[Any]:
+    def noted(view: SqliteView, sql: str, *values: Any, **more: Any) -> Iterator[Any]:
         asked.append((sql, values))
         return each(view, sql, *values, **more)
 
     value: dict[str, Any] = {name: "0" * 64 if name == "slot" else "s1"}
     store = SqliteStore(path)
-    with closing(store), store.reading() as view, mock.patch.object(View, "_each", noted):
+    with closing(store), store.reading() as view, mock.patch.object(SqliteView, "_each", noted):
         for types in (frozenset({"session_event"}), frozenset({"semantic"}), None):
             wanted = Filter(types=types, **value)
             assert list(view.scan(ledger.bank, wanted, newest_first=newest_first)) == []

@@ -31,7 +31,7 @@ from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 _RETIRING = ("superseded", "deleted", "expired", "rejected")
@@ -164,7 +164,7 @@ class Machine(RuleBasedStateMachine):
         (self.root / "store").mkdir()
         self.model = Bank()
         self.stack = ExitStack()
-        self.stores: list[Store] = [self._store(), MemoryStore()]
+        self.stores: list[Store] = [self._store(), InMemoryStore()]
         self.ledgers = [created(store, self._witness()) for store in self.stores]
         for ledger in self.ledgers[:1]:
             with ledger.reading() as view:
@@ -484,7 +484,7 @@ def _of(values: list[Any]) -> st.SearchStrategy[Any]:
 )
 def test_a_bank_as_of_a_moment_is_as_it_was_then(states: list[State], shown: list[bool]) -> None:
     """Also where what was true at that moment has ended since, and begun again."""
-    ledger = created(MemoryStore())
+    ledger = created(InMemoryStore())
     record = seal(Semantic(text="x"))
     (place,) = ledger.append([record])
     for state in states:

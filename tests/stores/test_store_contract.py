@@ -17,13 +17,13 @@ from satchel.conformance.stores import *  # noqa: F403
 from satchel.conformance.stores import StoreSubject
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
 
 def _memory(_: Path) -> StoreSubject:
-    return StoreSubject("memory", MemoryStore)
+    return StoreSubject("memory", InMemoryStore)
 
 
 def _sqlite(folder: Path) -> StoreSubject:

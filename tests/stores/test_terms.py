@@ -17,8 +17,8 @@ from satchel.stores.words import (
     STOP_WORDS,
     index_text,
     query,
+    query_terms,
     readable,
-    sought,
 )
 
 TABLE = (
@@ -374,4 +374,4 @@ def test_stop_words_are_left_out_of_a_query_unless_there_is_nothing_else(
     typed: str, terms: list[str]
 ) -> None:
     """And what is looked for can be shown to a person."""
-    assert [readable(term) for term in sought(typed)] == terms
+    assert [readable(term) for term in query_terms(typed)] == terms

@@ -8,7 +8,7 @@ from ama_kit import HEADER, Row, archive, lines, memory
 from import_kit import bring, opened, owner, size, texts
 
 from satchel import Satchel
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import ConflictError, EmptyInputError, MalformedError, TargetError
 from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
@@ -18,7 +18,7 @@ from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
 from satchel.transfer.export_results import Export, ExportOptions, selection
 from satchel.transfer.exports import export
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 
 _ROWS: list[Row] = [
     memory("m-1", "Noor keeps bees.", fact_type="world", tags=["bees"], embedding=[0.5, -0.25]),
@@ -29,7 +29,7 @@ _ROWS: list[Row] = [
 
 
 def _out(path: Path, bank: str = "b", **options: object) -> Export:
-    with opened_bank(load_settings(), bank) as found:
+    with open_bank(load_settings(), bank) as found:
         return export(found, path, ExportOptions(overwrite=True, **options))  # type: ignore[arg-type]
 
 
@@ -75,13 +75,13 @@ def test_importing_an_archive_of_ones_own_again_changes_nothing(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        (OnConflict.SKIP, ["Noor keeps bees."]),
-        (OnConflict.OVERWRITE, ["Noor keeps goats."]),
-        (OnConflict.RENAME, ["Noor keeps bees.", "Noor keeps goats."]),
+        (ConflictPolicy.SKIP, ["Noor keeps bees."]),
+        (ConflictPolicy.OVERWRITE, ["Noor keeps goats."]),
+        (ConflictPolicy.RENAME, ["Noor keeps bees.", "Noor keeps goats."]),
     ],
 )
 def test_another_text_under_an_id_is_another_version(
-    mode: OnConflict, expected: list[str], tmp_path: Path
+    mode: ConflictPolicy, expected: list[str], tmp_path: Path
 ) -> None:
     """Astrocyte never looks at the id; a fact type that changed is no other memory either."""
     bring(archive(tmp_path / "1.ama.jsonl", _ROWS[0]))
@@ -94,7 +94,7 @@ def test_two_texts_under_one_id_in_a_file_are_a_conflict(tmp_path: Path) -> None
     """Astrocyte imports both as memories of their own."""
     path = archive(tmp_path / "in.ama.jsonl", _ROWS[0], memory("m-1", "Noor keeps goats."))
     with pytest.raises(ConflictError, match="m-1"):
-        bring(path, on_conflict=OnConflict.ERROR)
+        bring(path, on_conflict=ConflictPolicy.ERROR)
     assert bring(path).banks[0].done.skipped == 1
     assert texts() == ["Noor keeps bees."]
 

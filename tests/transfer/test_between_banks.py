@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from ledger_kit import created, memories, opened
 
 from satchel.admin import bank_copy
-from satchel.admin.bank_copy import Carried, Carrier, OnConflict
+from satchel.admin.bank_copy import BankConflictPolicy, BankCopier, BankCopyCounts
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.model.entries import Semantic
 from satchel.model.records import (
@@ -34,7 +34,7 @@ from satchel.model.values import Origin, TrustClass
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import Generation
-from satchel.stores.memory import MemoryStore
+from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
 EVERY = Filter(retired=True, held=True)
@@ -44,7 +44,7 @@ MEMORY = {"semantic", "edge", "graph_node", "file_version"}
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Both stores that are there."""
-    found: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
+    found: Store = InMemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
     yield found
     found.close()
 
@@ -59,10 +59,10 @@ def at_slot(text: str, key: str = "1") -> Sealed:
     return seal(Semantic(text=text, origin=Origin(provider="x", id=key)))
 
 
-def carry(store: Store, origin: Ledger, target: Ledger, **how: Any) -> Carried:
+def carry(store: Store, origin: Ledger, target: Ledger, **how: Any) -> BankCopyCounts:
     """Carry one into the other, as a program that was just started."""
     one, two = (opened(store, ledger.bank, None) for ledger in (origin, target))
-    return Carrier(store=store, origin=one, target=two, **how).carry()
+    return BankCopier(store=store, origin=one, target=two, **how).carry()
 
 
 def standing(ledger: Ledger, wanted: Filter = EVERY) -> dict[str, tuple[bool, bool]]:
@@ -203,7 +203,7 @@ def test_imports_that_were_undone_held_or_restored_stand_there_as_they_stood(
     data: st.DataObject,
 ) -> None:
     """For all orders of what was said of an import and of its records."""
-    store = MemoryStore()
+    store = InMemoryStore()
     origin, target, some = created(store), created(store), created(store)
     opening, records = imported(origin, [Semantic(text=str(at)) for at in range(3)])
     ended = data.draw(st.sampled_from(["deleted", "superseded"]))
@@ -230,7 +230,7 @@ def test_what_came_with_an_import_stays_with_it(store: Store) -> None:
     origin.append([*mine, *said(opening, "promoted")])
     carry(store, origin, target)
 
-    def sources(ledger: Ledger) -> dict[str, Logged]:
+    def sources(ledger: Ledger) -> dict[str, VerifiedRecord]:
         with ledger.reading() as view:
             found = view.get([record.id for record in records])
             told = view.told_at([one.row.batch for one in found.values()])
@@ -256,14 +256,14 @@ def test_what_came_with_an_import_stays_with_it(store: Store) -> None:
 
 def test_attack_an_untrusted_bank_raises_no_trust() -> None:
     """What he claims of his imports, and whom he promoted, counts for nothing here."""
-    store = MemoryStore()
+    store = InMemoryStore()
     origin, target = created(store), created(store)
     opening, records = imported(
         origin, [Semantic(text="x", origin=Origin(trust=TrustClass.USER))], trust=TrustClass.USER
     )
     origin.append([*said(opening, "promoted"), *said(records[0], "promoted")])
     untrusted = Ledger(store, origin.bank, trusted=frozenset())
-    Carrier(store=store, origin=untrusted, target=target).carry()
+    BankCopier(store=store, origin=untrusted, target=target).carry()
     with target.reading() as view:
         (found,) = view.get([records[0].id]).values()
         source = view.told_at([found.row.batch])[found.row.batch].model
@@ -299,7 +299,7 @@ def test_where_both_speak_of_the_same_thing_the_one_that_is_there_stays(store: S
 def test_with_overwrite_it_is_superseded_by_the_one_that_comes(store: Store) -> None:
     """All in one moment, and its history says so."""
     origin, target, theirs, ours = _both(store)
-    done = carry(store, origin, target, on_conflict=OnConflict.OVERWRITE)
+    done = carry(store, origin, target, on_conflict=BankConflictPolicy.OVERWRITE)
     assert (done.records, done.kept, done.replaced) == (5, 0, 1)
     assert standing(target)[ours.id] == (True, False)
     assert standing(target)[theirs.id] == (False, False)
@@ -316,21 +316,21 @@ def test_with_error_nothing_at_all_is_written(store: Store) -> None:
     with target.reading() as view:
         size = view.head.size
     with pytest.raises(SlotTakenError) as refused:
-        carry(store, origin, target, on_conflict=OnConflict.ERROR)
+        carry(store, origin, target, on_conflict=BankConflictPolicy.ERROR)
     assert refused.value.field == theirs.id
     with target.reading() as view:
         assert view.head.size == size
     target.append(said(ours, "deleted"))
-    assert carry(store, origin, target, on_conflict=OnConflict.ERROR).records == 5
+    assert carry(store, origin, target, on_conflict=BankConflictPolicy.ERROR).records == 5
 
 
 def test_a_plan_counts_the_same_and_changes_nothing(store: Store) -> None:
     """For each way of dealing with conflicts."""
-    for how in (OnConflict.SKIP, OnConflict.OVERWRITE):
+    for how in (BankConflictPolicy.SKIP, BankConflictPolicy.OVERWRITE):
         origin, target, _, _ = _both(store)
         with target.reading() as view:
             size = view.head.size
-        plan = Carrier(store=store, origin=origin, target=target, on_conflict=how).plan()
+        plan = BankCopier(store=store, origin=origin, target=target, on_conflict=how).plan()
         assert plan.dry_run
         with target.reading() as view:
             assert view.head.size == size
@@ -427,10 +427,13 @@ def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
 
 def test_a_conflict_that_arises_meanwhile_is_dealt_with_by_the_next_one(store: Store) -> None:
     """Fault: somebody else took the slot before the end; it cannot be closed, and nothing shows."""
-    for how, expected in ((OnConflict.SKIP, "meanwhile"), (OnConflict.OVERWRITE, "theirs")):
+    for how, expected in (
+        (BankConflictPolicy.SKIP, "meanwhile"),
+        (BankConflictPolicy.OVERWRITE, "theirs"),
+    ):
         origin, target = created(store), created(store)
         origin.append([at_slot("theirs"), *memories(2)])
-        one = Carrier(store=store, origin=origin, target=target, on_conflict=how)
+        one = BankCopier(store=store, origin=origin, target=target, on_conflict=how)
         close = one._close
 
         def taken(graves: set[str], target: Ledger = target, close: Any = close) -> None:

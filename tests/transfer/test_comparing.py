@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transfer_kit import append, import_into, new_bank
 
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.fingerprints import fingerprint
 from satchel.crypto.sealed_records import Sealed, derive, seal
@@ -16,7 +16,7 @@ from satchel.errors import EmptyInputError, UnknownBankError, UsageError, Verifi
 from satchel.model.entries import Semantic
 from satchel.model.records import Status
 from satchel.model.values import Origin
-from satchel.transfer.comparison import Comparing, Comparison, diff
+from satchel.transfer.comparison import Comparison, EntryMatcher, diff
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
 
@@ -29,7 +29,7 @@ def about(number: int, text: str, **more: object) -> Sealed:
 
 def between(a: list[Sealed], b: list[Sealed], limit: int = 20) -> Comparison:
     """Compare two lists."""
-    with Comparing() as comparing:
+    with EntryMatcher() as comparing:
         comparing.add("a", a)
         comparing.add("b", b)
         return comparing.compare("a", "b", limit=limit)
@@ -131,7 +131,7 @@ def test_a_bank_its_export_and_the_file_it_came_from_are_the_same(
     """Ids are others in each; what was changed in the bank since shows."""
     bank, settings = new_bank(), load_settings()
     import_into(bank, mem0)
-    with opened_bank(settings) as found:
+    with open_bank(settings) as found:
         for name in ("a.pam", "a.mem0.json"):
             export(found, tmp_path / name, ExportOptions())
         with found.ledger.reading() as view:
@@ -150,7 +150,7 @@ def test_a_tampered_file_is_not_compared(mem0: Path, tmp_path: Path) -> None:
     """It says nothing about anybody's memory."""
     import_into(new_bank(), mem0)
     settings, path = load_settings(), tmp_path / "a.pam.jsonl"
-    with opened_bank(settings) as found:
+    with open_bank(settings) as found:
         export(found, path, ExportOptions())
     path.write_bytes(path.read_bytes().replace(b"memory 3", b"memory 8"))
     with pytest.raises(VerificationError):

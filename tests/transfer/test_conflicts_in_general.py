@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from import_kit import bring, rows, texts, write
 
 from satchel.errors import ConflictError
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 
 _WORDS = st.sampled_from(["tea", "coffee", "water", "milk"])
 _FILE = st.lists(
@@ -21,14 +21,14 @@ _FILE = st.lists(
 )
 
 
-def _import(path: Path, memories: list[tuple[str, str]], mode: OnConflict) -> Any:
+def _import(path: Path, memories: list[tuple[str, str]], mode: ConflictPolicy) -> Any:
     return bring(write(path, rows(*memories)), on_conflict=mode)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(_FILE, _FILE, st.sampled_from(OnConflict))
+@given(_FILE, _FILE, st.sampled_from(ConflictPolicy))
 def test_a_conflict_is_settled_as_asked_and_the_same_file_again_changes_nothing(
-    first: list[tuple[str, str]], second: list[tuple[str, str]], mode: OnConflict
+    first: list[tuple[str, str]], second: list[tuple[str, str]], mode: ConflictPolicy
 ) -> None:
     """``skip`` keeps the bank's, ``overwrite`` the file's, ``rename`` both, ``error`` nothing."""
     old, new = dict(first), dict(second)
@@ -37,8 +37,8 @@ def test_a_conflict_is_settled_as_asked_and_the_same_file_again_changes_nothing(
         patched.setenv("SATCHEL_HOME", f"{folder}/home")
         patched.setenv("SATCHEL_WITNESS", f"{folder}/witness")
         path = Path(folder) / "a.json"
-        _import(path, first, OnConflict.SKIP)
-        if mode is OnConflict.ERROR and changed:
+        _import(path, first, ConflictPolicy.SKIP)
+        if mode is ConflictPolicy.ERROR and changed:
             with pytest.raises(ConflictError):
                 _import(path, second, mode)
             expected = list(old.values())
@@ -46,10 +46,10 @@ def test_a_conflict_is_settled_as_asked_and_the_same_file_again_changes_nothing(
             done = _import(path, second, mode)
             assert done.accounts[0].unchanged is (done.banks[0].source is None)
             expected = {
-                OnConflict.SKIP: list({**new, **old}.values()),
-                OnConflict.ERROR: list({**new, **old}.values()),
-                OnConflict.OVERWRITE: list({**old, **new}.values()),
-                OnConflict.RENAME: [*{**new, **old}.values(), *(new[name] for name in changed)],
+                ConflictPolicy.SKIP: list({**new, **old}.values()),
+                ConflictPolicy.ERROR: list({**new, **old}.values()),
+                ConflictPolicy.OVERWRITE: list({**old, **new}.values()),
+                ConflictPolicy.RENAME: [*{**new, **old}.values(), *(new[name] for name in changed)],
             }[mode]
             again = _import(path, second, mode)
             assert not again.changed

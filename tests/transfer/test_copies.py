@@ -15,8 +15,8 @@ from machines_kit import forge
 from transfer_kit import imported
 
 from satchel.bank.banks import admit_writer, create_bank
-from satchel.bank.connections import open_ledger, opened_store, witness_of, writer_key
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.connections import configured_store, open_ledger, witness_of, writer_key
+from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal
@@ -31,7 +31,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.erasure import finish
+from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
@@ -42,7 +42,7 @@ from satchel.model.values import Origin
 from satchel.ports.rows import Filter
 from satchel.replication import merge
 from satchel.replication.copies import Relation
-from satchel.replication.merge import OnConflict
+from satchel.replication.merge import MergeConflictPolicy
 from satchel.replication.operations import Exchange, ExchangeOptions, pull, push
 from satchel.stores.sqlite import SqliteStore
 from satchel.transfer.comparison import diff
@@ -62,7 +62,7 @@ class Machine:
 
     def ledger(self, what: Callable[[Ledger], Any]) -> Any:
         """Do something with the bank."""
-        with opened_store(self.settings) as store:
+        with configured_store(self.settings) as store:
             return what(open_ledger(self.settings, store, self.bank, writes=True))
 
     def add(self, *records: Sealed) -> None:
@@ -75,7 +75,7 @@ class Machine:
 
     def texts(self) -> list[str]:
         """Return what is current, sorted; all of it is proved, and columns are compared."""
-        with opened_bank(self.settings, self.bank) as bank:
+        with open_bank(self.settings, self.bank) as bank:
             with bank.ledger.reading() as view:
                 found = [one.model for one in view.scan(Filter())]
             assert examine(bank.store, self.bank).shown == []
@@ -83,7 +83,7 @@ class Machine:
 
     def logged(self) -> list[tuple[str, str]]:
         """Return the ids and times of the whole log, from the tables."""
-        with opened_store(self.settings) as store, store.reading() as reader:
+        with configured_store(self.settings) as store, store.reading() as reader:
             size = sum(reader.counts(self.bank).values())
             rows = sorted(reader.at(self.bank, range(size)), key=lambda row: row.seq)
         return [(row.id, row.at) for row in rows]
@@ -126,13 +126,13 @@ def note(text: str, number: int | None = None) -> Sealed:
 
 def same(one: Machine, other: Machine) -> bool:
     """Tell whether both have the same current memory."""
-    with opened_store(other.settings):
+    with configured_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
     from satchel.transfer.export_results import ExportOptions
     from satchel.transfer.exports import export
 
-    with opened_bank(other.settings, other.bank) as bank:
+    with open_bank(other.settings, other.bank) as bank:
         export(bank, copy, ExportOptions(overwrite=True))
     return diff(one.settings, one.bank, str(copy)).is_same and one.texts() == other.texts()
 
@@ -210,8 +210,8 @@ def test_an_import_that_is_completed_meanwhile_is_carried_complete(
 
 def finish_there(machine: Machine) -> None:
     """Rid a store's files of what was erased, where that was not done yet."""
-    with opened_store(machine.settings) as store:
-        finish(store, machine.bank)
+    with configured_store(machine.settings) as store:
+        finish_erasure(store, machine.bank)
 
 
 def test_what_was_erased_there_is_emptied_here(machines: tuple[Machine, Machine]) -> None:
@@ -227,7 +227,7 @@ def test_what_was_erased_there_is_emptied_here(machines: tuple[Machine, Machine]
     found = two.pull(one)
     assert found.emptied == 1
     assert two.texts() == ["kept"]
-    with opened_store(two.settings) as store, store.reading() as reader:
+    with configured_store(two.settings) as store, store.reading() as reader:
         rows = reader.get(two.bank, [first.id, second.id])
         assert [row.body for row in rows] == [None, None]
         assert reader.side(two.bank, "erasing") == {}
@@ -240,13 +240,13 @@ def test_what_was_erased_there_is_emptied_here(machines: tuple[Machine, Machine]
 def test_blobs_that_records_name_come_along(machines: tuple[Machine, Machine]) -> None:
     """Those that nobody names do not; one that is missing is said."""
     one, two = machines
-    with opened_store(one.settings) as store, store.writing() as writing:
+    with configured_store(one.settings) as store, store.writing() as writing:
         digest, other = (writing.blobs.put(one.bank, [text]) for text in (b"named", b"not"))
     lost = "blake3:" + "0" * 64
     one.add(*[seal(FileVersion(path=name, blob=name)) for name in (digest, lost)])
     found = two.pull(one)
     assert (found.blobs, found.blobs_missing, len(found.notes)) == (1, 1, 1)
-    with opened_store(two.settings) as store, store.reading() as reader:
+    with configured_store(two.settings) as store, store.reading() as reader:
         assert list(reader.blobs.get(two.bank, digest)) == [b"named"]
         assert not reader.blobs.has(two.bank, other)
 
@@ -343,7 +343,7 @@ def test_a_store_is_not_pulled_from_itself_nor_a_bank_from_its_namesake(
 
 def tampered(machine: Machine, sql: str, *values: Any) -> None:
     """Change a store from outside."""
-    with opened_store(machine.settings) as store, store.writing() as writing:
+    with configured_store(machine.settings) as store, store.writing() as writing:
         writing._connection.execute(sql, values)  # type: ignore[attr-defined]
 
 
@@ -387,7 +387,7 @@ def test_of_a_copy_that_was_tampered_with_nothing_is_kept(
     if have:
         assert two.logged() == before
     else:
-        with opened_store(two.settings) as store, store.reading() as reader:
+        with configured_store(two.settings) as store, store.reading() as reader:
             assert reader.banks() == []
     if "node" not in attack:
         with pytest.raises(SatchelError):
@@ -397,13 +397,13 @@ def test_of_a_copy_that_was_tampered_with_nothing_is_kept(
 def test_a_blob_that_was_changed_stops_the_pull(machines: tuple[Machine, Machine]) -> None:
     """Attack: the bytes beside the log are no longer those that a record names."""
     one, two = machines
-    with opened_store(one.settings) as store, store.writing() as writing:
+    with configured_store(one.settings) as store, store.writing() as writing:
         digest = writing.blobs.put(one.bank, [b"as it was"])
     one.add(seal(FileVersion(path="a", blob=digest)))
     tampered(one, "UPDATE piece SET data = CAST('otherwise' AS BLOB)")
     with pytest.raises(VerificationError):
         two.pull(one)
-    with opened_store(two.settings) as store, store.reading() as reader:
+    with configured_store(two.settings) as store, store.reading() as reader:
         assert reader.banks() == []
 
 
@@ -425,7 +425,7 @@ def test_a_head_by_a_key_that_nobody_admitted_is_refused(
     """Attack: somebody goes on with a copy on his own."""
     one, two = machines
     two.pull(one)
-    with opened_store(one.settings) as store:
+    with configured_store(one.settings) as store:
         forge(store, one.bank, [note("forged")], SigningKey.generate())  # type: ignore[arg-type]
     with pytest.raises(VerificationError):
         two.pull(one)
@@ -439,7 +439,7 @@ def test_a_copy_that_somebody_adopted_is_neither_carried_nor_merged(
     one, two = machines
     two.pull(one)
     thief = SigningKey.generate()
-    with opened_store(one.settings) as store:
+    with configured_store(one.settings) as store:
         Decider(
             store=store,
             bank=one.bank,
@@ -559,9 +559,9 @@ def test_a_forget_there_is_a_forget_here(parted: tuple[Machine, Machine, Sealed]
     assert "both" not in one.texts()
 
 
-@pytest.mark.parametrize("how", list(OnConflict))
+@pytest.mark.parametrize("how", list(MergeConflictPolicy))
 def test_of_what_both_changed_one_stays_current(
-    how: OnConflict, parted: tuple[Machine, Machine, Sealed]
+    how: MergeConflictPolicy, parted: tuple[Machine, Machine, Sealed]
 ) -> None:
     """The later one unless told otherwise; the other is in the history, and both sides agree."""
     one, two, both = parted
@@ -571,7 +571,7 @@ def test_of_what_both_changed_one_stays_current(
         machine.add(new)
     done = one.pull(two, merge=True, on_conflict=how)
     assert done.merged is not None
-    kept, gone = (ours, theirs) if how is OnConflict.HERE else (theirs, ours)
+    kept, gone = (ours, theirs) if how is MergeConflictPolicy.HERE else (theirs, ours)
     assert done.merged.first_conflicts == [(kept.id, gone.id)]
     expected = ["also both", kept.model.text, "only one", "only two", "only two again"]  # type: ignore[union-attr]
     assert one.texts() == sorted(map(str, expected))
@@ -759,5 +759,5 @@ def _slot(record: Sealed) -> str | None:
 
 def test_the_stores_are_sqlite(machines: tuple[Machine, Machine]) -> None:
     """What is tested here is what people use."""
-    with opened_store(machines[0].settings) as store:
+    with configured_store(machines[0].settings) as store:
         assert isinstance(store, SqliteStore)

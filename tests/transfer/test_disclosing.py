@@ -12,7 +12,7 @@ from token_kit import HOLDER, NOW, SEMANTIC, may
 from transfer_kit import document
 
 from satchel.artifact.verification import Outcome
-from satchel.bank.changes import Edit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, update
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
@@ -103,7 +103,7 @@ def test_what_is_of_the_past_can_be_disclosed(bank: OpenBank, tmp_path: Path) ->
     root = keep(bank, "old root")
     chosen = keep(bank, "as it was", parents=[root])
     forget(bank, [root])
-    update(bank, chosen, Edit(members={"text": "as it is"}))
+    update(bank, chosen, MemoryEdit(members={"text": "as it is"}))
     path = tmp_path / "out.pam"
     told(bank, [chosen], path)
     assert ids_in(path) == {chosen, root}

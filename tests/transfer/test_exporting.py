@@ -11,7 +11,7 @@ import pytest
 from ledger_kit import memories
 from transfer_kit import append, document, import_into, new_bank
 
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.limits import Limits
 from satchel.crypto.sealed_records import Sealed, derive, seal
@@ -29,7 +29,7 @@ from satchel.errors import (
 from satchel.model.entries import Episodic, Semantic
 from satchel.model.records import Edge, Erasure, GraphNode, SessionEvent, Status
 from satchel.model.values import Origin, Scope
-from satchel.ports.record_set import opened_records
+from satchel.ports.record_set import open_record_set
 from satchel.transfer.conversion import VerifyOptions, verify
 from satchel.transfer.export_results import Export, ExportOptions, selection
 from satchel.transfer.exports import export
@@ -46,13 +46,13 @@ def bank() -> str:
 
 def out(output: Path, key: SigningKey | None = KEY, **options: Any) -> Export:
     """Export the only bank."""
-    with opened_bank(load_settings()) as found:
+    with open_bank(load_settings()) as found:
         return export(found, output, ExportOptions(key=key, **options))
 
 
 def records_in(path: Path) -> list[Sealed]:
     """Return the records of an artifact."""
-    with opened_records(path, Limits()) as found:
+    with open_record_set(path, Limits()) as found:
         return list(found)
 
 
@@ -358,7 +358,7 @@ def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Pat
     """Attack: a row marked as deleted behind the log's back, so that it is left behind unseen."""
     append(bank, memories(300))
     settings = load_settings()
-    with opened_bank(settings, writes=True) as found, found.store.writing() as writing:
+    with open_bank(settings, writes=True) as found, found.store.writing() as writing:
         sql = "UPDATE record SET retired = 5 WHERE place & 1048575 = 290"
         writing._connection.execute(sql)  # type: ignore[attr-defined]
     for wanted in (selection(), selection(tags=("x",))):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from import_kit import A, B, C, bring, opened, owner, rows, sealed_from, size, texts, write
 
-from satchel.bank.connections import opened_store
+from satchel.bank.connections import configured_store
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
@@ -25,7 +25,7 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import list_imports, undo_import
 
 
@@ -104,7 +104,7 @@ def test_a_memory_of_nobody_is_refused_without_a_bank(
         bring(path, None)
     assert caught.value.field == "1"
     assert "--bank" in (caught.value.hint or "")
-    with opened_store(load_settings()) as store, store.reading() as reader:
+    with configured_store(load_settings()) as store, store.reading() as reader:
         assert reader.banks() == []
 
 
@@ -122,14 +122,14 @@ def test_a_user_who_is_called_like_anothers_bank_id_gets_a_bank_of_his_own(tmp_p
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        (OnConflict.SKIP, ["tea", "coffee", "water", "milk"]),
-        (OnConflict.OVERWRITE, ["coffee", "water", "green tea", "milk"]),
-        (OnConflict.RENAME, ["tea", "coffee", "water", "green tea", "milk"]),
+        (ConflictPolicy.SKIP, ["tea", "coffee", "water", "milk"]),
+        (ConflictPolicy.OVERWRITE, ["coffee", "water", "green tea", "milk"]),
+        (ConflictPolicy.RENAME, ["tea", "coffee", "water", "green tea", "milk"]),
     ],
 )
 @pytest.mark.usefixtures("first")
 def test_another_version_is_settled_as_asked(
-    tmp_path: Path, mode: OnConflict, expected: list[str]
+    tmp_path: Path, mode: ConflictPolicy, expected: list[str]
 ) -> None:
     """Left out, in the place of the old one, or beside it under an id of its own."""
     path = write(tmp_path / "next.json", rows(("1", "green tea"), B, ("4", "milk")))
@@ -144,7 +144,7 @@ def test_another_version_is_settled_as_asked(
 def test_an_old_version_is_superseded_by_the_new_one(tmp_path: Path) -> None:
     """The status names the record that took its place."""
     path = write(tmp_path / "next.json", rows(("1", "green tea")))
-    bring(path, on_conflict=OnConflict.OVERWRITE)
+    bring(path, on_conflict=ConflictPolicy.OVERWRITE)
     with opened() as there, there.ledger.reading() as view:
         records = {one.model.text: one for one in view.scan() if isinstance(one.model, Semantic)}
         statuses = [one.model for one in view.scan() if isinstance(one.model, Status)]
@@ -159,7 +159,7 @@ def test_a_conflict_that_was_not_to_be_changes_nothing(tmp_path: Path) -> None:
     before = size()
     path = write(tmp_path / "next.json", rows(("4", "milk"), ("1", "green tea")))
     with pytest.raises(ConflictError, match="'1' of mem0"):
-        bring(path, on_conflict=OnConflict.ERROR)
+        bring(path, on_conflict=ConflictPolicy.ERROR)
     assert size() == before
 
 
@@ -201,13 +201,13 @@ def test_the_same_thing_twice_in_a_file_counts_once(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", rows(A, A, ("1", "green tea"), B))
     assert bring(path, "skips").banks[0].done.skipped == 1
     assert texts("skips") == ["tea", "coffee"]
-    done = bring(path, "takes", on_conflict=OnConflict.OVERWRITE).banks[0].done
+    done = bring(path, "takes", on_conflict=ConflictPolicy.OVERWRITE).banks[0].done
     assert (done.read, done.twice, done.overwritten) == (4, 1, 1)
     assert texts("takes") == ["green tea", "coffee"]
-    bring(path, "keeps", on_conflict=OnConflict.RENAME)
+    bring(path, "keeps", on_conflict=ConflictPolicy.RENAME)
     assert texts("keeps") == ["tea", "green tea", "coffee"]
     with pytest.raises(ConflictError):
-        bring(path, "errs", on_conflict=OnConflict.ERROR)
+        bring(path, "errs", on_conflict=ConflictPolicy.ERROR)
 
 
 def test_memories_without_an_id_are_as_many_as_in_the_file(tmp_path: Path) -> None:
@@ -240,8 +240,12 @@ def test_undo_takes_back_what_came_and_gives_back_what_it_replaced(tmp_path: Pat
 @pytest.mark.usefixtures("first")
 def test_undo_leaves_what_was_replaced_since(tmp_path: Path) -> None:
     """The newest version stays, and the one before the import does not come back beside it."""
-    bring(write(tmp_path / "2.json", rows(("1", "green tea"))), on_conflict=OnConflict.OVERWRITE)
-    bring(write(tmp_path / "3.json", rows(("1", "black tea"))), on_conflict=OnConflict.OVERWRITE)
+    bring(
+        write(tmp_path / "2.json", rows(("1", "green tea"))), on_conflict=ConflictPolicy.OVERWRITE
+    )
+    bring(
+        write(tmp_path / "3.json", rows(("1", "black tea"))), on_conflict=ConflictPolicy.OVERWRITE
+    )
     source = list_imports(load_settings(), "b")[1].source
     done = undo_import(load_settings(), "b", source[:20])
     assert len(done.replaced) == 1
@@ -302,7 +306,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
 
     with pytest.raises(SatchelError, match=r"changed|JSON"):
         bring(path, on_reading=change)
-    with opened_store(load_settings()) as store, store.reading() as reader:
+    with configured_store(load_settings()) as store, store.reading() as reader:
         assert reader.banks() == []
 
 
@@ -363,12 +367,12 @@ def test_a_tampered_file_is_not_imported_whatever_is_put_up_with(own: Path, tmp_
 
 def test_two_banks_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
     """The error says how to choose."""
-    from satchel.bank.banks import made_bank
+    from satchel.bank.banks import create_bank_in
 
     settings = load_settings()
-    with opened_store(settings) as store:
-        made_bank(settings, store, "ada", owner())
-        made_bank(settings, store, "ada", owner())
+    with configured_store(settings) as store:
+        create_bank_in(settings, store, "ada", owner())
+        create_bank_in(settings, store, "ada", owner())
     with pytest.raises(UsageError, match="2 banks are named 'ada'"):
         bring(write(tmp_path / "a.json", rows(A)), None)
 

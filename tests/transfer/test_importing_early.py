@@ -18,15 +18,15 @@ from satchel.ledger import transaction
 from satchel.model.entries import Semantic
 from satchel.model.records import Source
 from satchel.transfer import import_batches, import_job, import_source, import_stage
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have the smallest file read by a process of its own, in groups of 8; count what is logged."""
-    found, add = list[int](), import_batches.Begun.add
+    found, add = list[int](), import_batches.StreamedImport.add
 
-    def counted(self: import_batches.Begun, group: Any) -> None:
+    def counted(self: import_batches.StreamedImport, group: Any) -> None:
         found.append(len(group))
         add(self, group)
 
@@ -37,14 +37,14 @@ def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(import_stage, "GROUP", 8)
     monkeypatch.setattr(import_stage, "GIVEN", 4)
     monkeypatch.setattr(transaction, "GROUP_RECORDS", 8)
-    monkeypatch.setattr(import_batches.Begun, "add", counted)
+    monkeypatch.setattr(import_batches.StreamedImport, "add", counted)
     return found
 
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have everything be logged after it was read."""
-    monkeypatch.setattr(import_job.Work, "_is_logged_early", lambda _self: False)
+    monkeypatch.setattr(import_job.ImportJob, "_is_logged_early", lambda _self: False)
 
 
 def _memories(count: int) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ def test_a_reading_process_that_is_killed_has_what_was_logged_taken_back(
 ) -> None:
     """It is read again here, and each record is there once."""
     path = write(tmp_path / "a.json", _memories(40))
-    frames = import_source.Arriving._frames
+    frames = import_source.ImportSource._frames
 
     def dying(self: Any, *given: Any) -> Iterator[bytes]:
         for number, frame in enumerate(frames(self, *given)):
@@ -141,7 +141,7 @@ def test_a_reading_process_that_is_killed_has_what_was_logged_taken_back(
                 os.kill(os.getpid(), signal.SIGKILL)
             yield frame
 
-    monkeypatch.setattr(import_source.Arriving, "_frames", dying)
+    monkeypatch.setattr(import_source.ImportSource, "_frames", dying)
     assert bring(path, "b").banks[0].done.added == 40
     assert early
     assert sum(kind == "semantic" for kind, *_ in _log("b")) == 40
@@ -184,10 +184,10 @@ def test_a_memory_that_replaces_another_of_the_file_is_settled_afterwards(
 ) -> None:
     """To replace is said by a status, which does not go into one transaction."""
     path = write(tmp_path / "a.json", [*_memories(20), *rows(("3", "another"))])
-    done = bring(path, "b", on_conflict=OnConflict.OVERWRITE)
+    done = bring(path, "b", on_conflict=ConflictPolicy.OVERWRITE)
     assert (done.banks[0].done.added, done.banks[0].done.overwritten) == (21, 1)
     assert early == []
-    done = bring(path, "c", on_conflict=OnConflict.RENAME)
+    done = bring(path, "c", on_conflict=ConflictPolicy.RENAME)
     assert (done.banks[0].done.added, done.banks[0].done.renamed) == (21, 1)
     assert early == [8, 4, 4, 4, 1]
 

@@ -19,7 +19,7 @@ from import_kit import (
 )
 
 from satchel.bank.banks import list_banks
-from satchel.bank.jobs import Step
+from satchel.bank.jobs import ProgressStep
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
@@ -27,10 +27,10 @@ from satchel.errors import ConflictError, StoreDamagedError
 from satchel.model.entries import Entry, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.store import Commit
-from satchel.stores.sqlite.store import Transaction
+from satchel.stores.sqlite.store import SqliteTransaction
 from satchel.transfer import import_stage
-from satchel.transfer.import_job import Work
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_job import ImportJob
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import list_imports, undo_import
 
 
@@ -133,7 +133,7 @@ def test_a_killed_import_with_other_options_is_another_one(tmp_path: Path) -> No
     path = _many(tmp_path / "a.json")
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
-    assert bring(path, on_conflict=OnConflict.OVERWRITE).banks[0].resumed == 0
+    assert bring(path, on_conflict=ConflictPolicy.OVERWRITE).banks[0].resumed == 0
     assert len(texts()) == 40
 
 
@@ -154,12 +154,12 @@ def _beside(text: str, store: OpenBank) -> None:
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        (OnConflict.SKIP, ["quicker", "coffee"]),
-        (OnConflict.OVERWRITE, ["coffee", "tea"]),
+        (ConflictPolicy.SKIP, ["quicker", "coffee"]),
+        (ConflictPolicy.OVERWRITE, ["coffee", "tea"]),
     ],
 )
 def test_who_is_quicker_with_another_version_is_settled_with(
-    tmp_path: Path, mode: OnConflict, expected: list[str]
+    tmp_path: Path, mode: ConflictPolicy, expected: list[str]
 ) -> None:
     """Attack by accident: another program adds a version between the plan and the end."""
     bring(write(tmp_path / "b.json", rows(B)))
@@ -184,7 +184,7 @@ def test_who_is_quicker_stops_an_import_that_was_to_have_no_conflict(tmp_path: P
 
     path = write(tmp_path / "a.json", rows(A))
     with pytest.raises(ConflictError):
-        bring(path, on_conflict=OnConflict.ERROR, on_logging=_at_the_end(quicker))
+        bring(path, on_conflict=ConflictPolicy.ERROR, on_logging=_at_the_end(quicker))
     assert texts() == ["coffee", "quicker"]
 
 
@@ -197,7 +197,7 @@ def test_a_record_of_an_import_under_way_is_not_logged_twice(
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
     with pytest.raises(ConflictError, match="incomplete"):
-        bring(path, on_conflict=OnConflict.OVERWRITE)
+        bring(path, on_conflict=ConflictPolicy.OVERWRITE)
     assert bring(path).banks[0].resumed == 21
     assert len(texts()) == 40
 
@@ -222,23 +222,23 @@ def test_an_import_of_one_transaction_that_is_killed_leaves_nothing(
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        (OnConflict.SKIP, ["quicker", "coffee"]),
-        (OnConflict.OVERWRITE, ["coffee", "tea"]),
+        (ConflictPolicy.SKIP, ["quicker", "coffee"]),
+        (ConflictPolicy.OVERWRITE, ["coffee", "tea"]),
     ],
 )
 def test_who_is_quicker_before_the_one_transaction_is_settled_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: OnConflict, expected: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ConflictPolicy, expected: list[str]
 ) -> None:
     """The same outcome as for an import of several transactions."""
     bring(write(tmp_path / "b.json", rows(B)))
-    plan = Work.plan
+    plan = ImportJob.plan
 
-    def then_overtaken(work: Work) -> None:
+    def then_overtaken(work: ImportJob) -> None:
         plan(work)
         with opened() as there:
             _beside("quicker", there)
 
-    monkeypatch.setattr(Work, "plan", then_overtaken)
+    monkeypatch.setattr(ImportJob, "plan", then_overtaken)
     bring(write(tmp_path / "a.json", rows(A)), on_conflict=mode)
     assert sorted(map(str, texts())) == sorted(expected)
 
@@ -249,9 +249,9 @@ def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit_bytes: int, damage: str
 ) -> None:
     """Attack: the disk, or the store, keeps another byte than it was given."""
-    append = Transaction.append
+    append = SqliteTransaction.append
 
-    def damaging(self: Transaction, bank: str, commit: Commit) -> None:
+    def damaging(self: SqliteTransaction, bank: str, commit: Commit) -> None:
         append(self, bank, commit)
         if len(commit.rows) > 5 and damage == "body":
             self._all("UPDATE record SET body = CAST(replace(body, 'y 3', 'y 4') AS BLOB)")
@@ -260,7 +260,7 @@ def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
 
     with monkeypatch.context() as patched:
         patched.setattr(import_stage, "COMMIT_BYTES", commit_bytes)
-        patched.setattr(Transaction, "append", damaging)
+        patched.setattr(SqliteTransaction, "append", damaging)
         with pytest.raises(StoreDamagedError, match="reads back differently"):
             bring(_many(tmp_path / "a.json"), "b")
     assert texts() == []
@@ -274,9 +274,9 @@ def test_what_progress_raises_ends_an_import_of_one_transaction_before_it_begins
     path = _many(tmp_path / "a.json")
 
     def raising(at: int, times: int) -> Any:
-        steps = list[Step]()
+        steps = list[ProgressStep]()
 
-        def told(step: Step) -> None:
+        def told(step: ProgressStep) -> None:
             steps.extend([step] * (step.done == at))
             if len(steps) == times:
                 raise RuntimeError("enough")

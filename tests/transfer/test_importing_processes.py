@@ -14,7 +14,7 @@ from satchel.errors import SatchelError
 from satchel.model.entries import Entry
 from satchel.runtime import processes
 from satchel.transfer import import_source
-from satchel.transfer.import_results import Imported
+from satchel.transfer.import_results import ImportSummary
 
 SAMPLES = Path(__file__).parents[1] / "data" / "formats"
 CHOSEN = ("mem0", "letta", "chatgpt", "graphiti", "mcp_memory", "ama", "openmemory", "claude")
@@ -29,7 +29,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have the smallest file read by a process of its own, and count those processes."""
-    found, forked = list[int](), processes.forked
+    found, forked = list[int](), processes.run_in_fork
 
     def counted(frames: Any) -> Any:
         found.append(1)
@@ -46,7 +46,7 @@ def _ids(bank: str) -> list[str]:
         return [one.record.id for one in view.scan() if isinstance(one.model, Entry)]
 
 
-def _told(done: Imported) -> Any:
+def _told(done: ImportSummary) -> Any:
     banks = [(one.done, one.conflicts) for one in done.banks]
     refused = [(one.place, one.message) for one in done.refused]
     losses = [(one.name, one.reason, one.count, one.examples) for one in done.losses]
@@ -106,7 +106,7 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(
     """The same records, each once."""
     path = write(tmp_path / "a.json", rows(*((str(n), f"memory {n}") for n in range(1200))))
     bring(path, "whole")
-    frames = import_source.Arriving._frames
+    frames = import_source.ImportSource._frames
 
     def dying(self: Any, *given: Any) -> Iterator[bytes]:
         for number, frame in enumerate(frames(self, *given)):
@@ -114,7 +114,7 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(
                 os.kill(os.getpid(), signal.SIGKILL)
             yield frame
 
-    monkeypatch.setattr(import_source.Arriving, "_frames", dying)
+    monkeypatch.setattr(import_source.ImportSource, "_frames", dying)
     assert bring(path, "b").banks[0].done.added == 1200
     assert _ids("b") == _ids("whole")
     assert forks == [1, 1]

@@ -10,7 +10,7 @@ from satchel.config.settings import load_settings
 from satchel.errors import LockedError, UnknownJobError, UnreadableError, UsageError
 from satchel.transfer import import_stage
 from satchel.transfer.import_job import import_lock
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import cancel_job, list_jobs, resume_job
 
 
@@ -44,7 +44,7 @@ def test_nothing_is_under_way_where_nothing_was_cut_short(source: Path) -> None:
 
 def test_a_job_says_what_it_is_and_how_far_it_got(source: Path) -> None:
     """With the options by which it is gone on with."""
-    name = killed(source, at=1, on_conflict=OnConflict.OVERWRITE)
+    name = killed(source, at=1, on_conflict=ConflictPolicy.OVERWRITE)
     (job,) = _jobs()
     assert (job.id, job.kind, job.state) == (name, "import", "waiting")
     assert (job.done, job.total, job.input) == (14, 40, str(source))
@@ -53,7 +53,7 @@ def test_a_job_says_what_it_is_and_how_far_it_got(source: Path) -> None:
 
 def test_a_job_is_gone_on_with_as_it_was_begun(source: Path) -> None:
     """Whoever resumes it need not know the options."""
-    name = killed(source, at=1, on_conflict=OnConflict.OVERWRITE)
+    name = killed(source, at=1, on_conflict=ConflictPolicy.OVERWRITE)
     done = resume_job(load_settings(), name[:6], owner)
     assert done.banks[0].resumed == 14
     assert len(texts()) == 40
@@ -83,7 +83,7 @@ def test_a_cancelled_job_is_taken_back_in_all_banks(source: Path) -> None:
 def test_a_job_with_other_options_stays_in_sight(source: Path) -> None:
     """It used to be invisible beside the one that was completed."""
     name = killed(source, at=1)
-    bring(source, on_conflict=OnConflict.OVERWRITE)
+    bring(source, on_conflict=ConflictPolicy.OVERWRITE)
     assert [job.id for job in _jobs()] == [name]
     cancel_job(load_settings(), name)
     assert len(texts()) == 40

@@ -17,7 +17,7 @@ from satchel.config.settings import load_settings
 from satchel.model.entries import Entry
 from satchel.model.records import Edge
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import list_jobs, resume_job
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"
@@ -89,7 +89,7 @@ def test_new_edges_lead_to_what_a_conflict_left_in_the_bank(tmp_path: Path, poli
     document["similar_to_edges"].append(edge)
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document))
-    bring(path, on_conflict=OnConflict(policy))
+    bring(path, on_conflict=ConflictPolicy(policy))
 
     name = "sem-1~2" if policy == "rename" else "sem-1"
     assert links()["similar_to", name, "sem-3"] == 1
@@ -106,7 +106,7 @@ def test_an_edge_that_says_something_else_is_a_conflict_of_its_own(tmp_path: Pat
     assert (left.done.skipped, left.done.others_skipped, left.done.others_known) == (0, 1, 5)
     assert left.conflicts == ['\'["sem-2","sem-1"]\' of amplihack']
 
-    taken = bring(path, on_conflict=OnConflict.OVERWRITE).banks[0].done
+    taken = bring(path, on_conflict=ConflictPolicy.OVERWRITE).banks[0].done
     assert (taken.overwritten, taken.others_overwritten, taken.others) == (0, 1, 1)
     with opened() as there, there.ledger.reading() as view:
         edges = [one.model for one in view.scan(Filter(types=frozenset({"edge"})))]

@@ -33,9 +33,9 @@ from satchel.model.values import Origin
 from satchel.ports.rows import Filter
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_batches import Batch
+from satchel.transfer.import_batches import ImportBatch
 from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import import_file, undo_import
 
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_local.py"
@@ -87,7 +87,7 @@ def test_reading_it_again_changes_nothing_with_whatever_is_to_be_done() -> None:
     """Known are the older versions too; also deleted ones, and where others overwrite."""
     bring(SAMPLE, include_deleted=True)
     before = size()
-    for mode in OnConflict:
+    for mode in ConflictPolicy:
         done = bring(SAMPLE, include_deleted=True, on_conflict=mode).banks[0]
         assert (done.done.known, done.done.past, done.source) == (done.done.read, 0, None)
     assert bring(SAMPLE, include_deleted=True, mirror=True).banks[0].source is None
@@ -295,7 +295,7 @@ def test_scrubbed_memories_come_without_what_they_said_before(tmp_path: Path) ->
 def test_an_import_that_was_killed_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is listed again, and says the same: ids, history and all."""
     with monkeypatch.context() as cut:
-        cut.setattr(Batch, "close", _killed)
+        cut.setattr(ImportBatch, "close", _killed)
         with pytest.raises(KeyboardInterrupt):
             bring(SAMPLE, include_deleted=True)
     assert texts() == []

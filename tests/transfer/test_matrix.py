@@ -40,14 +40,14 @@ from satchel.model.entries import (
     Working,
 )
 from satchel.model.records import Edge, FileVersion, GraphNode, SessionEvent
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 from satchel.receipts import comparison
-from satchel.receipts.account import Account, Lost
+from satchel.receipts.account import FieldLoss, ReceiptBody
 from satchel.transfer.export_file import digest_of
-from satchel.transfer.sidecars import Making, Output, Restoring
+from satchel.transfer.sidecars import Output, SidecarBuilder, SidecarFormat
 
 _RING = [
     pytest.param(name, other, id=f"{name}-{other}")
@@ -56,7 +56,7 @@ _RING = [
 """Each format once in front and once behind; all pairs are tried by ``make prove``."""
 
 
-def _leg(bank: str, name: str, into: str, folder: Path, **options: Any) -> Iterator[Account]:
+def _leg(bank: str, name: str, into: str, folder: Path, **options: Any) -> Iterator[ReceiptBody]:
     """Carry a bank through a format into another one, and yield the receipts of both ways."""
     path = output_of(name, folder, f"{into}-{name}")
     done = out(bank, path, name, **options)
@@ -239,7 +239,7 @@ def test_a_sample_comes_back_from_every_format(
     assert not any(problems.values()), problems
 
 
-def _losses(found: Iterable[Lost]) -> list[tuple[str, int, str]]:
+def _losses(found: Iterable[FieldLoss]) -> list[tuple[str, int, str]]:
     return sorted((one.field, one.count, one.reason) for one in found)
 
 
@@ -279,17 +279,17 @@ def test_any_record_comes_back_with_the_sidecar(name: str, drafts: list[Any]) ->
         TemporaryDirectory() as folder,
     ):
         path = output_of(name, Path(folder), "file")
-        writing = Writing(keys=(KEY,), header=Header(), bank="b")
+        writing = WriteContext(keys=(KEY,), header=Header(), bank="b")
         adapter.write(records, Target(path), writing)
         keeps_ids = adapter.info.traits.keeps_ids
-        items = adapter.read(Place(path), Reading(only_ours=writing.around))
+        items = adapter.read(Place(path), ReadContext(only_ours=writing.around))
         digest, size = digest_of(path)
         sidecar = Path(folder) / "sidecar"
-        making = closing(Making(records, items, keeps_ids=keeps_ids))
+        making = closing(SidecarBuilder(records, items, keeps_ids=keeps_ids))
         with making as made, sidecar.open("wb") as sink:
             made.write(sink, name, Output(digest=digest, bytes=size))
-        with closing(Restoring(adapter, name, sidecar, "sidecar", digest)) as restoring:
-            found = taken(restoring, Place(path), Reading(only_ours=writing.around))
+        with closing(SidecarFormat(adapter, name, sidecar, "sidecar", digest)) as restoring:
+            found = read_records(restoring, Place(path), ReadContext(only_ours=writing.around))
 
             assert sorted(one.body for one in found) == sorted(one.body for one in records)
 

@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from import_kit import bring, opened, rows, sealed_from, texts, write
 
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import MissingExtraError, UsageError
 from satchel.inference import static_table
 from satchel.inference.static_table import StaticTable
 from satchel.model.entries import Entry
 from satchel.recall import near_duplicates
-from satchel.recall.duplicates import NearDuplicates, duplicates
-from satchel.recall.near_duplicates import Texts, may_be_same, telling
+from satchel.recall.duplicates import NearDuplicateMode, duplicates
+from satchel.recall.near_duplicates import DuplicateIndex, may_be_same, telling
 from satchel.transfer import import_job, import_stage
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import undo_import
 
-LIST, SKIP, MERGE = NearDuplicates.LIST, NearDuplicates.SKIP, NearDuplicates.MERGE
+LIST, SKIP, MERGE = NearDuplicateMode.LIST, NearDuplicateMode.SKIP, NearDuplicateMode.MERGE
 SEATS = ("Ada prefers window seats on long flights", "Ada prefers a window seat on long flights")
 
 
@@ -124,7 +124,7 @@ def test_what_is_found_is_what_comparing_each_with_each_finds(
                 and may_be_same(telling(said[before]), telling(said[later]))
             ):
                 slow.add(str(later))
-    with Texts(model) as there:
+    with DuplicateIndex(model) as there:
         for at, text in enumerate(said):
             if at == fresh:
                 there.begin()
@@ -139,7 +139,7 @@ def test_groups_and_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
     said = [" ".join(some) for some in islice(permutations(_WORDS[:10], 4), 0, 5040, 42)]
 
     def found() -> Any:
-        with Texts(StaticTable()) as there:
+        with DuplicateIndex(StaticTable()) as there:
             for at, text in enumerate(said):
                 there.add(str(at), text)
             return there.twins(0.9)
@@ -155,7 +155,7 @@ def test_groups_and_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
 
 def test_only_texts_of_one_group_are_compared() -> None:
     """What one user said is never told beside what another said."""
-    with Texts(StaticTable()) as there:
+    with DuplicateIndex(StaticTable()) as there:
         there.add("1", SEATS[0], "ada")
         there.add("2", SEATS[1], "bob")
         there.add("3", SEATS[1], "ada")
@@ -166,7 +166,7 @@ def test_only_texts_of_one_group_are_compared() -> None:
 
 def test_very_many_that_are_alike_take_little_memory_and_few_are_told() -> None:
     """Attack: texts of which each is like each other; pairs would be millions."""
-    with Texts(StaticTable()) as there:
+    with DuplicateIndex(StaticTable()) as there:
         for at in range(1500):
             there.add(f"same {at}", "tea is ready")
             there.add(f"like {at}", f"the tea is ready now {'very ' * (at % 300)}soon")
@@ -195,7 +195,7 @@ def test_a_dry_run_lists_them_unasked_and_an_import_does_not_look(tmp_path: Path
     path = file(tmp_path / "a.json", *SEATS)
 
     assert bring(path, dry_run=True).near_found == 1
-    assert bring(path, dry_run=True, near_duplicates=NearDuplicates.OFF).near_found == 0
+    assert bring(path, dry_run=True, near_duplicates=NearDuplicateMode.OFF).near_found == 0
     assert bring(path).near_found == 0
 
 
@@ -228,7 +228,7 @@ class _KilledError(BaseException):
 
 @pytest.mark.parametrize("mode", [SKIP, MERGE])
 def test_one_that_is_killed_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: NearDuplicates
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: NearDuplicateMode
 ) -> None:
     """The same memories are left out or replaced, and none comes twice."""
     monkeypatch.setattr(import_stage, "GROUP", 2)
@@ -255,7 +255,9 @@ def test_a_new_version_of_a_memory_is_no_near_duplicate_of_the_old_one(tmp_path:
     """Whoever wants other versions overwritten gets them, however like they are."""
     bring(file(tmp_path / "a.json", SEATS[0]))
     done = bring(
-        file(tmp_path / "b.json", SEATS[1]), near_duplicates=SKIP, on_conflict=OnConflict.OVERWRITE
+        file(tmp_path / "b.json", SEATS[1]),
+        near_duplicates=SKIP,
+        on_conflict=ConflictPolicy.OVERWRITE,
     )
 
     assert done.banks[0].done.overwritten == 1
@@ -311,7 +313,7 @@ def test_without_numpy_an_import_works_and_asking_is_an_error(
 
 def entities(bank: str = "b") -> Sequence[list[tuple[str, str | None]]]:
     """Return the entities of a bank's memories."""
-    with opened_bank(load_settings(), bank) as there, there.ledger.reading() as view:
+    with open_bank(load_settings(), bank) as there, there.ledger.reading() as view:
         found = [one.model for one in view.scan() if isinstance(one.model, Entry)]
         return [[(one.name, one.entity_type) for one in entry.entities] for entry in found]
 
@@ -358,5 +360,5 @@ def test_a_large_import_says_that_its_vectors_are_still_to_be_made(
     monkeypatch.setattr(import_job, "STEP", len(SEATS) - 1)
     done = bring(path)
     assert [note for note in done.notes if "satchel embed" in note]
-    with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:
+    with open_bank(load_settings()) as bank, bank.ledger.reading() as view:
         assert view.generations() == {}

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from satchel.receipts.comparison import Pairing, Said
+from satchel.receipts.comparison import Pairing, RecordIdentity
 
 _FEW, _TIMES = 500, 8
 _STEP = 1_000
 
 
-def _records(number: int, *, column: str) -> Iterator[Said]:
+def _records(number: int, *, column: str) -> Iterator[RecordIdentity]:
     for at in range(number):
         mark = (at * 7 % number).to_bytes(16)
         key, words = (mark if column == name else None for name in ("key", "words"))
         print_ = mark if column == "print" else at.to_bytes(16)
-        yield Said("semantic", print_, None, key, words, b"{}", None)
+        yield RecordIdentity("semantic", print_, None, key, words, b"{}", None)
 
 
 def _steps(number: int, column: str) -> int:
@@ -48,8 +48,8 @@ def test_pairing_more_records_takes_steps_in_proportion(column: str) -> None:
 def test_what_is_said_twice_is_paired_as_often_as_both_sides_say_it() -> None:
     """The rest is paired by its turn among those of its type, and what is over stays alone."""
 
-    def said(text: bytes, kind: str = "semantic") -> Said:
-        return Said(kind, text * 16, None, None, None, text, None)
+    def said(text: bytes, kind: str = "semantic") -> RecordIdentity:
+        return RecordIdentity(kind, text * 16, None, None, None, text, None)
 
     with Pairing() as pairing:
         pairing.add(0, [said(b"a"), said(b"a"), said(b"b"), said(b"c", "episodic")])

@@ -12,9 +12,9 @@ from satchel.model.records import Edge, Model
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Row, unplaced_row
 from satchel.runtime import scratch
-from satchel.runtime.spool import Strands
-from satchel.transfer.import_plan import Plan
-from satchel.transfer.import_rules import Rules
+from satchel.runtime.spool import SpoolStreams
+from satchel.transfer.import_plan import ImportPlan
+from satchel.transfer.import_rules import ImportRules
 from satchel.transfer.known_records import WIDTH, key_of, key_of_row
 
 _ORIGIN = Origin(provider="mem0", id="1")
@@ -39,8 +39,10 @@ def _rows(number: int) -> Iterator[list[Row]]:
 
 def _held(number: int) -> int:
     """Plan an import of some records, and return the bytes that it takes in memory."""
-    strands = Strands()
-    plan = Plan(None, Rules(), strands, nonces=random_nonce, at="2026-01-01T00:00:00.000000Z")
+    strands = SpoolStreams()
+    plan = ImportPlan(
+        None, ImportRules(), strands, nonces=random_nonce, at="2026-01-01T00:00:00.000000Z"
+    )
     tracemalloc.start(1)
     try:
         for rows in _rows(number):

@@ -12,7 +12,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.inference.tokenizers import estimated_tokens
 from satchel.model.entries import Semantic
-from satchel.recall.duplicates import NearDuplicates
+from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.page import plan_page
 from satchel.receipts.plans import TransferPlan
 from satchel.transfer.conversion import ConvertOptions, convert
@@ -67,7 +67,7 @@ def test_what_says_almost_the_same_is_counted_in_the_plan_and_on_its_page(tmp_pa
     file = write(tmp_path / "b.json", rows(("7", one), ("8", other), ("9", "water")))
 
     plan = bring(file, dry_run=True).plan
-    unasked = bring(file, dry_run=True, near_duplicates=NearDuplicates.OFF).plan
+    unasked = bring(file, dry_run=True, near_duplicates=NearDuplicateMode.OFF).plan
 
     assert plan is not None
     assert unasked is not None

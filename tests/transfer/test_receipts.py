@@ -31,7 +31,14 @@ from satchel.model.records import Edge, Receipt
 from satchel.model.values import Scope
 from satchel.ports.losses import Report
 from satchel.ports.rows import Filter
-from satchel.receipts.account import VERSION, Account, End, is_accepted, lost_in, told
+from satchel.receipts.account import (
+    VERSION,
+    ReceiptBody,
+    TransferEnd,
+    is_accepted,
+    lost_in,
+    receipt_text,
+)
 from satchel.receipts.archive import find_receipts, list_receipts
 from satchel.receipts.comparison import GONE, Differences
 from satchel.receipts.page import page_of
@@ -166,8 +173,8 @@ def test_a_receipt_counts_as_much_as_its_signer(
     tmp_path: Path, key: SigningKey | None, standing: str
 ) -> None:
     """An unsigned receipt is unsigned, and an unknown key is untrusted."""
-    end = End(name="x")
-    account = Account(
+    end = TransferEnd(name="x")
+    account = ReceiptBody(
         version=VERSION,
         kind="convert",
         tool="t",
@@ -360,7 +367,7 @@ def test_each_bank_of_an_import_has_a_receipt_of_its_own(tmp_path: Path) -> None
     assert {one.standing for one in found} == {"good"}
 
 
-def _sayings(account: Account) -> dict[str, Any]:
+def _sayings(account: ReceiptBody) -> dict[str, Any]:
     value = dict(to_builtins(account))
     for name in ("began", "ended", "source", "resumed"):
         value.pop(name, None)
@@ -392,14 +399,14 @@ def test_whatever_is_lost_a_receipt_can_be_made_shown_and_read_again(
     report = Report()
     for field, reason, count in losses:
         report.lost(field + "\ud800\x1b[2J", reason, count=count, example=field * 500)
-    account = Account(
+    account = ReceiptBody(
         version=VERSION,
         kind="import",
         tool="t",
         began="2026-01-01T00:00:00.000000Z",
         ended="2026-01-01T00:00:00.000000Z",
-        input=End(name=told(name + "\udcff")),
-        output=End(name="x"),
+        input=TransferEnd(name=receipt_text(name + "\udcff")),
+        output=TransferEnd(name="x"),
         counts={},
         lost=lost_in(report, ()),
     )

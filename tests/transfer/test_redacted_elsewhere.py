@@ -9,8 +9,8 @@ import pytest
 from bank_kit import filled
 from matrix_kit import WRITABLE, back, held, lost_by, opened, out, output_of, put, rich
 
-from satchel.bank.listing import Wanted, list_memories
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.open_bank import open_bank
 from satchel.bank.remember import remember
 from satchel.bank.signing_keys import signing_key
 from satchel.cli.main import run
@@ -133,8 +133,8 @@ def _redact(bank: str) -> None:
 
 
 def _says(bank: str, store: str | None = None) -> list[str]:
-    with opened_bank(load_settings(store=store), bank) as found:
-        shown = list_memories(found, Wanted())
+    with open_bank(load_settings(store=store), bank) as found:
+        shown = list_memories(found, ListRequest())
         assert examine(found.store, found.id).is_sound
         with found.ledger.reading() as view:
             bodies = [one.record.body for one in view.scan(Filter())]

@@ -10,7 +10,7 @@ from import_kit import bring
 from matrix_kit import held, ids, output_of, put, rich
 
 from satchel.bank.identities import create_identity, lock_for
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, PathRefusedError, TargetExistsError, UsageError
@@ -19,7 +19,7 @@ from satchel.receipts.archive import find_receipts
 from satchel.transfer.conversion import ConvertOptions, convert
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.sidecars import Line, Lines, head_of
+from satchel.transfer.sidecars import SidecarLine, SidecarLines, head_of
 
 SUFFIX = ".satchel.jsonl"
 
@@ -27,7 +27,7 @@ SUFFIX = ".satchel.jsonl"
 def send(output: Path, bank: str = "start", **options: Any) -> Export:
     """Export a bank with a sidecar."""
     options.setdefault("sidecar", True)
-    with opened_bank(load_settings(), bank) as there:
+    with open_bank(load_settings(), bank) as there:
         return export(there, output, ExportOptions(**options))
 
 
@@ -224,8 +224,8 @@ def test_a_forged_sidecar_brings_no_power(file: Path) -> None:
     output = head_of(beside).output
     config = {"type": "config", "action": "writer", "id": "blake3:" + "0" * 64, "nonce": "0" * 32}
     for record in (config, {**rich()[1].value, "text": "something else"}):
-        lines = Lines()
-        lines.add(Line(record=record))
+        lines = SidecarLines()
+        lines.add(SidecarLine(record=record))
         with beside.open("wb") as sink:
             lines.write(sink, "mem0", output)
         lines.close()

@@ -8,8 +8,8 @@ import pytest
 from satchel.crypto.sealed_records import seal
 from satchel.model.entries import Semantic
 from satchel.ports.rows import Row, unplaced_row
-from satchel.runtime.spool import Strands
-from satchel.transfer.import_stage import GROUP, GROUP_BYTES, Stage
+from satchel.runtime.spool import SpoolStreams
+from satchel.transfer.import_stage import GROUP, GROUP_BYTES, ImportStage
 
 
 def _row(text: str) -> Row:
@@ -27,8 +27,8 @@ def _sizes(groups: Sequence[Sequence[Row]]) -> list[int]:
 def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool, together: int) -> None:
     """4,096 messages of 8 KB would be in memory several times over."""
     row, count = _row("tea " * 60_000), 100
-    with closing(Strands()) as strands:
-        stage, given = Stage(strands), list[Sequence[Row]]()
+    with closing(SpoolStreams()) as strands:
+        stage, given = ImportStage(strands), list[Sequence[Row]]()
 
         def take(rows: Sequence[Row]) -> bool:
             given.append(rows)
@@ -48,8 +48,8 @@ def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool, together: int
 def test_a_group_of_short_records_ends_by_their_number() -> None:
     """From wherever an earlier attempt got to."""
     row = _row("tea")
-    with closing(Strands()) as strands:
-        stage = Stage(strands)
+    with closing(SpoolStreams()) as strands:
+        stage = ImportStage(strands)
         for _ in range(GROUP + 10):
             stage.add(row)
         stage.add_many([])

@@ -19,7 +19,7 @@ from whole_store_kit import ONE, everything, filled
 from satchel.admin.bank_copy import delete_bank
 from satchel.admin.bank_health import check_banks
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import open_ledger, open_store, opened_store, witness_of
+from satchel.bank.connections import configured_store, open_ledger, open_store, witness_of
 from satchel.bank.open_bank import open_bank_in
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
@@ -37,7 +37,7 @@ from satchel.errors import (
 from satchel.ledger.examination import examine
 from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.times import now
-from satchel.ports.rows import Standing
+from satchel.ports.rows import RowState
 from satchel.ports.store import Commit, StoredHead, Writer
 from satchel.receipts.archive import find_receipt
 from satchel.replication import log_copy
@@ -213,13 +213,13 @@ def test_a_bank_that_is_not_all_there_is_no_bank_yet(
     """It is in no list; whoever asks for it is told what to do, and doctor says so too."""
     bank = _half(here, tmp_path / "there.db", monkeypatch)
     there = load_settings(store=str(tmp_path / "there.db"))
-    with opened_store(there) as store, store.reading() as reader:
+    with configured_store(there) as store, store.reading() as reader:
         assert bank not in reader.banks()
         with pytest.raises(UnknownBankError, match="no bank"):
             open_bank_in(there, store, bank)
         with pytest.raises(UnfinishedCopyError), open_ledger(there, store, bank).reading():
             pass
-    with opened_store(there) as store:
+    with configured_store(there) as store:
         ledger = open_ledger(there, store, bank, writes=True)
         with pytest.raises(UnfinishedCopyError):
             ledger.append(memories(1))
@@ -228,7 +228,7 @@ def test_a_bank_that_is_not_all_there_is_no_bank_yet(
     with pytest.raises(UnfinishedCopyError):
         push(here, there.store, ExchangeOptions(bank=bank))
     assert delete_bank(there, bank).id == bank
-    with opened_store(there) as store, store.reading() as reader:
+    with configured_store(there) as store, store.reading() as reader:
         assert reader.begun() == []
     assert witness_of(here).last(bank) is not None
 
@@ -238,7 +238,7 @@ def test_the_source_may_go_on_while_a_copy_waits(
 ) -> None:
     """What came of an older state is not mixed with the newer one: it begins anew, and says so."""
     bank = _half(here, tmp_path / "there.db", monkeypatch)
-    with opened_store(here) as store:
+    with configured_store(here) as store:
         open_ledger(here, store, bank, writes=True).append(memories(2, start=900))
     done = copied(here, str(tmp_path / "there.db"))
     assert told(str(tmp_path / "there.db")) == told(here.store)
@@ -259,7 +259,7 @@ def test_what_came_and_was_changed_since_is_never_given_a_head(
         assert left is not None
         if what == "a row":
             (row,) = writing.at(bank, [7])
-            writing.rewrite(bank, [row.changed(Standing(3, hold=False))])
+            writing.rewrite(bank, [row.changed(RowState(3, hold=False))])
         elif what == "a head":
             head = StoredHead(b"", left.peaks[::-1])
             writing.append(bank, Commit(rows=(), nodes=(), head=head))
@@ -298,16 +298,16 @@ def test_a_bank_with_another_log_is_refused_before_anything_is_written(
     """What only the other store has is not written over, and no other bank goes there either."""
     other = load_settings(store=str(tmp_path / "there.db"))
     copied(here, other.store, banks=("assistant",))
-    with opened_store(other) as store:
+    with configured_store(other) as store:
         bank = open_bank_in(other, store, "assistant", writes=True)
         bank.ledger.append(memories(1, start=500))
     before = told(other.store)
-    with opened_store(here) as store:  # this machine has seen the other one grow: it is behind
+    with configured_store(here) as store:  # this machine has seen the other one grow: it is behind
         shutil.rmtree(here.state / "banks")
         assert len(told(here.store)) == 2
     with pytest.raises(TargetExistsError, match="1 records that are missing here"):
         copied(here, other.store)
-    with opened_store(here) as store:
+    with configured_store(here) as store:
         open_bank_in(here, store, "assistant", writes=True).ledger.append(memories(3, start=700))
     with pytest.raises(TargetExistsError):
         copied(here, other.store)
@@ -321,7 +321,7 @@ def test_a_copy_is_brought_up_to_date_by_copying_again(here: Settings, tmp_path:
     same = copied(here, target)
     assert {(one.relation, one.carried) for one in same.banks} == {(Relation.SAME, 0)}
     assert all(sum(one.compared.values()) == one.size for one in same.banks)
-    with opened_store(here) as store:
+    with configured_store(here) as store:
         bank = open_bank_in(here, store, "assistant", writes=True)
         new = memories(3, start=300)
         bank.ledger.append(new)
@@ -338,7 +338,7 @@ def test_a_copy_is_brought_up_to_date_by_copying_again(here: Settings, tmp_path:
 def test_the_source_may_be_written_to_while_it_is_copied(here: Settings, tmp_path: Path) -> None:
     """The copy is the bank at one moment; the next copy brings what came after that."""
     target = str(tmp_path / "there.db")
-    with opened_store(here) as store:
+    with configured_store(here) as store:
         bank, number = open_bank_in(here, store, "assistant", writes=True), itertools.count(999)
 
         def meanwhile(*_: int) -> None:
@@ -387,12 +387,15 @@ def test_the_witness_takes_neither_copy_for_a_rollback(here: Settings, tmp_path:
     assert seen.signed == told(there.store)[own]["head"].signed
     assert bank in told(here.store)
     for settings in (here, there):
-        with opened_store(settings) as store, open_ledger(settings, store, own).reading() as view:
+        with (
+            configured_store(settings) as store,
+            open_ledger(settings, store, own).reading() as view,
+        ):
             assert view.standing == "own"
-    with opened_store(there) as store:
+    with configured_store(there) as store:
         open_ledger(there, store, own, writes=True).append(memories(1, start=800))
     with (
-        opened_store(here) as store,
+        configured_store(here) as store,
         pytest.raises(RolledBackError),
         open_ledger(here, store, own).reading(),
     ):
@@ -416,7 +419,7 @@ def test_an_untrusted_bank_stays_untrusted(here: Settings, tmp_path: Path) -> No
 def test_a_damaged_record_is_not_copied(here: Settings, tmp_path: Path) -> None:
     """The bank gets no head in the other store; the other banks are not begun."""
     bank = next(one for one in told(here.store) if len(told(here.store)[one]["rows"]) > 100)
-    with opened_store(here) as store, store.writing() as writing:
+    with configured_store(here) as store, store.writing() as writing:
         (row,) = writing.at(bank, [30])
         writing.rewrite(bank, [replace(row, body=(row.body or b"").replace(b"memory", b"nemory"))])
     target = str(tmp_path / "there.db")
@@ -429,7 +432,7 @@ def test_a_blob_that_an_erasure_has_still_to_drop_does_not_go_along(
     here: Settings, tmp_path: Path
 ) -> None:
     """Nobody is given what was erased; the note that a store still holds it stays as well."""
-    with opened_store(here) as store:
+    with configured_store(here) as store:
         bank = open_bank_in(here, store, "assistant", writes=True)
         with store.writing() as writing:
             gone = writing.blobs.put(bank.id, [b"secret"])

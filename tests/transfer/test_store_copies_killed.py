@@ -18,7 +18,7 @@ from ledger_kit import noting
 from postgres_kit import in_schema, run_sql, schema_of
 
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import open_ledger, open_store, opened_store
+from satchel.bank.connections import configured_store, open_ledger, open_store
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.batches import seal_many
@@ -54,7 +54,7 @@ def fill(store: str, entries: int, edges: int) -> str:
     """Make a bank with a graph in it, of which some changed since; return its id."""
     settings, draw = load_settings(store=store), random.Random(_SEED)  # noqa: S311 - no secret
     bank = create_bank(settings, "graph", signing_key(settings, None)[0]).id
-    with opened_store(settings) as opened:
+    with configured_store(settings) as opened:
         ledger = open_ledger(settings, opened, bank, writes=True)
         ids = list[str]()
         for start in range(0, entries, _TOGETHER):

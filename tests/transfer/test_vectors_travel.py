@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 from import_kit import bring, opened
 
 from satchel.admin.statistics import stats
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.formats._ama import header_member
 from satchel.inference.static_table import StaticTable
 from satchel.model.entries import Entry
 from satchel.ports.inference import Embedder
-from satchel.ports.vectors import Maker, Sum, as_kept, mark_of
+from satchel.ports.vectors import Maker, VectorChecksum, as_kept, text_mark
 from satchel.recall import imported_vectors, vector_index
 from satchel.recall.embedding import embed_bank
-from satchel.recall.vector_index import CURRENT, fill, in_use, under_way
+from satchel.recall.vector_index import CURRENT, current_generation, fill, pending_generation
 from satchel.transfer import import_job
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.export_selection import BankVectors
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import Imported
-from satchel.transfer.import_stage import Brought
+from satchel.transfer.import_results import ImportSummary
+from satchel.transfer.import_stage import SourceVectors
 
 TEXTS = ("Noor keeps bees.", "Noor likes order.", "It rains a lot in May.")
 ROWS = [memory(f"m-{n}", text) for n, text in enumerate(TEXTS)]
@@ -79,14 +79,14 @@ def embedded(bank: str, embedder: Embedder) -> None:
 def out(path: Path, bank: str = "b", **options: Any) -> Export:
     """Export a bank with its vectors."""
     asked = ExportOptions(**{"overwrite": True, "embeddings": True, **options})
-    with opened_bank(load_settings(), bank) as found:
+    with open_bank(load_settings(), bank) as found:
         return export(found, path, asked)
 
 
 def vectors(bank: str) -> dict[str, bytes]:
     """Return the vectors that a bank uses, as bits, by the text of each memory."""
     with opened(bank) as there, there.ledger.reading() as view:
-        made = in_use(view)
+        made = current_generation(view)
         if made is None:
             return {}
         logged = list(view.scan(CURRENT))
@@ -117,7 +117,7 @@ def rewritten(path: Path, change: Callable[[list[Row]], object]) -> Path:
     return path
 
 
-def reasons(done: Imported) -> str:
+def reasons(done: ImportSummary) -> str:
     """Return what an import says of vectors."""
     return "\n".join(one for one in done.notes if "are not used" in one)
 
@@ -135,7 +135,7 @@ def test_each_line_has_the_vector_of_its_text_and_the_header_says_what_made_it(s
     for row, text in zip(rows, TEXTS, strict=True):
         assert row["text"] == text
         assert struct.pack("<3f", *row["embedding"]) == Model().embed([text])[0]
-        assert row["_satchel"]["vector_of"] == mark_of(text)
+        assert row["_satchel"]["vector_of"] == text_mark(text)
 
 
 def test_without_the_option_they_stay_and_are_counted(sent: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_model_that_learns_from_its_bank_takes_none(sent: Path) -> None:
     assert "weighs words" in reasons(bring(sent, "full"))
 
 
-def _with_default_model(path: Path, bank: str) -> Imported:
+def _with_default_model(path: Path, bank: str) -> ImportSummary:
     with pytest.MonkeyPatch.context() as patched:
         from satchel.recall.models import embedder_of
 
@@ -396,7 +396,7 @@ def test_a_vector_in_a_file_is_not_given_to_memories_that_were_there(sent: Path)
     bring(sent, "full")
     with opened("full") as there, there.ledger.reading() as view:
         first = next(iter(view.scan(CURRENT)))
-        made = in_use(view)
+        made = current_generation(view)
         assert made is not None
         assert isinstance(first.model, Entry)
         assert first.model.text == TEXTS[0]
@@ -408,11 +408,11 @@ def test_vectors_that_are_being_made_are_left_alone(sent: Path) -> None:
     """Whoever was interrupted goes on with them."""
     bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
     with opened("full") as there:
-        vector_index.begun(there.store, there.ledger, Model("two"))
+        vector_index.begin_generation(there.store, there.ledger, Model("two"))
     done = bring(sent, "full")
     assert "vectors of two are being made" in reasons(done)
     with opened("full") as there, there.ledger.reading() as view:
-        assert under_way(view) is not None
+        assert pending_generation(view) is not None
 
 
 def test_secrets_that_are_replaced_take_their_vector_with_them(
@@ -455,20 +455,20 @@ def test_every_32_bit_number_survives_a_line_of_json(numbers: list[float]) -> No
 
 def test_vectors_that_come_are_on_disk_by_the_mark_of_their_text() -> None:
     """What is no mark is no vector either."""
-    found = Brought()
+    found = SourceVectors()
     found.begin(Maker(model="one", dimensions=1))
-    for mark in ("", "zz", "00" * 15, mark_of("x").upper(), "é"):
+    for mark in ("", "zz", "00" * 15, text_mark("x").upper(), "é"):
         found.take(mark, [1.0])
-    found.take(mark_of("x"), [1.0])
-    found.take(mark_of("x"), [1.0])
+    found.take(text_mark("x"), [1.0])
+    found.take(text_mark("x"), [1.0])
     assert (found.count, sum(found.unusable.values())) == (1, 5)
-    assert found.find([mark_of("x"), mark_of("y")]) == {mark_of("x"): struct.pack("<f", 1.0)}
+    assert found.find([text_mark("x"), text_mark("y")]) == {text_mark("x"): struct.pack("<f", 1.0)}
 
 
 def test_the_sum_tells_vectors_apart_that_were_exchanged() -> None:
     """In whatever order they come."""
     pairs = [("a", [1.0]), ("b", [2.0])]
-    one, same, other = Sum(), Sum(), Sum()
+    one, same, other = VectorChecksum(), VectorChecksum(), VectorChecksum()
     for mark, vector in pairs:
         one.take(mark, vector)
     for mark, vector in reversed(pairs):

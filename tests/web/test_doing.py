@@ -6,7 +6,7 @@ import threading
 from http_kit import Served
 from web_kit import BANK, Watched, drop
 
-from satchel.http.jobs import Tell
+from satchel.http.jobs import ReportProgress
 
 
 def _entry(served: Served, text: str) -> str:
@@ -207,7 +207,7 @@ def test_long_work_is_followed_and_cancelled(
     del bank
     stop = threading.Event()
 
-    def work(tell: Tell) -> None:
+    def work(tell: ReportProgress) -> None:
         while not stop.wait(0.05):
             tell(3, 10, None)
 

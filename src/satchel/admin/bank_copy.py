@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.bank.banks import made_bank
-from satchel.bank.connections import has_store, open_ledger, opened_store, witness_of
-from satchel.bank.open_bank import banks_called, find_bank, is_here, is_on_its_way, name_of
+from satchel.bank.banks import create_bank_in
+from satchel.bank.connections import configured_store, has_store, open_ledger, witness_of
+from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_on_its_way, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed, seal
@@ -27,14 +27,14 @@ from satchel.ledger.erasure import ERASABLE, blobs_named
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import MOST_IN_GROUP
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.records import Source, State, Status
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.model.values import TrustClass
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import HOLDS, RETIRING, Filter
 from satchel.ports.store import Store
 
@@ -43,7 +43,7 @@ _OWN = ""
 """Stands for the import of what came with none."""
 
 
-class Arrivals:
+class SourceMapping:
     """Which source record each record stays with in the target, for one moment of the origin.
 
     Args:
@@ -85,7 +85,7 @@ class Arrivals:
         """The ids of the source records in the target, each once."""
         return list(dict.fromkeys(self._batches.values()))
 
-    def name_for(self, view: View, there: View, logged: Logged) -> str:
+    def name_for(self, view: View, there: View, logged: VerifiedRecord) -> str:
         """Return the id of the source record that a record stays with in the target."""
         place = logged.row.batch
         if not place or self.external:
@@ -99,7 +99,7 @@ class Arrivals:
             self.promoted += [record for record in again if record is not None]
         return self._batches[name]
 
-    def _take(self, there: View, name: str, source: Logged) -> None:
+    def _take(self, there: View, name: str, source: VerifiedRecord) -> None:
         if name in there.open_imports():  # one that was cut short
             self._batches[name] = name
         elif there.places([name]):
@@ -138,7 +138,7 @@ def is_begun(there: View, origin: str) -> bool:
     return any(mark_of(source).get("bank") == origin for source in sources)
 
 
-def mark_of(logged: Logged) -> dict[str, Any]:
+def mark_of(logged: VerifiedRecord) -> dict[str, Any]:
     """Return what the source record of a carrying says of where it comes from."""
     model = logged.model
     if not isinstance(model, Source) or (model.provider, model.format) != (_PROVIDER, _FORMAT):
@@ -154,7 +154,7 @@ def _is_moment(mark: dict[str, Any], view: View) -> bool:
     return sound and isinstance(mark.get("root"), str)
 
 
-def _promoted(logged: Logged, target: str) -> Sealed | None:
+def _promoted(logged: VerifiedRecord, target: str) -> Sealed | None:
     """Return that a whole import was given a higher trust, said of the one here."""
     model = logged.model
     if not isinstance(model, Status) or model.state != "promoted":
@@ -173,7 +173,7 @@ Progress = Callable[[int, int], None]
 """Told of the places of the log that were looked at, and how many there are."""
 
 
-class OnConflict(StrEnum):
+class BankConflictPolicy(StrEnum):
     """What to do with a record when the other bank has a current one for the same thing."""
 
     SKIP = "skip"
@@ -181,7 +181,7 @@ class OnConflict(StrEnum):
     ERROR = "error"
 
 
-class Carried(msgspec.Struct, kw_only=True):
+class BankCopyCounts(msgspec.Struct, kw_only=True):
     """What was carried, or would be."""
 
     records: int = 0
@@ -203,13 +203,13 @@ class Carried(msgspec.Struct, kw_only=True):
 class _Part(NamedTuple):
     """A record, and what of it is to be added."""
 
-    logged: Logged
+    logged: VerifiedRecord
     adds: list[Sealed]
     """The record and the status records that go with it, or none of them."""
 
 
 @dataclass(kw_only=True)
-class Carrier:
+class BankCopier:
     """One bank on its way into another.
 
     Args:
@@ -223,12 +223,12 @@ class Carrier:
     store: Store
     origin: Ledger
     target: Ledger
-    on_conflict: OnConflict = OnConflict.SKIP
+    on_conflict: BankConflictPolicy = BankConflictPolicy.SKIP
     retired: bool = False
-    done: Carried = field(default_factory=Carried)
-    _arrivals: Arrivals = field(init=False)
+    done: BankCopyCounts = field(default_factory=BankCopyCounts)
+    _arrivals: SourceMapping = field(init=False)
 
-    def plan(self, *, progress: Progress | None = None) -> Carried:
+    def plan(self, *, progress: Progress | None = None) -> BankCopyCounts:
         """Return what would be carried; nothing is changed.
 
         Raises:
@@ -237,7 +237,7 @@ class Carrier:
         """
         return self._walk(writes=False, progress=progress)
 
-    def carry(self, *, progress: Progress | None = None) -> Carried:
+    def carry(self, *, progress: Progress | None = None) -> BankCopyCounts:
         """Carry the records, and make them visible all at once.
 
         Raises:
@@ -248,15 +248,15 @@ class Carrier:
             VerificationError: If the store is not what was signed.
             StoreError: If it cannot be written; do it again to go on.
         """
-        if self.on_conflict is OnConflict.ERROR:
+        if self.on_conflict is BankConflictPolicy.ERROR:
             self._walk(writes=False, progress=None)
         return self._walk(writes=True, progress=progress)
 
-    def _walk(self, *, writes: bool, progress: Progress | None) -> Carried:
-        self.done = Carried(dry_run=not writes)
+    def _walk(self, *, writes: bool, progress: Progress | None) -> BankCopyCounts:
+        self.done = BankCopyCounts(dry_run=not writes)
         how = {"on_conflict": str(self.on_conflict), "retired": self.retired}
         with self.origin.reading() as view, self.target.reading() as there:
-            arrivals = self._arrivals = Arrivals(view, there, how)
+            arrivals = self._arrivals = SourceMapping(view, there, how)
             wanted = Filter(as_of=arrivals.size, retired=self.retired, held=True)
             needed, graves = _ancestors(view, wanted)
         place = -1
@@ -273,9 +273,12 @@ class Carrier:
             self._close(graves)
         return self.done
 
-    def _next(self, view: View, after: int, needed: set[str]) -> tuple[list[Logged], int]:
+    def _next(self, view: View, after: int, needed: set[str]) -> tuple[list[VerifiedRecord], int]:
         """Return the records that come next, and how far the log was looked at for them."""
-        wanted, found = Filter(as_of=self._arrivals.size, retired=True, held=True), list[Logged]()
+        wanted, found = (
+            Filter(as_of=self._arrivals.size, retired=True, held=True),
+            list[VerifiedRecord](),
+        )
         for logged in view.scan(wanted, after=after):
             after = logged.seq
             if logged.row.type not in ERASABLE:
@@ -286,7 +289,7 @@ class Carrier:
                 return found, after
         return found, self._arrivals.size - 1
 
-    def _chosen(self, view: View, there: View, found: Sequence[Logged]) -> list[_Part]:
+    def _chosen(self, view: View, there: View, found: Sequence[VerifiedRecord]) -> list[_Part]:
         """Return what is to be added of some records, and those that were added before."""
         known = there.places([logged.record.id for logged in found])
         shown = there.get(list(known))
@@ -309,19 +312,19 @@ class Carrier:
             parts.append(_Part(logged, [*said, *conflict]))
         return parts
 
-    def _conflict(self, there: View, logged: Logged) -> list[Sealed] | None:
+    def _conflict(self, there: View, logged: VerifiedRecord) -> list[Sealed] | None:
         """Return what is said of another record for the same thing; None where that one stays."""
         slot, retired = logged.row.slot, logged.row.retired
         other = there.current(slot) if slot is not None and retired is None else None
         if other is None or other.record.id == logged.record.id:
             return []
-        if self.on_conflict is OnConflict.ERROR:
+        if self.on_conflict is BankConflictPolicy.ERROR:
             raise SlotTakenError(
                 "both banks have a current record for the same key or origin",
                 field=logged.record.id,
                 hint=f"The other is {other.record.id}. Use --on-conflict skip or overwrite.",
             )
-        if self.on_conflict is OnConflict.SKIP:
+        if self.on_conflict is BankConflictPolicy.SKIP:
             self.done.kept += 1
             return None
         self.done.replaced += 1
@@ -329,7 +332,7 @@ class Carrier:
             _status(other.record.id, "superseded", "merged from another bank", logged.record.id)
         ]
 
-    def _said_of(self, view: View, logged: Logged) -> list[Sealed]:
+    def _said_of(self, view: View, logged: VerifiedRecord) -> list[Sealed]:
         """Return the status records by which a record stands here as it did there.
 
         Those that name it come as they are. What was said of its whole import is said of it alone.
@@ -380,7 +383,7 @@ class Carrier:
                 return
             for digest in sorted(named):
                 if blobs.has(here, digest) and not blobs.has(there, digest):
-                    blobs.put(there, verified(blobs.get(here, digest), digest))
+                    blobs.put(there, verified_pieces(blobs.get(here, digest), digest))
                     self.done.blobs += 1
 
     def _put_vectors(self, ids: Sequence[str]) -> None:
@@ -425,7 +428,7 @@ def _ancestors(view: View, wanted: Filter) -> tuple[set[str], set[str]]:
     return needed, graves
 
 
-def _whole(view: View, logged: Logged) -> Iterator[Sealed]:
+def _whole(view: View, logged: VerifiedRecord) -> Iterator[Sealed]:
     """Yield a record; a redacted form behind the record that allows it."""
     redaction = view.redaction(logged.record.id)
     if redaction is not None:
@@ -433,11 +436,11 @@ def _whole(view: View, logged: Logged) -> Iterator[Sealed]:
     yield logged.record
 
 
-def _parents(logged: Logged) -> Iterator[str]:
+def _parents(logged: VerifiedRecord) -> Iterator[str]:
     return iter(getattr(logged.model, "parent_ids", ()))
 
 
-def _state_of(logged: Logged) -> str:
+def _state_of(logged: VerifiedRecord) -> str:
     return logged.model.state if isinstance(logged.model, Status) else ""
 
 
@@ -454,17 +457,17 @@ _FOUNDING = 2
 """Told of the places of the log that were looked at, and how many there are."""
 
 
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
+class BankCopyResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one bank in another."""
 
     bank: str
     """The id of the bank that it is in now."""
 
     name: str | None
-    carried: Carried
+    carried: BankCopyCounts
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+class BankDeleteResult(msgspec.Struct, frozen=True, kw_only=True):
     """A bank that is gone, or would be."""
 
     id: str
@@ -484,7 +487,7 @@ def copy_bank(
     *,
     retired: bool = False,
     progress: Progress | None = None,
-) -> Copied:
+) -> BankCopyResult:
     """Make a bank with the memories of another, under its own id and log.
 
     Args:
@@ -502,11 +505,11 @@ def copy_bank(
     require_owner(settings, "banks")
     if not name.strip():
         raise UsageError("a bank name must not be empty", field="name")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         origin = find_bank(store, wanted)
         target = _unfinished(settings, store, origin, name)
         if target is None:
-            target = made_bank(settings, store, name, owner).bank
+            target = create_bank_in(settings, store, name, owner).bank
         carrier = _carrier(settings, store, origin, target, writes=True)
         carrier.retired = retired
         return _copied(store, target, carrier.carry(progress=progress))
@@ -517,10 +520,10 @@ def merge_banks(
     wanted: str,
     into: str,
     *,
-    on_conflict: OnConflict = OnConflict.SKIP,
+    on_conflict: BankConflictPolicy = BankConflictPolicy.SKIP,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Copied:
+) -> BankCopyResult:
     """Carry the current memories of one bank into another; the first stays as it is.
 
     Args:
@@ -536,7 +539,7 @@ def merge_banks(
         SlotTakenError: If there is a conflict and that is an error.
     """
     require_owner(settings, "banks")
-    with opened_store(settings, read_only=dry_run) as store:
+    with configured_store(settings, read_only=dry_run) as store:
         origin, target = find_bank(store, wanted), find_bank(store, into)
         if origin == target:
             raise UsageError("a bank cannot be merged into itself", field="into")
@@ -546,7 +549,7 @@ def merge_banks(
         return _copied(store, target, done)
 
 
-def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Deleted:
+def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> BankDeleteResult:
     """Remove a bank from the store, whole, with what is beside its log; nothing is left of it.
 
     This machine does not miss it then. A bank that is gone already, and is only missed, is named
@@ -566,13 +569,13 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
     witness = witness_of(settings)
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
-    with opened_store(settings, read_only=dry_run, lost=True) as store:
+    with configured_store(settings, read_only=dry_run, lost=True) as store:
         missed = witness.knows(wanted)
         with store.reading() as reader:
             begun = is_on_its_way(reader, wanted)
-            gone = missed and not begun and not is_here(reader, wanted)
+            gone = missed and not begun and not bank_exists(reader, wanted)
         if gone:
-            found = Deleted(id=wanted, dry_run=dry_run)
+            found = BankDeleteResult(id=wanted, dry_run=dry_run)
         else:
             bank = wanted if begun else find_bank(store, wanted)
             found = _counted(store, bank, dry_run=dry_run)
@@ -585,9 +588,9 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
         return found
 
 
-def _counted(store: Store, bank: str, *, dry_run: bool) -> Deleted:
+def _counted(store: Store, bank: str, *, dry_run: bool) -> BankDeleteResult:
     with store.reading() as reader:
-        return Deleted(
+        return BankDeleteResult(
             id=bank,
             name=name_of(reader, bank),
             records=reader.counts(bank),
@@ -615,14 +618,14 @@ def _unfinished(settings: Settings, store: Store, origin: str, name: str) -> str
 
 def _carrier(
     settings: Settings, store: Store, origin: str, target: str, *, writes: bool
-) -> Carrier:
-    return Carrier(
+) -> BankCopier:
+    return BankCopier(
         store=store,
         origin=open_ledger(settings, store, origin),
         target=open_ledger(settings, store, target, writes=writes),
     )
 
 
-def _copied(store: Store, target: str, done: Carried) -> Copied:
+def _copied(store: Store, target: str, done: BankCopyCounts) -> BankCopyResult:
     with store.reading() as reader:
-        return Copied(bank=target, name=name_of(reader, target), carried=done)
+        return BankCopyResult(bank=target, name=name_of(reader, target), carried=done)

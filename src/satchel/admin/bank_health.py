@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from satchel.admin.statistics import Stats, stats
 from satchel.bank.checks import Check
 from satchel.bank.connections import (
+    configured_store,
     holds_anything,
     known_owners,
     missing_banks,
     open_ledger,
-    opened_store,
     shown_address,
     witness_of,
 )
@@ -66,7 +66,7 @@ def check_banks(
         return
     yield _witnessed(settings)
     try:
-        with opened_store(settings, read_only=True, lost=True) as store:
+        with configured_store(settings, read_only=True, lost=True) as store:
             with store.reading() as reader:
                 banks = reader.banks()
                 seen = {one.bank for one in witness_of(settings).seen_here()}
@@ -109,7 +109,7 @@ def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Ite
     require_owner(settings, "doctor")
     if not holds_anything(settings):  # what vanished is for ``check_banks`` to report
         return
-    with opened_store(settings, lost=True) as store:
+    with configured_store(settings, lost=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
         for bank in banks:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.admin import bank_copy
-from satchel.admin.bank_copy import Copied, Deleted, OnConflict
+from satchel.admin.bank_copy import BankConflictPolicy, BankCopyResult, BankDeleteResult
 from satchel.bank import banks
 from satchel.bank.banks import BankLine
 from satchel.bank.keys import Owners
@@ -28,10 +28,10 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey as Key
 from satchel.errors import UsageError
-from satchel.ledger.authority import Decision
+from satchel.ledger.authority import EpochDecision
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, operation
-from satchel.setup.init import Started, initialise
+from satchel.setup.init import InitResult, initialise
 
 _ON_THIS_MACHINE = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
 _MOST_NAME = 500
@@ -77,7 +77,7 @@ class InitOptions(Options):
 )
 def init(
     settings: Settings, options: InitOptions, *, owner: Callable[[], Key] | None = None
-) -> Started:
+) -> InitResult:
     """Create Satchel's home, a signing key, a store and a bank. Safe to run again.
 
     Args:
@@ -214,7 +214,7 @@ class BankCopyOptions(SigningOptions):
 )
 def copy_bank(
     settings: Settings, options: BankCopyOptions, *, owner: Callable[[], Key] | None = None
-) -> Copied:
+) -> BankCopyResult:
     """Copy the current memories of a bank to a new bank, which has its own ID and log.
 
     Memories keep their IDs. If it is interrupted, the same command resumes.
@@ -277,7 +277,7 @@ class BankMergeOptions(Options):
     example="satchel bank merge experiment assistant --on-conflict overwrite",
     absent=NOT_FOR_MODELS,
 )
-def merge_banks(settings: Settings, options: BankMergeOptions) -> Copied:
+def merge_banks(settings: Settings, options: BankMergeOptions) -> BankCopyResult:
     """Add the current memories of a bank to another bank; the first stays as it is.
 
     They become visible all at once. What the other bank has, or had, is skipped. If it is
@@ -295,7 +295,7 @@ def merge_banks(settings: Settings, options: BankMergeOptions) -> Copied:
         settings,
         options.bank,
         options.into,
-        on_conflict=OnConflict(options.on_conflict),
+        on_conflict=BankConflictPolicy(options.on_conflict),
         dry_run=options.dry_run,
         progress=options.progress,
     )
@@ -316,7 +316,7 @@ class BankDeleteOptions(Options):
     example="satchel bank delete experiment --yes",
     absent=NOT_FOR_MODELS,
 )
-def delete_bank(settings: Settings, options: BankDeleteOptions) -> Deleted:
+def delete_bank(settings: Settings, options: BankDeleteOptions) -> BankDeleteResult:
     """Delete a bank from the store: its log, its files, its vectors. This cannot be undone.
 
     It is not reported as missing afterwards. Backups, and copies that a newer version made when it
@@ -333,7 +333,7 @@ def delete_bank(settings: Settings, options: BankDeleteOptions) -> Deleted:
     return bank_copy.delete_bank(settings, options.bank, dry_run=options.dry_run)
 
 
-class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+class AdmittedWriter(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that may add to a bank now."""
 
     admitted: str
@@ -360,16 +360,18 @@ class BankAdmitOptions(OwnerOptions):
 )
 def admit_writer(
     settings: Settings, options: BankAdmitOptions, *, owners: Callable[[], Owners] | None = None
-) -> Admitted:
+) -> AdmittedWriter:
     """Allow a machine to add to a bank, as its owner."""
     signers = signers_of(settings, options, owners)
-    return Admitted(admitted=banks.admit_writer(settings, options.bank, signers, options.writer))
+    return AdmittedWriter(
+        admitted=banks.admit_writer(settings, options.bank, signers, options.writer)
+    )
 
 
 class ResumedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A bank that continues after a decision of its owner; without one nothing was lost."""
 
-    decision: Decision | None = None
+    decision: EpochDecision | None = None
 
 
 @dataclass(frozen=True, slots=True)

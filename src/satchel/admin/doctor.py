@@ -6,13 +6,13 @@ from typing import Annotated
 import msgspec
 
 from satchel.admin.bank_health import check_banks, repair_banks
-from satchel.amplihack.health import check_agents
+from satchel.amplihack.agents import check_agents
 from satchel.backup.health import check_backups
 from satchel.bank.checks import Check, diagnose
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import OnProgress
 from satchel.config.settings import Settings, Value
-from satchel.files.health import check_files
+from satchel.files.bank_files import check_files
 from satchel.ports.operations import Option, Options, operation
 from satchel.setup.watch import check_watching
 

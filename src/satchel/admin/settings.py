@@ -35,14 +35,14 @@ from satchel.ledger.view import View
 from satchel.model.records import Config
 from satchel.model.times import now
 from satchel.model.type_info import resolved
-from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.input import OpenFile, open_input
 from satchel.runtime.output import Outlet
 
 MOST_BYTES = 2**18
 """Size of a document."""
 
 
-class BankConfigured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BankConfigReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The configuration of a bank, as it was shown, changed or carried."""
 
     bank: str
@@ -66,14 +66,14 @@ class BankConfigured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Whether something was written to the bank."""
 
 
-def show_config(bank: OpenBank) -> BankConfigured:
+def show_config(bank: OpenBank) -> BankConfigReport:
     """Return what holds for a bank, and where each of it comes from."""
     require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:
         return _shown(bank, view)
 
 
-def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigured:
+def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigReport:
     """Change the settings that a bank carries.
 
     Args:
@@ -104,7 +104,7 @@ def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigured:
 
 def export_config(
     bank: OpenBank, path: Path | Outlet, *, overwrite: bool = False
-) -> BankConfigured:
+) -> BankConfigReport:
     """Write the configuration of a bank to a file of its own, beside an archive of its memory.
 
     The document says what holds here, the profile included, as canonical JSON. Imported into
@@ -124,7 +124,7 @@ def export_config(
     return msgspec.structs.replace(shown, path=str(path))
 
 
-def import_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigured:
+def import_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigReport:
     """Give a bank the configuration of a document; members that are not known here are kept.
 
     Raises:
@@ -133,7 +133,7 @@ def import_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigured:
         LimitError: If it is too large.
     """
     require_owner(bank.settings, "bank settings")
-    with file_to_read(bank.settings, path) as file, reading(file) as stream:
+    with file_to_read(bank.settings, path) as file, open_input(file) as stream:
         data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise LimitError(f"a bank configuration can have at most {MOST_BYTES:,} bytes")
@@ -152,7 +152,7 @@ def _value(data: bytes, name: str) -> Any:
     return value
 
 
-def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigured:
+def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigReport:
     """Log a document, unless the bank has the very same."""
     data = canonical(document)
     if len(data) > MOST_BYTES:
@@ -167,7 +167,7 @@ def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigured:
     return msgspec.structs.replace(show_config(bank), is_changed=is_changed)
 
 
-def _shown(bank: OpenBank, view: View) -> BankConfigured:
+def _shown(bank: OpenBank, view: View) -> BankConfigReport:
     options, own = bank.settings.options, bank.own_config(view)
     document = bank.document(view)
     carried = own.settings if own is not None else BankSettings()
@@ -178,7 +178,7 @@ def _shown(bank: OpenBank, view: View) -> BankConfigured:
     origins = {name: where for where, each in sources if each for name in members(each)}
     if settings.profile is not None:
         origins.setdefault("profile", "file")
-    return BankConfigured(
+    return BankConfigReport(
         bank=bank.id,
         name=bank.name,
         settings=members(settings),

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from msgspec.structs import replace
 
 from satchel.admin import settings as bank_settings
-from satchel.admin.settings import BankConfigured
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.admin.settings import BankConfigReport
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.options import NOT_FOR_MODELS, RESPONSE, BankName, Overwrite, PathOptions
-from satchel.config.path_permissions import Permission, file_to_read, file_to_write
+from satchel.config.path_permissions import PathPermission, file_to_read, file_to_write
 from satchel.config.settings import Settings
 from satchel.ports.operations import Option, Options, PathText, operation
 
@@ -28,7 +28,7 @@ class BankConfigOptions(Options):
     example="satchel bank config show assistant",
     absent=NOT_FOR_MODELS,
 )
-def show_config(bank: OpenBank, _: BankConfigOptions) -> BankConfigured:
+def show_config(bank: OpenBank, _: BankConfigOptions) -> BankConfigReport:
     """Show the effective configuration of a bank, and where each value comes from."""
     return bank_settings.show_config(bank)
 
@@ -54,7 +54,7 @@ class BankConfigSetOptions(Options):
     example="satchel bank config set assistant scrub_secrets=true recall_limit=20",
     absent=NOT_FOR_MODELS,
 )
-def set_config(bank: OpenBank, options: BankConfigSetOptions) -> BankConfigured:
+def set_config(bank: OpenBank, options: BankConfigSetOptions) -> BankConfigReport:
     """Change settings that a bank carries in its log, also into copies of it.
 
     Args:
@@ -93,8 +93,11 @@ class BankConfigExportOptions(PathOptions):
     absent=_FILES,
 )
 def export_config(
-    settings: Settings, options: BankConfigExportOptions, *, permission: Permission | None = None
-) -> BankConfigured:
+    settings: Settings,
+    options: BankConfigExportOptions,
+    *,
+    permission: PathPermission | None = None,
+) -> BankConfigReport:
     """Write the effective configuration of a bank to a JSON file, with its profile.
 
     Args:
@@ -109,7 +112,7 @@ def export_config(
     allowed = permission or options.permission
     with (
         file_to_write(settings, options.output, allowed) as outlet,
-        opened_bank(settings, options.bank) as bank,
+        open_bank(settings, options.bank) as bank,
     ):
         done = bank_settings.export_config(bank, outlet, overwrite=options.overwrite)
     return replace(done, output=str(options.output), path=None)
@@ -135,8 +138,11 @@ class BankConfigImportOptions(PathOptions):
     absent=_FILES,
 )
 def import_config(
-    settings: Settings, options: BankConfigImportOptions, *, permission: Permission | None = None
-) -> BankConfigured:
+    settings: Settings,
+    options: BankConfigImportOptions,
+    *,
+    permission: PathPermission | None = None,
+) -> BankConfigReport:
     """Apply an exported configuration to a bank. Members that are unknown here are kept.
 
     Args:
@@ -151,7 +157,7 @@ def import_config(
     """
     with (
         file_to_read(settings, options.file, permission or options.permission) as source,
-        opened_bank(settings, options.bank, writes=True) as bank,
+        open_bank(settings, options.bank, writes=True) as bank,
     ):
         done = bank_settings.import_config(bank, source)
     return replace(done, path=str(options.file))

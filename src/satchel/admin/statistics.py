@@ -16,7 +16,7 @@ from satchel.model.times import now
 from satchel.model.values import Component
 from satchel.ports.operations import Options, operation
 from satchel.ports.rows import Filter
-from satchel.recall.embedding import Lacking, VectorStats
+from satchel.recall.embedding import VectorCounter, VectorStats
 from satchel.runtime.private_files import database_files
 
 _MONTH = len("2026-01")
@@ -90,7 +90,10 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         types, users, providers = Counter[str](), Counter[str](), Counter[str]()
         tags, states, months = Counter[str](), Counter[str](), Counter[str]()
         held, size, oldest, newest = 0, 0, None, None
-        lacking, logged_types = Lacking(view), Counter[str](head.counts if view.is_whole else {})
+        lacking, logged_types = (
+            VectorCounter(view),
+            Counter[str](head.counts if view.is_whole else {}),
+        )
         wanted = Filter(types=frozenset(Component), retired=True, held=True)
         for logged in view.scan(wanted):
             row, entry = logged.row, logged.model

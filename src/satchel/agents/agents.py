@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.connections import has_store, opened_store
+from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import activate, is_yaml, read_file, with_table
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
 from satchel.errors import ConfigError, SatchelError, UnknownAgentError
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,7 +124,7 @@ def _problem(settings: Settings, agent: Agent) -> str | None:
     try:
         if not has_store(settings):
             return "there is no store yet"
-        with opened_store(settings, read_only=True) as store:
+        with configured_store(settings, read_only=True) as store:
             find_bank(store, agent.bank)
     except SatchelError as error:
         return error.message
@@ -134,7 +134,7 @@ def _problem(settings: Settings, agent: Agent) -> str | None:
 TABLE = "agents"
 
 
-def said_of(settings: Settings, agent: str) -> dict[str, Any] | None:
+def agent_config(settings: Settings, agent: str) -> dict[str, Any] | None:
     """Return what the file says of an agent; None for nothing."""
     if not settings.file.exists():
         return None
@@ -142,7 +142,7 @@ def said_of(settings: Settings, agent: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def say(settings: Settings, agent: str, value: dict[str, Any] | None) -> bool:
+def write_agent_config(settings: Settings, agent: str, value: dict[str, Any] | None) -> bool:
     """Have the file say this of an agent, and tell whether it changed.
 
     All else in the file stays, its comments too where it is TOML. What it was is kept beside it.
@@ -156,7 +156,7 @@ def say(settings: Settings, agent: str, value: dict[str, Any] | None) -> bool:
         UsageError: If it cannot be said where it stands.
         TargetError: If the file cannot be written.
     """
-    if said_of(settings, agent) == value:
+    if agent_config(settings, agent) == value:
         return False
     data = _with(settings.file, agent, value)
     with tempfile.NamedTemporaryFile(suffix=settings.file.suffix or ".toml") as new:
@@ -183,7 +183,7 @@ def table_of(agent: Agent) -> dict[str, Any]:
 def _with(file: Path, agent: str, value: dict[str, Any] | None) -> bytes:
     text = ""
     if file.exists():
-        with reading(file) as stream:
+        with open_input(file) as stream:
             text = stream.read().decode()
     if not is_yaml(file):
         return with_table(text, (TABLE, agent), value).encode()

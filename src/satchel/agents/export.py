@@ -10,20 +10,20 @@ from typing import Any, cast
 import msgspec
 
 from satchel.agents.agents import Agent, agent_called
-from satchel.agents.workspace import File, LeftOut, Workspace, WorkspaceRules
+from satchel.agents.workspace import SkippedFile, Workspace, WorkspaceFile, WorkspaceRules
 from satchel.artifact.statement import FileScope
 from satchel.bank.connections import again_if_disturbed
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import without_nulls
 from satchel.config.path_permissions import file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import PathRefusedError, UsageError
 from satchel.formats._aletheia.rows import binary_files, identity_of, text_files
 from satchel.formats._aletheia.schema import MOST_NAMED, NAMED, source_of
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion, Model, Source
 from satchel.model.times import format_time, now, read_time, to_datetime
@@ -32,11 +32,11 @@ from satchel.screening.records import scrubbed
 from satchel.sessions.chains import forward, tip_of
 from satchel.sessions.elements import count_in, event_of, key_of, members
 from satchel.sessions.lookup import checkpoints, pointers, sessions
-from satchel.sessions.views import CheckpointShown, SessionShown
+from satchel.sessions.views import CheckpointInfo, SessionInfo
 from satchel.transfer.export_file import chosen_format
-from satchel.transfer.export_records import WHOLE, Outgoing, Taken, take_out
+from satchel.transfer.export_records import WHOLE, ExportCounts, ExportDestination, collect_records
 from satchel.transfer.export_results import Export, ExportOptions
-from satchel.transfer.exports import Part, export_part
+from satchel.transfer.exports import ExportPart, export_part
 
 TAIL = 500
 """Messages of the main conversation that go along at most."""
@@ -50,7 +50,7 @@ _MAIN = ("main", "primary")
 
 
 @dataclass(slots=True, kw_only=True)
-class History:
+class AgentHistory:
     """What of a bank goes along: its memory, and so much of its conversations."""
 
     full: bool
@@ -82,7 +82,7 @@ class History:
 
     as_of: int | None = None
 
-    def wants(self, logged: Logged) -> bool:
+    def wants(self, logged: VerifiedRecord) -> bool:
         """Tell whether a record goes along."""
         if logged.row.type == "file_version" and not self.files:
             return False
@@ -91,7 +91,7 @@ class History:
         return WHOLE.wants(logged)
 
 
-def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -> History:
+def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -> AgentHistory:
     """Return how much goes along of a bank.
 
     Args:
@@ -100,7 +100,7 @@ def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -
         full: All of everything.
         files: Whether versions of files in the log go along.
     """
-    found = History(full=full, files=files)
+    found = AgentHistory(full=full, files=files)
     known = sessions(view)
     came = before.get("primary")
     main = main_of(known, _came_as(view, known, came if isinstance(came, str) else None))
@@ -144,7 +144,7 @@ def _told_before(before: dict[str, Any], known: set[str]) -> Iterator[dict[str, 
             yield one
 
 
-def _came_as(view: View, known: list[SessionShown], name: str | None) -> str | None:
+def _came_as(view: View, known: list[SessionInfo], name: str | None) -> str | None:
     """Return the id of the conversation that a file called so."""
     if name is None:
         return None
@@ -156,7 +156,7 @@ def _came_as(view: View, known: list[SessionShown], name: str | None) -> str | N
     return None
 
 
-def main_of(known: list[SessionShown], came: str | None = None) -> SessionShown | None:
+def main_of(known: list[SessionInfo], came: str | None = None) -> SessionInfo | None:
     """Return an agent's main conversation: the one that says so, or else the last active one.
 
     Args:
@@ -175,11 +175,11 @@ def main_of(known: list[SessionShown], came: str | None = None) -> SessionShown 
     return max(said or active, key=lambda one: one.last_at or one.created_at or "", default=None)
 
 
-def _leave(found: History, reason: str) -> None:
+def _leave(found: AgentHistory, reason: str) -> None:
     found.left[reason] = found.left.get(reason, 0) + 1
 
 
-def _take_main(view: View, main: SessionShown, found: History) -> None:
+def _take_main(view: View, main: SessionInfo, found: AgentHistory) -> None:
     start = view.get([main.id])[main.id]
     found.identity = identity_of(start.record, start.model)
     element = tip_of(view, start).element
@@ -220,14 +220,14 @@ def _take_main(view: View, main: SessionShown, found: History) -> None:
     found.kept.update(logged.seq for logged in there.values())
 
 
-def _is_of_the_log(logged: Logged) -> bool:
+def _is_of_the_log(logged: VerifiedRecord) -> bool:
     """Tell whether an event says nothing but where the end of a conversation is in the log."""
     if event_of(logged.model) != "about" or getattr(logged.model, "name", None) is not None:
         return False
     return set(members(logged.model)) <= {"tip"}
 
 
-def _receipt(one: CheckpointShown) -> dict[str, Any]:
+def _receipt(one: CheckpointInfo) -> dict[str, Any]:
     receipt = {"id": one.id, "sessionId": one.session, "distilledAt": one.created_at}
     return {**receipt, **(one.distillation or {})}
 
@@ -241,7 +241,7 @@ _MESSAGES = "sessions.primary.messages"
 _Row = dict[str, Any]
 
 
-class Telling:
+class AgentReportBuilder:
     """The report that is being made.
 
     Args:
@@ -256,7 +256,7 @@ class Telling:
         self._omitted: list[_Row] = []
         self._cut: list[_Row] = []
 
-    def sessions(self, history: History) -> None:
+    def sessions(self, history: AgentHistory) -> None:
         """Tell of conversations, and of messages of the main one."""
         for reason, count in history.left.items():
             self._omit("sessions", reason, count)
@@ -385,7 +385,7 @@ class AgentExportOptions:
     rules: WorkspaceRules = field(default_factory=WorkspaceRules)
 
 
-class AgentExported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an export of an agent did."""
 
     agent: str
@@ -400,7 +400,7 @@ class AgentExported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     binaries: int
     """Other files, of which at least the name did."""
 
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedFile] = []
     """Files that stayed behind; the first thousand."""
 
     lossless: bool = True
@@ -419,7 +419,7 @@ def agent_format(output: Path, said: str | None) -> str:
 
 def export_agent(
     settings: Settings, wanted: str, output: Path | None, options: AgentExportOptions | None = None
-) -> AgentExported:
+) -> AgentExportResult:
     """Write all of an agent to a file.
 
     Args:
@@ -449,13 +449,13 @@ def export_agent(
         )
     exporting = replace(asked.export, format=name)
     with (
-        opened_bank(settings, agent.bank) as bank,
+        open_bank(settings, agent.bank) as bank,
         file_to_write(settings, path) as outlet,
     ):
 
-        def written() -> AgentExported:
+        def written() -> AgentExportResult:
             work = _Exporting(bank, agent, replace(asked, export=exporting))
-            return work.told(export_part(bank, outlet, exporting, Part(work.take, _SCOPE)))
+            return work.told(export_part(bank, outlet, exporting, ExportPart(work.take, _SCOPE)))
 
         return again_if_disturbed(written)
 
@@ -472,7 +472,7 @@ class _Exporting:
         self._asked = asked
         folder = agent.folder
         self._workspace = None if folder is None else Workspace(folder, asked.rules)
-        self._history: History | None = None
+        self._history: AgentHistory | None = None
         self._report: dict[str, Any] = {}
         self._before: dict[str, Any] = {}
         self._names: list[str] = []
@@ -482,13 +482,13 @@ class _Exporting:
         self._secrets = 0
         """In the settings of the program that runs the agent; they are replaced."""
 
-    def take(self, view: View, outgoing: Outgoing) -> Taken:
+    def take(self, view: View, outgoing: ExportDestination) -> ExportCounts:
         """Take everything out of the bank and the workspace."""
         files = self._workspace is None
         before = self._before = container_before(view)
         whose = source_of(before.get("nous")) or self._agent.id
         history = self._history = history_of(view, before, full=self._asked.full, files=files)
-        found = take_out(view, history, outgoing, self._asked.export.progress)
+        found = collect_records(view, history, outgoing, self._asked.export.progress)
         if self._workspace is not None:
             for file in chain(self._workspace.files(), self._named()):
                 for version in _versions(file, whose):
@@ -505,10 +505,10 @@ class _Exporting:
         found.others += 1
         return found
 
-    def told(self, done: Export) -> AgentExported:
+    def told(self, done: Export) -> AgentExportResult:
         """Return what the export did."""
-        history, workspace = cast("History", self._history), self._workspace
-        return AgentExported(
+        history, workspace = cast("AgentHistory", self._history), self._workspace
+        return AgentExportResult(
             agent=self._agent.id,
             export=done,
             messages=history.taken,
@@ -520,21 +520,21 @@ class _Exporting:
             report=self._report,
         )
 
-    def _named(self) -> Iterator[File]:
+    def _named(self) -> Iterator[WorkspaceFile]:
         """Yield the binary files of which only the names came, and that are not there now."""
         folder = self._agent.folder
         assert folder is not None  # noqa: S101 - asked where there is a workspace
         for name in names_in(self._before):
             if not folder.joinpath(*parts_of(name)).exists():
                 self._names.append(name)
-                yield File(path=name, binary={})
+                yield WorkspaceFile(path=name, binary={})
 
-    def _around(self, history: History) -> Model:
+    def _around(self, history: AgentHistory) -> Model:
         """Return the record of what is around the memory in the file."""
         before, agent = self._before, self._agent
         old = before.get("nous")
         old = old if isinstance(old, dict) else {}
-        config: Any = carry(agent.config)
+        config: Any = encode_foreign(agent.config)
         if without_nulls(old.get("config")) == config:  # what TOML cannot say is said again
             config = old.get("config")
         nous = {**old, "id": agent.id, "name": agent.name, "model": agent.model, "config": config}
@@ -573,15 +573,15 @@ class _Exporting:
 
     def _told_inside(self) -> dict[str, Any]:
         """Return the report inside the file: what is not in it, and why."""
-        telling = Telling(self._before)
-        telling.sessions(cast("History", self._history))
+        telling = AgentReportBuilder(self._before)
+        telling.sessions(cast("AgentHistory", self._history))
         telling.receipts("reflections", self._reflections)
         telling.workspace(self._workspace, len(self._names))
         telling.settings(self._secrets)
         return telling.report()
 
 
-def _versions(file: File, agent: str) -> list[FileVersion]:
+def _versions(file: WorkspaceFile, agent: str) -> list[FileVersion]:
     """Return a file as records, in parts where it is long."""
     if file.text is not None:
         return text_files(file.path, file.text, agent)

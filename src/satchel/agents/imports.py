@@ -14,16 +14,16 @@ from typing import Any, cast
 
 import msgspec
 
-from satchel.agents.agents import Agent, agent_of, said_of, say, table_of
+from satchel.agents.agents import Agent, agent_config, agent_of, table_of, write_agent_config
 from satchel.agents.export import FORMAT, SEALED
-from satchel.agents.staging import Placed, Staging, take_back
-from satchel.bank.connections import has_store, opened_store
-from satchel.bank.open_bank import OpenBank, banks_called, open_bank_in, opened_bank
+from satchel.agents.staging import PlacementResult, Staging, take_back
+from satchel.bank.connections import configured_store, has_store
+from satchel.bank.open_bank import OpenBank, banks_called, open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import without_nulls
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed, seeded_nonces
-from satchel.crypto.value_domain import restore
+from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import (
     AgentExistsError,
     EmptyInputError,
@@ -37,20 +37,20 @@ from satchel.model.agent_names import is_agent_name
 from satchel.model.records import FileVersion, SessionEvent, Source
 from satchel.model.type_info import resolved
 from satchel.ports.rows import Row
-from satchel.recall.duplicates import NearDuplicates
+from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.input import OpenFile
-from satchel.transfer.import_results import Imported, ImportOptions, Owners
-from satchel.transfer.import_rules import OnConflict
-from satchel.transfer.import_source import Arriving, arrived
-from satchel.transfer.imports import Undone, UndoProgress, import_file, undo_import, undo_in
+from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
+from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_source import ImportSource, open_rereadable
+from satchel.transfer.imports import UndoProgress, UndoResult, import_file, undo_import, undo_in
 
 _FOLDER = ("agents", "imports")
 _MOST = 1 << 26
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentImportRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an import of an agent changed besides the bank."""
 
     agent: str
@@ -58,10 +58,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     before: dict[str, Any] | None = None
     """What the configuration said of the agent; None for nothing."""
 
-    files: Placed = msgspec.field(default_factory=Placed)
+    files: PlacementResult = msgspec.field(default_factory=PlacementResult)
 
 
-def keep_record(settings: Settings, source: str, record: Record) -> None:
+def keep_record(settings: Settings, source: str, record: AgentImportRecord) -> None:
     """Remember what an import of an agent changes, before it does.
 
     Raises:
@@ -78,7 +78,7 @@ def undo(
     *,
     reason: str | None = None,
     dry_run: bool = False,
-) -> Undone:
+) -> UndoResult:
     """Take an import back; where it was that of an agent, its files and settings as well.
 
     Args and Raises: as ``undo_import``.
@@ -95,14 +95,14 @@ def undo_agent_in(
     reason: str | None = None,
     dry_run: bool = False,
     progress: UndoProgress | None = None,
-) -> Undone:
+) -> UndoResult:
     """Take an import into an open bank back; see ``undo``."""
     require_owner(bank.settings, "undo")
     done = undo_in(bank, wanted, reason=reason, dry_run=dry_run, progress=progress)
     return with_agent(bank.settings, done)
 
 
-def with_agent(settings: Settings, done: Undone) -> Undone:
+def with_agent(settings: Settings, done: UndoResult) -> UndoResult:
     """Take back what an import changed besides the bank, where it was that of an agent.
 
     Raises:
@@ -115,19 +115,19 @@ def with_agent(settings: Settings, done: Undone) -> Undone:
     if done.dry_run:
         return msgspec.structs.replace(done, agent=record.agent)
     stays = take_back(record.files)
-    say(settings, record.agent, record.before)
+    write_agent_config(settings, record.agent, record.before)
     with ContainedFolder(_folder(settings), private=True) as folder:
         folder.remove(_name(done.source))
     return msgspec.structs.replace(done, agent=record.agent, stays=stays)
 
 
-def _record_of(settings: Settings, source: str) -> Record | None:
+def _record_of(settings: Settings, source: str) -> AgentImportRecord | None:
     if not _folder(settings).is_dir():
         return None
     with ContainedFolder(_folder(settings), private=True) as folder:
         try:
             return msgspec.json.decode(
-                folder.read(_name(source), limit=_MOST), type=resolved(Record)
+                folder.read(_name(source), limit=_MOST), type=resolved(AgentImportRecord)
             )
         except UnreadableError:
             return None
@@ -169,7 +169,7 @@ class AgentImportOptions:
     workspace: Path | None = None
     """The folder for its files; below the home when not given."""
 
-    near_duplicates: NearDuplicates | None = None
+    near_duplicates: NearDuplicateMode | None = None
     """What to do with memories that say what another one says; a merge leaves them out."""
 
     embed: bool = True
@@ -183,7 +183,7 @@ class AgentImportOptions:
     """What every import is asked."""
 
 
-class AgentImported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an import of an agent did, or would do."""
 
     agent: str
@@ -194,8 +194,8 @@ class AgentImported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     how: str
     """``new``, ``rename``, ``overwrite``, ``merge``, ``resume``, or ``known``: nothing to do."""
 
-    memory: Imported | None = None
-    files: Placed = msgspec.field(default_factory=Placed)
+    memory: ImportSummary | None = None
+    files: PlacementResult = msgspec.field(default_factory=PlacementResult)
     sessions: dict[str, str] = {}
     """Ids of the conversations here, by those in the file; memories say their own in ``origin``."""
 
@@ -217,7 +217,7 @@ def import_agent(
     source: Path | OpenFile,
     owner: Owners,
     options: AgentImportOptions | None = None,
-) -> AgentImported:
+) -> AgentImportResult:
     """Make an agent of a file.
 
     Args:
@@ -236,8 +236,8 @@ def import_agent(
     """
     require_owner(settings, "agent")
     asked = options or AgentImportOptions()
-    with arrived(settings, source) as file:
-        arriving = Arriving(settings, file, str(source), asked.memory.source_format, None)
+    with open_rereadable(settings, source) as file:
+        arriving = ImportSource(settings, file, str(source), asked.memory.source_format, None)
         if arriving.format not in (FORMAT, *SEALED):
             raise UnknownFormatError(
                 f"{arriving.format} contains no whole agent",
@@ -261,7 +261,7 @@ class _Importing:
     def __init__(
         self,
         settings: Settings,
-        arriving: Arriving,
+        arriving: ImportSource,
         file: OpenFile,
         owner: Owners,
         asked: AgentImportOptions,
@@ -274,13 +274,13 @@ class _Importing:
         self._notes = list[str]()
         self._container: dict[str, Any] = {}
 
-    def run(self) -> AgentImported:
+    def run(self) -> AgentImportResult:
         """Do it."""
         self._look()
         nous = self._container["nous"]
         came_as = str(nous["id"])
         agent, how = self._chosen(self._asked.name or came_as, nous)
-        told = AgentImported(agent=agent.id, came_as=came_as, bank=agent.bank, how=how)
+        told = AgentImportResult(agent=agent.id, came_as=came_as, bank=agent.bank, how=how)
         told = msgspec.structs.replace(
             told, lossless=self._lossless(), dry_run=self._asked.dry_run, notes=self._notes
         )
@@ -374,7 +374,7 @@ class _Importing:
             bank=bank,
             model=model if isinstance(model, str) and model else None,
             workspace=None if folder is None else str(folder.expanduser().absolute()),
-            config=without_nulls(restore(config)) if isinstance(config, dict) else {},
+            config=without_nulls(decode_foreign(config)) if isinstance(config, dict) else {},
         )
 
     def _merged(self, there: Agent, nous: dict[str, Any]) -> Agent:
@@ -390,12 +390,12 @@ class _Importing:
         """Tell whether there is a bank of a name."""
         if not has_store(self._settings):
             return False
-        with opened_store(self._settings, read_only=True) as store:
+        with configured_store(self._settings, read_only=True) as store:
             return bool(banks_called(store, bank))
 
     def _is_in(self, bank: str) -> bool:
         """Tell whether the very file was imported into a bank, and that holds."""
-        with opened_store(self._settings, read_only=True) as store:
+        with configured_store(self._settings, read_only=True) as store:
             opened = open_bank_in(self._settings, store, bank)
             with opened.ledger.reading() as view:
                 for one in view.imports():
@@ -407,12 +407,12 @@ class _Importing:
 
     # -- bringing it in --------------------------------------------------------------------
 
-    def _memory(self, agent: Agent, how: str) -> Imported | None:
+    def _memory(self, agent: Agent, how: str) -> ImportSummary | None:
         near = self._asked.near_duplicates
         if near is None:
-            near = NearDuplicates.SKIP if how == "merge" else NearDuplicates.OFF
+            near = NearDuplicateMode.SKIP if how == "merge" else NearDuplicateMode.OFF
             if how == "merge" and find_spec("numpy") is None:
-                near = NearDuplicates.OFF
+                near = NearDuplicateMode.OFF
                 self._notes.append("near-duplicates were not detected: install satchel[recall]")
         asked = replace(
             self._asked.memory,
@@ -422,7 +422,7 @@ class _Importing:
             dry_run=self._asked.dry_run,
         )
         if how in ("new", "rename", "overwrite"):  # its bank is empty: what differs is in the file
-            asked = replace(asked, on_conflict=OnConflict.RENAME)
+            asked = replace(asked, on_conflict=ConflictPolicy.RENAME)
         try:
             return import_file(self._settings, self._file, agent.bank, self._owner, asked)
         except EmptyInputError:
@@ -430,21 +430,21 @@ class _Importing:
             return None
 
     def _commit(
-        self, told: AgentImported, agent: Agent, memory: Imported | None, staging: Staging
-    ) -> AgentImported:
+        self, told: AgentImportResult, agent: Agent, memory: ImportSummary | None, staging: Staging
+    ) -> AgentImportResult:
         settings, is_merge = self._settings, told.how in ("merge", "resume")
-        before = said_of(settings, agent.id)
+        before = agent_config(settings, agent.id)
         source = memory.banks[0].source if memory and memory.banks else None
-        record = Record(agent=agent.id, before=before, bank=agent.bank)
+        record = AgentImportRecord(agent=agent.id, before=before, bank=agent.bank)
         if source is not None:
             keep_record(settings, source, record)
-        placed = Placed(active=staging.active)
+        placed = PlacementResult(active=staging.active)
         if staging.names or staging.not_in_file:
             placed = staging.put(merge=is_merge)
             agent = msgspec.structs.replace(agent, workspace=str(staging.final))
         if source is not None:
             keep_record(settings, source, msgspec.structs.replace(record, files=placed))
-        changed = say(settings, agent.id, table_of(agent))
+        changed = write_agent_config(settings, agent.id, table_of(agent))
         if self._asked.embed and memory is not None:
             self._embed(agent.bank)
         return msgspec.structs.replace(
@@ -459,14 +459,14 @@ class _Importing:
 
     def _embed(self, name: str) -> None:
         try:
-            with opened_bank(self._settings, name, writes=True) as bank:
+            with open_bank(self._settings, name, writes=True) as bank:
                 embed_bank(bank)
         except (MissingExtraError, UsageError) as error:
             self._notes.append(f"no vectors were computed: {error.message}")
 
     def _sessions(self, name: str, source: str) -> dict[str, str]:
         found = dict[str, str]()
-        with opened_bank(self._settings, name) as bank, bank.ledger.reading() as view:
+        with open_bank(self._settings, name) as bank, bank.ledger.reading() as view:
             for logged in view.imported(source):
                 model = logged.model
                 if not isinstance(model, SessionEvent) or model.event not in ("session", "fork"):

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 from satchel.agents import agents, imports
 from satchel.agents import export as exporting
 from satchel.agents.agents import Agent, AgentLine
-from satchel.agents.export import AgentExported, AgentExportOptions, agent_format
-from satchel.agents.imports import AgentImported, AgentImportOptions, OnAgent
+from satchel.agents.export import AgentExportOptions, AgentExportResult, agent_format
+from satchel.agents.imports import AgentImportOptions, AgentImportResult, OnAgent
 from satchel.agents.workspace import MIB, WorkspaceRules
 from satchel.artifact.verification import Outcome
-from satchel.bank.jobs import Step, teller
+from satchel.bank.jobs import ProgressStep, teller
 from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
     THIS_MACHINE,
@@ -31,7 +31,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey as Key
 from satchel.model.times import now
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.recall.duplicates import NearDuplicates
+from satchel.recall.duplicates import NearDuplicateMode
 from satchel.transfer.export_results import ExportOptions, is_signed
 from satchel.transfer.import_results import ImportOptions
 
@@ -160,7 +160,7 @@ def show_agent(settings: Settings, options: AgentShowOptions) -> Agent:
 )
 def export_agent(
     settings: Settings, options: AgentExportRequest, *, owner: Callable[[], Key] | None = None
-) -> AgentExported:
+) -> AgentExportResult:
     """Export an agent to one file: memory, main conversation, files, settings.
 
     Of the main conversation, the messages since the last distillation are included, 500 at most;
@@ -191,7 +191,7 @@ def export_agent(
         scrub_secrets=options.scrub_secrets,
         embeddings=options.include_embeddings,
         dry_run=options.dry_run,
-        progress=None if tell is None else lambda *step: tell(Step(*step)),
+        progress=None if tell is None else lambda *step: tell(ProgressStep(*step)),
     )
     rules = WorkspaceRules(
         binary=options.include_binary,
@@ -214,7 +214,7 @@ def import_agent(
     *,
     owner: Callable[[], Key] | None = None,
     ask: Callable[[str], OnAgent] | None = None,
-) -> AgentImported:
+) -> AgentImportResult:
     """Import an agent from a file: its memory, conversations, files and settings.
 
     Everything gets new IDs here, so the agent that the file came from is never changed. All of it
@@ -234,7 +234,7 @@ def import_agent(
         on_conflict=OnAgent(options.on_conflict),
         ask=ask,
         workspace=None if options.workspace is None else Path(options.workspace),
-        near_duplicates=None if near is None else NearDuplicates(near),
+        near_duplicates=None if near is None else NearDuplicateMode(near),
         embed=options.embed,
         active_files=options.active_files,
         dry_run=options.dry_run,

@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 _MOST_TOLD = 1000
 
 
-class Placed(msgspec.Struct, kw_only=True, omit_defaults=True):
+class PlacementResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What became of the files of an agent that was imported."""
 
     folder: str | None = None
@@ -165,7 +165,7 @@ class Staging:
                 "a file does not have its declared length", field=version.path[:80]
             )
 
-    def put(self, *, merge: bool) -> Placed:
+    def put(self, *, merge: bool) -> PlacementResult:
         """Put the files in their place.
 
         Args:
@@ -176,7 +176,9 @@ class Staging:
             TargetError: If it cannot be done.
         """
         self.finish()
-        placed = Placed(folder=str(self.final), not_in_file=self.not_in_file, active=self.active)
+        placed = PlacementResult(
+            folder=str(self.final), not_in_file=self.not_in_file, active=self.active
+        )
         try:
             there = self.final.is_symlink() or self.final.exists()
             if there and merge:
@@ -192,7 +194,7 @@ class Staging:
         placed.written = len(self.names)
         return placed
 
-    def _take_place(self, placed: Placed) -> None:
+    def _take_place(self, placed: PlacementResult) -> None:
         try:
             self._path.rename(self.final)
         except OSError:
@@ -217,7 +219,7 @@ class Staging:
         self.names.append(path)
         return made
 
-    def _merge(self, placed: Placed) -> None:
+    def _merge(self, placed: PlacementResult) -> None:
         with ContainedFolder(self.final) as target:
             for name in self.names:
                 parts = parts_of(name)
@@ -254,7 +256,7 @@ class Staging:
             ) from None
 
 
-def take_back(placed: Placed) -> list[str]:
+def take_back(placed: PlacementResult) -> list[str]:
     """Undo ``Staging.put``, and return what could not be: files that were changed since then.
 
     A folder that was new is kept under another name, since there may be more in it by now.

@@ -8,7 +8,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.ports.operations import Option, Options, operation
 from satchel.transfer.import_operations import BY_ID, Reason
-from satchel.transfer.imports import Undone
+from satchel.transfer.imports import UndoResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class UndoOptions(Options):
 
 
 @operation(UndoOptions, name="undo", example="satchel undo --bank assistant", absent=NOT_FOR_MODELS)
-def undo(bank: OpenBank, options: UndoOptions) -> Undone:
+def undo(bank: OpenBank, options: UndoOptions) -> UndoResult:
     """Undo an import: remove what it added and restore what it replaced.
 
     Nothing is removed from the log: `satchel history` still shows it. If it was the import of an

@@ -18,7 +18,7 @@ import msgspec
 from satchel.code_graph.sources.folders import (
     IGNORE_FILES,
     MOST_BYTES,
-    Rules,
+    IgnoreRules,
     part_matches,
     patterns_of,
     written_out,
@@ -42,14 +42,14 @@ _DEEPEST = 64
 _MOST_TOLD = 1000
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class SkippedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file or folder that stays behind."""
 
     path: str
     reason: str
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class SymbolicLink(msgspec.Struct, frozen=True, kw_only=True):
     """A symbolic link, which is told of and not followed."""
 
     path: str
@@ -73,7 +73,7 @@ class WorkspaceRules:
     files: int = 20_000
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that goes along."""
 
     path: str
@@ -93,8 +93,8 @@ class Workspace:
 
     folder: Path
     rules: WorkspaceRules = field(default_factory=WorkspaceRules)
-    links: list[Link] = field(default_factory=list)
-    left: list[LeftOut] = field(default_factory=list)
+    links: list[SymbolicLink] = field(default_factory=list)
+    left: list[SkippedFile] = field(default_factory=list)
     """What stays behind, and why; the first thousand."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Workspace:
     binaries: int = 0
     _bytes: int = 0
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[WorkspaceFile]:
         """Yield the files that go along, folder by folder, in the order of their names.
 
         Raises:
@@ -129,10 +129,10 @@ class Workspace:
             UnreadableError: If it cannot be read.
         """
         with ContainedFolder(self.folder) as folder:
-            yield from self._through(folder, (), Rules())
+            yield from self._through(folder, (), IgnoreRules())
 
     def _through(
-        self, folder: ContainedFolder, parts: tuple[str, ...], rules: Rules
+        self, folder: ContainedFolder, parts: tuple[str, ...], rules: IgnoreRules
     ) -> Iterator[tuple[str, bytes, str | None]]:
         listed = folder.listing(parts)
         names = {one.name for one in listed}
@@ -156,7 +156,7 @@ class Workspace:
             else:
                 yield from self._through(folder, path, rules.below())
 
-    def _why_not(self, path: tuple[str, ...], kind: str, rules: Rules) -> str | None:
+    def _why_not(self, path: tuple[str, ...], kind: str, rules: IgnoreRules) -> str | None:
         """Return why something stays behind, by its name and kind."""
         is_folder = kind == "folder"
         if kind == "other":
@@ -198,20 +198,20 @@ class Workspace:
             self.texts += 1
         yield "/".join(path), data, text
 
-    def _as_file(self, path: str, data: bytes, text: str | None) -> File:
+    def _as_file(self, path: str, data: bytes, text: str | None) -> WorkspaceFile:
         if text is not None:
-            return File(path=path, text=text)
+            return WorkspaceFile(path=path, text=text)
         if not self.rules.binary:
             if len(self.named) < _MOST_TOLD:
                 self.named.append(path)
             self._count("contents of a binary file; add --include-binary to include them")
-            return File(path=path, binary={})
+            return WorkspaceFile(path=path, binary={})
         said = {
             "sizeBytes": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
             "contentsBase64": base64.b64encode(data).decode(),
         }
-        return File(path=path, binary=said)
+        return WorkspaceFile(path=path, binary=said)
 
     def _link(self, path: tuple[str, ...]) -> None:
         try:
@@ -221,13 +221,13 @@ class Workspace:
             return
         self._count("a symbolic link (reported, not followed)")
         if len(self.links) < _MOST_TOLD:
-            self.links.append(Link(path="/".join(path), target=target))
+            self.links.append(SymbolicLink(path="/".join(path), target=target))
 
     def _leave(self, path: tuple[str, ...], reason: str) -> None:
         self._count(reason)
         if len(self.left) < _MOST_TOLD:
             shown = written_out(Path(*path))
-            self.left.append(LeftOut(path=shown, reason=reason))
+            self.left.append(SkippedFile(path=shown, reason=reason))
 
     def _count(self, reason: str) -> None:
         self.counts[reason] = self.counts.get(reason, 0) + 1

@@ -15,17 +15,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from satchel.bank.banks import made_bank
-from satchel.bank.connections import holds_anything, open_store, opened_store, require_not_lost
+from satchel.bank.banks import create_bank_in
+from satchel.bank.checks import Check
+from satchel.bank.connections import (
+    configured_store,
+    holds_anything,
+    open_store,
+    require_not_lost,
+    shown_address,
+)
 from satchel.bank.open_bank import OpenBank, banks_called, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
 from satchel.config.settings import Settings
-from satchel.config.store_selection import BackendChoice, address_of
+from satchel.config.store_selection import BackendChoice, address_of, own_path, own_stores
 from satchel.crypto.signatures import SigningKey
-from satchel.errors import MissingExtraError, ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.errors import (
+    MissingExtraError,
+    ReadOnlyStoreError,
+    SatchelError,
+    UnknownBankError,
+    UsageError,
+)
 from satchel.model.agent_names import agent_name
-from satchel.ports.store import RawCopied, Store
+from satchel.ports.store import RawCopyStore, Store
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder, secure_database, secure_files
 
@@ -60,7 +73,7 @@ def hierarchical(
         storage_path, kind = settings.home / store_selection.HIERARCHY, own
     if kind is BackendChoice.POSTGRES:
         raise UsageError("a server has no storage path", field="storage_path")
-    if writes or store_selection.refuse_link(storage_path):
+    if writes or store_selection.exists_without_link(storage_path):
         private_folder(storage_path)
     if kind is BackendChoice.GRAPH_DB:
         path = _graph(storage_path, agent, writes=writes)
@@ -91,7 +104,7 @@ def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
         return None
     if common.backend is BackendChoice.GRAPH_DB:
         return BackendChoice.GRAPH_DB
-    is_used = store_selection.refuse_link(settings.home / store_selection.HIERARCHY)
+    is_used = store_selection.exists_without_link(settings.home / store_selection.HIERARCHY)
     return BackendChoice.SQLITE if is_used else None
 
 
@@ -128,7 +141,7 @@ def is_foreign(settings: Settings, agent: str) -> bool:
     path = store_selection.agent_sqlite(folder, agent)
     return (
         own is BackendChoice.SQLITE
-        and store_selection.refuse_link(path)
+        and store_selection.exists_without_link(path)
         and not store_selection.is_flat_store(path)
     )
 
@@ -142,7 +155,7 @@ def is_in_common(settings: Settings, agent: str) -> bool:
 def _is_in(settings: Settings, agent: str) -> bool:
     if not holds_anything(settings):
         return False
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         return bool(banks_called(store, agent))
 
 
@@ -151,7 +164,7 @@ def opened_agent(settings: Settings, agent: str, owner: OwnerKey) -> Iterator[Op
     """Open the bank with an agent's name to add to; it is made when there is none."""
     require_owner(settings, "amplihack")
     there = hierarchical(settings, agent, writes=True)
-    with opened_store(there) as store:
+    with configured_store(there) as store:
         yield agent_bank(there, store, agent, owner)
 
 
@@ -171,7 +184,7 @@ def agent_bank(settings: Settings, store: Store, agent: str, owner: OwnerKey) ->
         with lock.exclusive(wait=_PATIENCE):
             found = _named(store, agent)
             if found is None:
-                found = made_bank(settings, store, agent, owner()).bank
+                found = create_bank_in(settings, store, agent, owner()).bank
     return open_bank_in(settings, store, found, writes=True)
 
 
@@ -187,7 +200,7 @@ def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
     if not holds_anything(there):
         require_not_lost(there, None)
         raise missing
-    with opened_store(there, read_only=True) as store:
+    with configured_store(there, read_only=True) as store:
         found = _named(store, agent)
         if found is None:
             raise missing
@@ -211,14 +224,14 @@ def _sqlite(folder: Path, agent: str, *, writes: bool) -> Path:
     older = [
         each
         for each in store_selection.older_sqlite(folder, agent)
-        if store_selection.refuse_link(each)
+        if store_selection.exists_without_link(each)
     ]
-    if not store_selection.refuse_link(path) and older:
+    if not store_selection.exists_without_link(path) and older:
         if not writes:
             secure_database(older[0])
             return older[0]
         _carry_over(older[0], path)
-    if writes or store_selection.refuse_link(path):
+    if writes or store_selection.exists_without_link(path):
         secure_database(path)
     return path
 
@@ -228,7 +241,7 @@ def _carry_over(older: Path, path: Path) -> None:
     secure_database(older)
     store = open_store(str(older), read_only=True)
     try:
-        assert isinstance(store, RawCopied)  # noqa: S101 - SQLite's is
+        assert isinstance(store, RawCopyStore)  # noqa: S101 - SQLite's is
         store.copy_to(path)
     finally:
         store.close()
@@ -256,7 +269,29 @@ def _graph(folder: Path, agent: str, *, writes: bool) -> Path:
     if writes:
         private_folder(path.parent)
         private_folder(path)
-    if store_selection.refuse_link(path.parent) and store_selection.refuse_link(path):
+    if store_selection.exists_without_link(path.parent) and store_selection.exists_without_link(
+        path
+    ):
         secure_files(path.parent)
         secure_files(path)
     return path
+
+
+def check_agents(settings: Settings) -> list[Check]:
+    """Say where agents are that have a store of their own, and which have memory twice."""
+    try:
+        return [_agent(settings, name) for name in agents_apart(settings)]
+    except SatchelError as error:
+        hint = error.hint or error.place
+        return [Check(name="agents", state="problem", detail=error.message, hint=hint)]
+
+
+def _agent(settings: Settings, agent: str) -> Check:
+    kinds = own_stores(settings.home, agent)
+    places = [f"{kind}: {own_path(settings.home, agent, kind)}" for kind in kinds]
+    if is_in_common(settings, agent):
+        places.append(f"the bank {agent} in {shown_address(settings.store)}")
+    if len(places) == 1:
+        return Check(name=f"agent {agent}", state="ok", detail=places[0])
+    hint = f"Commands use the first. Export the others with --store and import them: {agent}."
+    return Check(name=f"agent {agent}", state="note", detail="; ".join(places), hint=hint)

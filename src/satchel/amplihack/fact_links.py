@@ -14,10 +14,18 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from satchel.amplihack.similarity import Change, Fact, alike, change_between, fact_of, near, packed
+from satchel.amplihack.similarity import (
+    ComparedFact,
+    FactChange,
+    alike,
+    change_between,
+    fact_of,
+    near,
+    packed,
+)
 from satchel.crypto.sealed_records import PREFIX
 from satchel.ledger.erasure import DERIVED
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge, Model, Status
@@ -138,7 +146,7 @@ _MOST_HELD, _LONGEST_CHAIN = 20_000, 1000
 _REASON = "an intermediate fact was added later"
 
 
-class Links(NamedTuple):
+class FactLinks(NamedTuple):
     """What is to be written with new facts."""
 
     records: list[Model]
@@ -152,14 +160,14 @@ class Links(NamedTuple):
     """By new fact, how many earlier ones it is like."""
 
 
-NO_LINKS = Links([], {}, {}, {})
+NO_LINKS = FactLinks([], {}, {}, {})
 
 
 class _Rivals(NamedTuple):
     """The facts that one stands between."""
 
-    older: Fact | None
-    newer: Fact | None
+    older: ComparedFact | None
+    newer: ComparedFact | None
 
 
 class Linker:
@@ -167,7 +175,7 @@ class Linker:
 
     def __init__(self) -> None:
         self._terms = TermIndex()
-        self._facts = OrderedDict[str, Fact]()
+        self._facts = OrderedDict[str, ComparedFact]()
         self._late = dict[str, bytes | None]()
         """Links of facts that others have stored, as they are to be set beside the log."""
 
@@ -180,7 +188,7 @@ class Linker:
         self._edges = dict[tuple[str, str], list[Edge]]()
         self._statuses = list[Status]()
 
-    def link(self, view: View, new: Sequence[tuple[str, Semantic]]) -> Links:
+    def link(self, view: View, new: Sequence[tuple[str, Semantic]]) -> FactLinks:
         """Return the links of new facts, with one another and with those of the bank.
 
         Args:
@@ -208,7 +216,7 @@ class Linker:
         superseded = dict[str, list[str]]()
         for newer, older in self._edges:
             superseded.setdefault(newer, []).append(older)
-        return Links([*self._statuses, *edges], side, superseded, similar)
+        return FactLinks([*self._statuses, *edges], side, superseded, similar)
 
     def logged(self, places: Sequence[int]) -> None:
         """Take note of where the facts and their links went, in the order they were given."""
@@ -270,7 +278,7 @@ class Linker:
         self._facts.clear()
         self._late.clear()
 
-    def _take(self, view: View, logged: Logged) -> None:
+    def _take(self, view: View, logged: VerifiedRecord) -> None:
         if is_fact(logged):
             fact = _fact(logged)
             others = self._known(view, self._terms.candidates(view, _indexed(fact)))
@@ -280,7 +288,7 @@ class Linker:
             self._terms.add(view, fact.id, _indexed(fact))
             self._remember(fact)
 
-    def _known(self, view: View, ids: Sequence[str]) -> list[Fact]:
+    def _known(self, view: View, ids: Sequence[str]) -> list[ComparedFact]:
         """Return facts that are current, or come with this one."""
         missing = [identity for identity in ids if identity not in self._facts]
         if missing:
@@ -289,14 +297,14 @@ class Linker:
                     self._remember(_fact(logged))
         return [self._facts[identity] for identity in ids if identity in self._facts]
 
-    def _remember(self, fact: Fact) -> None:
+    def _remember(self, fact: ComparedFact) -> None:
         self._facts[fact.id] = fact
         if len(self._facts) > _MOST_HELD:
             self._facts.popitem(last=False)
 
     # -- chains ----------------------------------------------------------------------------
 
-    def _chain(self, view: View, fact: Fact, others: Sequence[Fact]) -> None:
+    def _chain(self, view: View, fact: ComparedFact, others: Sequence[ComparedFact]) -> None:
         """Put a fact into the chain of those that it contradicts, where there is one."""
         between = self._between(view, fact, [one for one in others if _contradict(one, fact)])
         if between.older is not None and between.newer is not None:
@@ -308,7 +316,7 @@ class Linker:
             if older is not None and newer is not None and change is not None:
                 self._edges[newer.id, older.id] = self._made(view, older, newer, change)
 
-    def _between(self, view: View, fact: Fact, rivals: Sequence[Fact]) -> _Rivals:
+    def _between(self, view: View, fact: ComparedFact, rivals: Sequence[ComparedFact]) -> _Rivals:
         """Return the facts of a chain right before and right after one."""
         older = newer = None
         for one in rivals:
@@ -326,7 +334,7 @@ class Linker:
             older = after
         return _Rivals(older, newer)
 
-    def _after(self, view: View, fact: Fact) -> Fact | None:
+    def _after(self, view: View, fact: ComparedFact) -> ComparedFact | None:
         """Return the fact that took the place of one."""
         there = self._newer.get(fact.id)
         if there is None:
@@ -335,7 +343,9 @@ class Linker:
         found = self._known(view, [there]) if there is not None else []
         return found[0] if found else None
 
-    def _made(self, view: View, older: Fact, newer: Fact, change: Change) -> list[Edge]:
+    def _made(
+        self, view: View, older: ComparedFact, newer: ComparedFact, change: FactChange
+    ) -> list[Edge]:
         self._newer[older.id] = newer.id
         turn = newer.order or self._turn(view, older) + 1
         self._turns[newer.id] = turn
@@ -355,7 +365,7 @@ class Linker:
             for kind, said in ((SUPERSEDES, properties), (TRANSITIONED_TO, moved))
         ]
 
-    def _turn(self, view: View, fact: Fact) -> int:
+    def _turn(self, view: View, fact: ComparedFact) -> int:
         """Return which turn of its chain a fact is, from 1."""
         if fact.order or fact.id in self._turns:
             return fact.order or self._turns[fact.id]
@@ -373,27 +383,27 @@ def _through(view: View) -> int:
     return int.from_bytes(view.side(THROUGH).get(THROUGH, b""), "big")
 
 
-def is_fact(logged: Logged) -> bool:
+def is_fact(logged: VerifiedRecord) -> bool:
     """Tell whether a record is a fact of the hierarchical tier."""
     entry = logged.model
     return isinstance(entry, Semantic) and bool(entry.text) and entry.kind not in FLAT_KINDS
 
 
-def _fact(logged: Logged) -> Fact:
+def _fact(logged: VerifiedRecord) -> ComparedFact:
     assert isinstance(logged.model, Semantic)  # noqa: S101 - whoever calls has looked
     return fact_of(logged.record.id, logged.model, logged.seq)
 
 
-def _indexed(fact: Fact) -> frozenset[str]:
+def _indexed(fact: ComparedFact) -> frozenset[str]:
     return fact.terms | fact.concept
 
 
-def _in_order(facts: Iterable[Fact]) -> list[Fact]:
+def _in_order(facts: Iterable[ComparedFact]) -> list[ComparedFact]:
     """Return new facts by when they held, so that chains grow at their end."""
     return sorted(facts, key=lambda fact: (fact.order, fact.moment, fact.place))
 
 
-def _contradict(one: Fact, other: Fact) -> bool:
+def _contradict(one: ComparedFact, other: ComparedFact) -> bool:
     older, newer = (one, other) if one.is_before(other) else (other, one)
     return change_between(older, newer) is not None
 
@@ -416,5 +426,5 @@ def _retired(view: View, source: str, target: str) -> list[Status]:
     ]
 
 
-def _is_current(logged: Logged) -> bool:
+def _is_current(logged: VerifiedRecord) -> bool:
     return logged.row.retired is None and not logged.row.hold

@@ -26,7 +26,7 @@ from satchel.model.records import Edge, Model
 from satchel.model.times import now
 from satchel.model.values import Entity, Evidence, Scope
 from satchel.ports.rows import DERIVES_FROM
-from satchel.screening.policy import Screening
+from satchel.screening.records import SecretScreener
 
 EPISODE = "episode"
 """The kind of an episode, and of the evidence that a fact has of one elsewhere."""
@@ -206,7 +206,7 @@ def _screened(bank: OpenBank, drafts: Sequence[Entry]) -> list[Any]:
     """Return entries with secrets replaced, where the bank is set up so."""
     with bank.ledger.reading() as view:
         scrub = bool(bank.settled(view).scrub_secrets)
-    return list(Screening(scrub=True).many(drafts)) if scrub else list(drafts)
+    return list(SecretScreener(scrub=True).many(drafts)) if scrub else list(drafts)
 
 
 def _fact(fact: NewFact, agent: str | None) -> Semantic:

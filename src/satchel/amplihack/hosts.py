@@ -16,9 +16,9 @@ import msgspec
 
 from satchel.amplihack.agents import OwnerKey, opened_agent, reading_agent
 from satchel.amplihack.learning import (
-    Heard,
-    Learned,
+    LearningResult,
     SessionLearning,
+    TranscriptSummary,
     gist,
     is_same,
     lessons,
@@ -26,22 +26,22 @@ from satchel.amplihack.learning import (
     turns,
 )
 from satchel.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, record_of
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
-from satchel.config.path_permissions import Permission, file_to_read
+from satchel.config.path_permissions import PathPermission, file_to_read
 from satchel.config.settings import Settings
 from satchel.errors import LimitError, MalformedError, UnknownBankError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
 from satchel.ledger.view import View
 from satchel.model.agent_names import agent_name
 from satchel.model.entries import Entry
-from satchel.model.labels import said_by_entry
+from satchel.model.labels import entry_statements
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.recall.engine import recall
-from satchel.recall.query import Hit, Query
+from satchel.recall.query import Query, SearchHit
 from satchel.rehydrate.options import RehydrateOptions, asked_of
-from satchel.screening.injection import judged
+from satchel.screening.injection import judge_memory
 from satchel.setup.init import opened_to_fill
 
 BUDGET = 2000
@@ -85,8 +85,8 @@ def prompt_context(
     taken, left, over = list[MemoryRecord](), budget, 0
     with bank.ledger.reading() as view:
         for hit in _ranked(view, query[:_LONGEST_QUERY], budget):
-            said = said_by_entry(hit.entry)
-            if withholds and judged(view, hit.logged, said, hit.trust, wanted.enforce):
+            said = entry_statements(hit.entry)
+            if withholds and judge_memory(view, hit.logged, said, hit.trust, wanted.enforce):
                 continue
             record = record_of(hit.logged, bank.name or "")
             tokens = estimated_tokens(record.content) + PER_MEMORY
@@ -98,7 +98,7 @@ def prompt_context(
     return PromptContext(memories=taken, tokens=budget - left, over_budget=over)
 
 
-def _ranked(view: View, query: str, budget: int) -> Iterator[Hit]:
+def _ranked(view: View, query: str, budget: int) -> Iterator[SearchHit]:
     """Yield the memories that may be worth telling, best first, none twice in other words."""
     newest = recall(view, Query(limit=_LOOKED_AT)).hits
     by_words = recall(view, Query(text=query, limit=_LOOKED_AT)).hits if query.strip() else ()
@@ -108,7 +108,7 @@ def _ranked(view: View, query: str, budget: int) -> Iterator[Hit]:
     every = {hit.logged.record.id: hit for hit in (*by_words, *newest)}
     moment, told = now(), list[Entry]()
 
-    def worth(hit: Hit) -> tuple[float, int]:
+    def worth(hit: SearchHit) -> tuple[float, int]:
         salience = hit.entry.salience
         important = _USUAL / MOST_IMPORTANT if salience is None else salience
         words = scores.get(hit.logged.record.id, 0.0)
@@ -140,7 +140,7 @@ _HEAD = (
 )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class HookRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a host said; members that are not needed are passed over."""
 
     session_id: str = ""
@@ -202,7 +202,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     secrets: dict[str, int]
 
 
-def asked_from(raw: bytes) -> Asked:
+def parse_hook_request(raw: bytes) -> HookRequest:
     """Return what a host says on its standard input.
 
     Raises:
@@ -212,7 +212,7 @@ def asked_from(raw: bytes) -> Asked:
     if len(raw) > LONGEST_REQUEST:
         raise LimitError(f"more than {LONGEST_REQUEST:,} bytes", file="stdin")
     try:
-        asked = msgspec.json.decode(raw, type=resolved(Asked))
+        asked = msgspec.json.decode(raw, type=resolved(HookRequest))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedError(
             f"not a valid hook request: {error}",
@@ -237,7 +237,7 @@ def asked_from(raw: bytes) -> Asked:
 
 def start_session(
     settings: Settings,
-    asked: Asked,
+    asked: HookRequest,
     agent: str | None,
     *,
     bank: str | None = None,
@@ -279,7 +279,7 @@ def start_session(
 
 def stop_session(
     settings: Settings,
-    asked: Asked,
+    asked: HookRequest,
     agent: str | None,
     owner: OwnerKey,
     *,
@@ -306,7 +306,7 @@ def stop_session(
     """
     require_owner(settings, "amplihack")
     _require_one(agent, bank)
-    heard = Heard()
+    heard = TranscriptSummary()
     stated = [*asked.learnings, *([asked.output] if asked.output else [])]
     learnings = [_learning(asked, agent, text, "learning") for text in stated]
     if asked.transcript_path:
@@ -318,7 +318,7 @@ def stop_session(
         learnings += [_learning(asked, agent, each.text, each.kind) for each in found]
         if not learnings and (about := gist(heard)):
             learnings.append(_learning(asked, agent, about, "conversation"))
-    done, identity = Learned(), None
+    done, identity = LearningResult(), None
     if learnings:
         with _filling(settings, agent, bank, owner) as opened:
             done = store_learnings(opened, learnings)
@@ -348,7 +348,7 @@ def _require_one(agent: str | None, bank: str | None) -> None:
 
 @contextmanager
 def _reading(settings: Settings, agent: str | None, bank: str | None) -> Iterator[OpenBank]:
-    there = opened_bank(settings, bank) if agent is None else reading_agent(settings, agent)
+    there = open_bank(settings, bank) if agent is None else reading_agent(settings, agent)
     with there as opened:
         yield opened
 
@@ -366,7 +366,7 @@ def _filling(
         yield opened
 
 
-def host_answer(event: str, context: str, asked: Asked) -> dict[str, Any]:
+def host_answer(event: str, context: str, asked: HookRequest) -> dict[str, Any]:
     """Return what hosts take from a hook: text for the prompt, or nothing."""
     if not context:
         return {}
@@ -375,7 +375,7 @@ def host_answer(event: str, context: str, asked: Asked) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
 
 
-def _learning(asked: Asked, agent: str | None, text: str, kind: str) -> SessionLearning:
+def _learning(asked: HookRequest, agent: str | None, text: str, kind: str) -> SessionLearning:
     return SessionLearning(
         session_id=asked.session_id,
         agent_id=agent or "",
@@ -385,14 +385,14 @@ def _learning(asked: Asked, agent: str | None, text: str, kind: str) -> SessionL
     )
 
 
-def _permission(settings: Settings, asked: Asked) -> Permission:
+def _permission(settings: Settings, asked: HookRequest) -> PathPermission:
     """Return where a transcript may be: what a host names is not a person's own choice."""
     if settings.options.portability.roots is not None:
-        return Permission()
+        return PathPermission()
     roots = [asked.cwd or ""]
     with suppress(RuntimeError):
         roots.append(str(Path.home()))
-    return Permission(
+    return PathPermission(
         allowed_roots=[
             root for root in roots if Path(root).is_absolute() and len(Path(root).parts) > 1
         ]

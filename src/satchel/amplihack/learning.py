@@ -21,7 +21,7 @@ from satchel.model.times import now
 from satchel.model.values import Origin, Scope, TrustClass
 from satchel.ports.rows import Filter, slot_of
 from satchel.recall.near_duplicates import may_be_same, telling
-from satchel.screening.policy import Screening
+from satchel.screening.records import SecretScreener
 
 LEAST_BYTES = 10
 """A learning that is shorter says nothing worth keeping."""
@@ -54,7 +54,7 @@ class SessionLearning(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] = {}
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LearningResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of learnings."""
 
     stored: list[str] = []
@@ -70,7 +70,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was replaced in them, by kind."""
 
 
-def store_learnings(bank: OpenBank, learnings: Sequence[SessionLearning]) -> Learned:
+def store_learnings(bank: OpenBank, learnings: Sequence[SessionLearning]) -> LearningResult:
     """Keep what is new of learnings, in one commit; secrets in them are replaced.
 
     Raises:
@@ -87,8 +87,8 @@ def store_learnings(bank: OpenBank, learnings: Sequence[SessionLearning]) -> Lea
     raise AssertionError("unreachable")
 
 
-def _store(bank: OpenBank, learnings: Sequence[SessionLearning]) -> Learned:
-    screening, short, known = Screening(scrub=True), 0, 0
+def _store(bank: OpenBank, learnings: Sequence[SessionLearning]) -> LearningResult:
+    screening, short, known = SecretScreener(scrub=True), 0, 0
     new, made = list[Entry](), list[Sealed]()
     with bank.ledger.reading() as view:
         for one in learnings:
@@ -105,7 +105,7 @@ def _store(bank: OpenBank, learnings: Sequence[SessionLearning]) -> Learned:
         bank.ledger.append(made)
         ids = [each.id for each in made]
         bank.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(bank, ids))
-    return Learned(
+    return LearningResult(
         stored=[each.id for each in made], known=known, short=short, secrets=screening.found
     )
 
@@ -134,7 +134,7 @@ def _is_known(view: View, entry: Entry) -> bool:
     return any(isinstance(one.model, Entry) and is_same(entry, one.model) for one, _ in found)
 
 
-def _entry(learning: SessionLearning, screening: Screening) -> Entry:
+def _entry(learning: SessionLearning, screening: SecretScreener) -> Entry:
     content = learning.content.strip()
     importance = learning.importance
     if importance is None:
@@ -319,7 +319,7 @@ _GIVEN = re.compile(r"\s*(?:<[A-Za-z_ ]+>|# AGENTS\.md instructions\b)")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
-class Turn(NamedTuple):
+class TranscriptTurn(NamedTuple):
     """One thing that was said."""
 
     role: str
@@ -335,7 +335,7 @@ class Lesson(NamedTuple):
     """One of the types of flat memories."""
 
 
-class Heard(msgspec.Struct, kw_only=True):
+class TranscriptSummary(msgspec.Struct, kw_only=True):
     """What a transcript was like."""
 
     turns: int = 0
@@ -349,7 +349,7 @@ class Heard(msgspec.Struct, kw_only=True):
     """What was answered last, the start of it."""
 
 
-def turns(stream: BinaryIO, heard: Heard) -> Iterator[Turn]:
+def turns(stream: BinaryIO, heard: TranscriptSummary) -> Iterator[TranscriptTurn]:
     """Yield what was said, in order.
 
     Args:
@@ -379,7 +379,7 @@ def turns(stream: BinaryIO, heard: Heard) -> Iterator[Turn]:
             yield turn
 
 
-def lessons(spoken: Iterator[Turn]) -> list[Lesson]:
+def lessons(spoken: Iterator[TranscriptTurn]) -> list[Lesson]:
     """Return what was learned, those that say most first; of as much worth, the later ones."""
     best = list[tuple[int, int, str, str]]()
     seen, number = set[str](), 0
@@ -398,7 +398,7 @@ def lessons(spoken: Iterator[Turn]) -> list[Lesson]:
     return [Lesson(worth, text, kind) for worth, _, text, kind in sorted(best, reverse=True)]
 
 
-def gist(heard: Heard) -> str:
+def gist(heard: TranscriptSummary) -> str:
     """Return in a few words what a session was about, where it taught nothing else."""
     asked, answered = (" ".join(text.split()) for text in (heard.first, heard.last))
     return " ".join(
@@ -426,7 +426,7 @@ def _width(sentence: str) -> int:
     return len(sentence) + len(_WIDE.findall(sentence))
 
 
-def _said(value: Any) -> Iterator[Turn]:
+def _said(value: Any) -> Iterator[TranscriptTurn]:
     if not isinstance(value, dict):
         return
     of_codex = value.get("payload") if value.get("type") == "response_item" else None
@@ -442,4 +442,4 @@ def _said(value: Any) -> Iterator[Turn]:
         if isinstance(part, dict):
             text = part.get("text") if part.get("type") in _TEXTS else None
         if isinstance(text, str) and text.strip() and not (of_codex and _GIVEN.match(text)):
-            yield Turn(str(role), text)
+            yield TranscriptTurn(str(role), text)

@@ -9,8 +9,15 @@ import msgspec
 
 from satchel.amplihack import hosts, transfer
 from satchel.amplihack.agents import OwnerKey
-from satchel.amplihack.hosts import BUDGET, Asked, Start, Stop
-from satchel.amplihack.roles import PATTERN, Cleaned, chosen_settings, clean, matching, open_agents
+from satchel.amplihack.hosts import BUDGET, HookRequest, Start, Stop
+from satchel.amplihack.roles import (
+    PATTERN,
+    CleanResult,
+    chosen_settings,
+    clean,
+    matching,
+    open_agents,
+)
 from satchel.amplihack.sessions import MemoryRecord, SessionSummary
 from satchel.amplihack.transfer import ExportResult, ImportResult, TransferOptions
 from satchel.config.options import (
@@ -27,7 +34,7 @@ from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_rules import ConflictPolicy
 
 _PAGE = {
     "python": "`satchel.amplihack` has the classes of amplihack's page.",
@@ -143,7 +150,7 @@ class HookStartOptions(Options):
     agent: HookAgent = None
     budget: Annotated[int, Option("Maximum number of tokens.", minimum=1)] = BUDGET
     backend: Backend = None
-    request: Asked | None = None
+    request: HookRequest | None = None
     """What the host says on standard input."""
 
 
@@ -154,7 +161,7 @@ class HookStopOptions(Options):
     bank: HookBank = None
     agent: HookAgent = None
     backend: Backend = None
-    request: Asked | None = None
+    request: HookRequest | None = None
     """What the host says on standard input."""
 
 
@@ -213,7 +220,7 @@ def clean_sessions(
     options: CleanOptions,
     *,
     agree: Callable[[Sequence[SessionSummary]], bool] | None = None,
-) -> Cleaned:
+) -> CleanResult:
     """Forget the sessions whose names match. Without `--no-dry-run` they are only listed.
 
     What was forgotten is no longer recalled; `satchel prune` erases its bytes.
@@ -225,7 +232,7 @@ def clean_sessions(
     with open_agents(chosen, read_only=not options.no_dry_run, makes=False) as agents:
         found = matching(agents, options.pattern)
         if not options.no_dry_run or not found:
-            return Cleaned(pattern=options.pattern, matched=found)
+            return CleanResult(pattern=options.pattern, matched=found)
         if not options.confirm:
             if agree is None:
                 raise UsageError(
@@ -235,7 +242,7 @@ def clean_sessions(
                     hint="Add --confirm.",
                 )
             if not agree(found):
-                return Cleaned(pattern=options.pattern, matched=found)
+                return CleanResult(pattern=options.pattern, matched=found)
         return clean(agents, options.pattern, found)
 
 
@@ -301,7 +308,7 @@ def import_agent(
         storage_path=_path(options.storage_path),
         merge=options.merge,
         options=ImportOptions(
-            on_conflict=None if how is None else OnConflict(how),
+            on_conflict=None if how is None else ConflictPolicy(how),
             any_version=options.any_version,
             skip_bad=options.skip_bad,
             scrub_secrets=options.scrub_secrets,
@@ -331,7 +338,7 @@ def start_session(settings: Settings, options: HookStartOptions) -> Start:
         UsageError: If the name is not valid for an agent, or an agent and a bank are named.
     """
     chosen = chosen_settings(options.backend, settings)
-    request = options.request or Asked()
+    request = options.request or HookRequest()
     return hosts.start_session(
         chosen, request, options.agent, bank=options.bank, budget=options.budget
     )
@@ -356,7 +363,7 @@ def stop_session(settings: Settings, options: HookStopOptions, *, owner: OwnerKe
         UnreadableError: If it cannot be read; nothing is stored then.
     """
     chosen = chosen_settings(options.backend, settings)
-    request = options.request or Asked()
+    request = options.request or HookRequest()
     return hosts.stop_session(chosen, request, options.agent, owner, bank=options.bank)
 
 

@@ -17,12 +17,12 @@ from satchel.amplihack.hosts import BUDGET, prompt_context
 from satchel.amplihack.learning import SessionLearning, store_learnings
 from satchel.amplihack.sessions import (
     MemoryRecord,
+    SessionCollector,
     SessionRows,
-    Sessions,
     SessionSummary,
     of_sessions,
 )
-from satchel.bank.connections import empty_store, has_store, is_there, open_configured
+from satchel.bank.connections import empty_store, has_store, open_configured, store_exists
 from satchel.bank.open_bank import OpenBank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signing_key
@@ -148,7 +148,7 @@ class AgentMemory:
         """
         common = str(backend_of(self._settings.store) or BackendChoice.SQLITE)
         kinds = {str(backend_of(there.store)) for there, _ in self._apart}
-        if kinds and not is_there(self._settings.store):
+        if kinds and not store_exists(self._settings.store):
             return ", ".join(sorted(kinds))
         return ", ".join([common, *sorted(kinds - {common})])
 
@@ -246,8 +246,8 @@ class AgentMemory:
         self._apart.append((there, store))
         return there, store
 
-    def _sessions(self, session_id: str | None = None) -> Sessions:
-        sessions = Sessions()
+    def _sessions(self, session_id: str | None = None) -> SessionCollector:
+        sessions = SessionCollector()
         for bank in self._banks():
             with bank.ledger.reading() as view:
                 sessions.take(view, bank.name or bank.id, session_id)
@@ -409,7 +409,7 @@ PATTERN = "test_*"
 _LONGEST = 200
 
 
-class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
+class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the sessions that matched."""
 
     pattern: str
@@ -433,7 +433,7 @@ def matching(backend: MemorySessionBackend, pattern: str) -> list[SessionSummary
     return [one for one in backend.list_sessions() if fnmatch.fnmatchcase(one.session_id, literal)]
 
 
-def clean(backend: MemorySessionBackend, pattern: str, found: list[SessionSummary]) -> Cleaned:
+def clean(backend: MemorySessionBackend, pattern: str, found: list[SessionSummary]) -> CleanResult:
     """Forget sessions one by one; one that fails does not keep the others."""
     deleted, failed = list[str](), dict[str, str]()
     for one in found:
@@ -442,4 +442,6 @@ def clean(backend: MemorySessionBackend, pattern: str, found: list[SessionSummar
                 deleted.append(one.session_id)
         except SatchelError as error:
             failed[one.session_id] = error.message
-    return Cleaned(pattern=pattern, matched=found, deleted=deleted, failed=failed, dry_run=False)
+    return CleanResult(
+        pattern=pattern, matched=found, deleted=deleted, failed=failed, dry_run=False
+    )

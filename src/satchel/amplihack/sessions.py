@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from satchel.bank.memory import gist_of, has_expired
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import SessionEvent
@@ -60,7 +60,7 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 SessionRows = list[tuple[SessionSummary, list[MemoryRecord]]]
 
 
-class Sessions:
+class SessionCollector:
     """Gathers sessions from the views of banks."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Sessions:
         )
 
 
-def of_sessions(view: View, session: str | None = None) -> Iterator[Logged]:
+def of_sessions(view: View, session: str | None = None) -> Iterator[VerifiedRecord]:
     """Yield the current memories and sessions that belong to some session, or to one."""
     moment = now()
     for logged in view.scan(Filter(types=_SHOWN, run=session)):
@@ -124,12 +124,12 @@ def of_sessions(view: View, session: str | None = None) -> Iterator[Logged]:
             yield logged
 
 
-def session_of(logged: Logged) -> str:
+def session_of(logged: VerifiedRecord) -> str:
     """Return the session that a record belongs to; empty for none."""
     return logged.row.run or ""
 
 
-def record_of(logged: Logged, bank: str) -> MemoryRecord:
+def record_of(logged: VerifiedRecord, bank: str) -> MemoryRecord:
     """Return a memory as a record of a session.
 
     Args:
@@ -162,7 +162,7 @@ def _importance(entry: Entry, written: dict[str, Any]) -> int | None:
     return None if entry.salience is None else round(entry.salience * MOST_IMPORTANT)
 
 
-def _counts(logged: Logged) -> bool:
+def _counts(logged: VerifiedRecord) -> bool:
     model = logged.model
     return isinstance(model, Entry) or (
         isinstance(model, SessionEvent) and model.event == "session"

@@ -47,7 +47,7 @@ PAIRS = (
 """Words of which the one in the place of the other turns what is said into its opposite."""
 
 
-class Fact(NamedTuple):
+class ComparedFact(NamedTuple):
     """A fact as it is compared."""
 
     id: str
@@ -78,14 +78,14 @@ class Fact(NamedTuple):
     text: str
     """The start of it."""
 
-    def is_before(self, other: "Fact") -> bool:
+    def is_before(self, other: "ComparedFact") -> bool:
         """Tell whether it held before another did: by what was said, by time, by arrival."""
         if self.order and other.order and self.order != other.order:
             return self.order < other.order
         return (self.moment, self.place) < (other.moment, other.place)
 
 
-def fact_of(identity: str, entry: Semantic, place: int) -> Fact:
+def fact_of(identity: str, entry: Semantic, place: int) -> ComparedFact:
     """Return what is compared of an entry.
 
     Args:
@@ -97,7 +97,7 @@ def fact_of(identity: str, entry: Semantic, place: int) -> Fact:
     tokens = tokens_of(text)
     index = entry.metadata.get(INDEX)
     terms, numbers = _telling(tokens), quantities(text)
-    return Fact(
+    return ComparedFact(
         id=identity,
         terms=terms,
         words=terms.union(numbers) if numbers else terms,
@@ -177,7 +177,7 @@ _MOSTLY, _HALF = 0.6, 0.5
 _SHOWN = 100
 
 
-class Change(NamedTuple):
+class FactChange(NamedTuple):
     """What is different in the later one of two facts that contradict each other."""
 
     type: str
@@ -197,7 +197,7 @@ class Change(NamedTuple):
         return f"{self.before} vs {self.after}"
 
 
-def change_between(older: Fact, newer: Fact) -> Change | None:
+def change_between(older: ComparedFact, newer: ComparedFact) -> FactChange | None:
     """Return what changed from one fact to another; None where both may hold."""
     if not _may_differ(older, newer):
         return None
@@ -205,18 +205,18 @@ def change_between(older: Fact, newer: Fact) -> Change | None:
     if not _same_thing(older, newer, mine, theirs):
         return None
     if older.denials % 2 != newer.denials % 2:
-        return Change("negation", older.text[:_SHOWN], newer.text[:_SHOWN])
+        return FactChange("negation", older.text[:_SHOWN], newer.text[:_SHOWN])
     if older.states != newer.states:
         turned = _turned(older, newer)
-        return None if turned is None else Change("state_change", *turned)
+        return None if turned is None else FactChange("state_change", *turned)
     before = [one for one in older.numbers if one not in newer.numbers]
     after = [one for one in newer.numbers if one not in older.numbers]
     if before and after:
-        return Change("numeric_update", ", ".join(before), ", ".join(after))
+        return FactChange("numeric_update", ", ".join(before), ", ".join(after))
     return None
 
 
-def _may_differ(older: Fact, newer: Fact) -> bool:
+def _may_differ(older: ComparedFact, newer: ComparedFact) -> bool:
     """Tell quickly whether there is anything that could be a change."""
     return (
         older.numbers != newer.numbers
@@ -225,7 +225,7 @@ def _may_differ(older: Fact, newer: Fact) -> bool:
     ) and (not older.terms.isdisjoint(newer.terms) or not older.concept.isdisjoint(newer.concept))
 
 
-def _turned(older: Fact, newer: Fact) -> tuple[str, str] | None:
+def _turned(older: ComparedFact, newer: ComparedFact) -> tuple[str, str] | None:
     """Return a state and its opposite that stands in its place."""
     for one in sorted(older.states - newer.states):
         for other in sorted(opposites()[one] & (newer.states - older.states)):
@@ -233,7 +233,9 @@ def _turned(older: Fact, newer: Fact) -> tuple[str, str] | None:
     return None
 
 
-def _same_thing(older: Fact, newer: Fact, mine: frozenset[str], theirs: frozenset[str]) -> bool:
+def _same_thing(
+    older: ComparedFact, newer: ComparedFact, mine: frozenset[str], theirs: frozenset[str]
+) -> bool:
     if not mine or not theirs:
         return bool(older.concept) and older.concept == newer.concept
     if older.concept and older.concept == newer.concept:
@@ -271,7 +273,7 @@ _ID, _ROW, _STEPS = 32, 34, 255
 _TOGETHER = 256
 
 
-class Alike(NamedTuple):
+class SimilarityLink(NamedTuple):
     """A link that was computed."""
 
     source: str
@@ -284,7 +286,7 @@ class Alike(NamedTuple):
     contradicts: bool
 
 
-def likeness(one: Fact, other: Fact) -> float:
+def likeness(one: ComparedFact, other: ComparedFact) -> float:
     """Return how alike two facts are, from 0 to 1: words half, concept 3 tenths, tags 2."""
     weight = 0.5 * jaccard(one.words, other.words)
     if one.concept and other.concept:
@@ -294,17 +296,17 @@ def likeness(one: Fact, other: Fact) -> float:
     return weight
 
 
-def near(fact: Fact, others: Sequence[Fact]) -> list[tuple[float, Fact]]:
+def near(fact: ComparedFact, others: Sequence[ComparedFact]) -> list[tuple[float, ComparedFact]]:
     """Return those of some facts that are at all like one, and how much, the most alike first."""
     found = [(likeness(fact, other), other.id, other) for other in others]
     found.sort(reverse=True)
     return [(weight, other) for weight, _, other in found if weight > CONSIDERED]
 
 
-def alike(fact: Fact, found: Sequence[tuple[float, Fact]]) -> list[Alike]:
+def alike(fact: ComparedFact, found: Sequence[tuple[float, ComparedFact]]) -> list[SimilarityLink]:
     """Return the links from a fact to the most alike of what ``near`` found."""
     return [
-        Alike(
+        SimilarityLink(
             fact.id,
             other.id,
             weight,
@@ -315,7 +317,7 @@ def alike(fact: Fact, found: Sequence[tuple[float, Fact]]) -> list[Alike]:
     ]
 
 
-def packed(links: Sequence[Alike]) -> dict[str, bytes]:
+def packed(links: Sequence[SimilarityLink]) -> dict[str, bytes]:
     """Return the value to keep for links from one fact; none for no links."""
     rows = [
         bytes.fromhex(link.target.removeprefix(PREFIX))
@@ -325,7 +327,7 @@ def packed(links: Sequence[Alike]) -> dict[str, bytes]:
     return {SIMILAR + links[0].source.removeprefix(PREFIX): b"".join(rows)} if rows else {}
 
 
-def similar_links(view: View, source: str | None = None) -> Iterator[Alike]:
+def similar_links(view: View, source: str | None = None) -> Iterator[SimilarityLink]:
     """Yield the links that were computed, of one fact or of all; both ends are current.
 
     Nothing proves how alike they are; that the ends are memories of the bank is proved.
@@ -339,9 +341,11 @@ def similar_links(view: View, source: str | None = None) -> Iterator[Alike]:
         yield from (link for link in some if {link.source, link.target} <= current)
 
 
-def _unpacked(values: Mapping[str, bytes]) -> Iterator[Alike]:
+def _unpacked(values: Mapping[str, bytes]) -> Iterator[SimilarityLink]:
     for name in sorted(values):
         value, source = values[name], PREFIX + name.removeprefix(SIMILAR)
         for at in range(0, len(value) - len(value) % _ROW, _ROW):
             target = PREFIX + value[at : at + _ID].hex()
-            yield Alike(source, target, value[at + _ID] / _STEPS, bool(value[at + _ID + 1]))
+            yield SimilarityLink(
+                source, target, value[at + _ID] / _STEPS, bool(value[at + _ID + 1])
+            )

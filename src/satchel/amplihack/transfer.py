@@ -20,14 +20,14 @@ from msgspec import structs
 
 from satchel.amplihack.agents import hierarchical, is_foreign
 from satchel.amplihack.hierarchy import link_stored
-from satchel.amplihack.similarity import SIMILAR_TO, Alike, similar_links
-from satchel.bank.connections import holds_anything, opened_store, require_not_lost
-from satchel.bank.open_bank import called, opened_bank, starting
+from satchel.amplihack.similarity import SIMILAR_TO, SimilarityLink, similar_links
+from satchel.bank.connections import configured_store, holds_anything, require_not_lost
+from satchel.bank.open_bank import find_by_name, open_bank, starting
 from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
 from satchel.config.path_permissions import (
     OWN,
-    Permission,
+    PathPermission,
     file_to_read,
     file_to_write,
     require_uncontained,
@@ -49,34 +49,40 @@ from satchel.ledger.view import View
 from satchel.model.agent_names import agent_name
 from satchel.model.entries import Entry
 from satchel.model.records import Edge
-from satchel.ports.format import Reading
-from satchel.ports.losses import Loss, Refused
+from satchel.ports.format import ReadContext
+from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.place import HEAD_BYTES, Place
 from satchel.ports.registry import formats
-from satchel.receipts.account import told
-from satchel.receipts.steps import joined, kept
+from satchel.receipts.account import receipt_text
+from satchel.receipts.steps import join_receipt_bodies, save_receipt
 from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, target_error
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_records import WHOLE, Outgoing, Taken, scope_of, take_out
+from satchel.transfer.export_records import (
+    WHOLE,
+    ExportCounts,
+    ExportDestination,
+    collect_records,
+    scope_of,
+)
 from satchel.transfer.export_results import Export, ExportOptions
-from satchel.transfer.exports import Part, export, export_part
-from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.exports import ExportPart, export, export_part
+from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file
-from satchel.transfer.providers import staged
+from satchel.transfer.providers import temporary_store
 
 _COMPUTED = {"computed_by": "satchel"}
 """The metadata of a link that no log has."""
 
 
-def whole(asked: ExportOptions) -> Part:
+def whole(asked: ExportOptions) -> ExportPart:
     """Return everything there is of a bank, with the links of likeness kept beside its log.
 
     A fact that came in a file has the links that the file stated, and no others.
     """
 
-    def take(view: View, outgoing: Outgoing) -> Taken:
-        taken = take_out(view, WHOLE, outgoing, asked.progress)
+    def take(view: View, outgoing: ExportDestination) -> ExportCounts:
+        taken = collect_records(view, WHOLE, outgoing, asked.progress)
         for source, found in groupby(similar_links(view), attrgetter("source")):
             if _came_from(view, source):
                 continue
@@ -86,7 +92,7 @@ def whole(asked: ExportOptions) -> Part:
                     outgoing.builder.add(seal(_as_edge(one)))
         return taken
 
-    return Part(take, scope_of(WHOLE))
+    return ExportPart(take, scope_of(WHOLE))
 
 
 def _came_from(view: View, identity: str) -> str | None:
@@ -103,7 +109,7 @@ def _linked_with(view: View, identity: str) -> set[str]:
     return {end for edge in edges if edge.kind == SIMILAR_TO for end in (edge.source, edge.target)}
 
 
-def _as_edge(link: Alike) -> Edge:
+def _as_edge(link: SimilarityLink) -> Edge:
     return Edge(
         source=link.source,
         target=link.target,
@@ -121,7 +127,7 @@ _FOLDERS = ("graph_db", "kuzu_db")
 _OLDER = "sqlite_hierarchical.db"
 
 
-class Kept(StrEnum):
+class DatabaseKind(StrEnum):
     """What keeps an agent's memory at a path."""
 
     NOTHING = "nothing"
@@ -145,11 +151,11 @@ def graph_at(
     chosen = selection.of(()) if selection.said.backend else None
     if chosen is None or chosen.backend is not BackendChoice.GRAPH_DB:
         graph = store_selection.agent_graph(folder, agent)
-        if store_selection.refuse_link(store_selection.agent_sqlite(folder, agent)):
+        if store_selection.exists_without_link(store_selection.agent_sqlite(folder, agent)):
             return None
         if not (
-            store_selection.refuse_link(graph)
-            and store_selection.refuse_link(graph / store_selection.GRAPH_FILE)
+            store_selection.exists_without_link(graph)
+            and store_selection.exists_without_link(graph / store_selection.GRAPH_FILE)
         ):
             return None
     meant = structs.replace(settings, selection=selection.with_backend(BackendChoice.GRAPH_DB))
@@ -177,7 +183,7 @@ def file_of(folder: Path, agent: str) -> Path:
     return usual
 
 
-def kept_at(path: Path) -> Kept:
+def database_kind(path: Path) -> DatabaseKind:
     """Tell what keeps memory at a path; links are not followed.
 
     Raises:
@@ -187,7 +193,7 @@ def kept_at(path: Path) -> Kept:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        return Kept.NOTHING
+        return DatabaseKind.NOTHING
     except OSError as error:
         problem = "a database path is a symbolic link"
         problem = problem if _is_link(path) else f"cannot be read: {error.strerror}"
@@ -195,17 +201,17 @@ def kept_at(path: Path) -> Kept:
     try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):
-            return Kept.GRAPH
+            return DatabaseKind.GRAPH
         if not stat.S_ISREG(mode):
             raise PathRefusedError("not a file", file=str(path))
         head = os.read(handle, HEAD_BYTES)
     finally:
         os.close(handle)
     if head.startswith(_GRAPHS):
-        return Kept.GRAPH
+        return DatabaseKind.GRAPH
     if not head.startswith(_SQLITE):
         raise MalformedError("not an SQLite database", file=str(path), byte=0)
-    return Kept.STORE if head[_APPLICATION] == _OURS else Kept.AMPLIHACK
+    return DatabaseKind.STORE if head[_APPLICATION] == _OURS else DatabaseKind.AMPLIHACK
 
 
 def graph_error(path: Path) -> ReadOnlyStoreError:
@@ -243,8 +249,8 @@ def bank_of(settings: Settings, agent: str) -> str | None:
     if not holds_anything(settings):
         require_not_lost(settings, None)
         return None
-    with opened_store(settings, read_only=True) as store, store.reading() as reader:
-        found, meant = called(reader, agent), starting(reader, agent)
+    with configured_store(settings, read_only=True) as store, store.reading() as reader:
+        found, meant = find_by_name(reader, agent), starting(reader, agent)
     if meant and not found:
         raise UsageError(f"{agent!r} is a prefix of a bank ID", field="agent")
     if len(found) > 1:
@@ -306,7 +312,7 @@ class ImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """``semantic_nodes_imported``, ``episodic_nodes_imported``, ``edges_imported``, ``skipped``,
     ``errors``: what is new in the bank, what was there or is another version, what is bad."""
 
-    failed: list[Refused] = []
+    failed: list[RefusedRecord] = []
     """Nodes and edges that were left out as bad, with their places; the first thousand."""
 
     losses: list[Loss] = []
@@ -351,7 +357,7 @@ def export_result(agent: str, format_: str, done: Export, edges: dict[str, int])
     )
 
 
-def import_result(agent: str, format_: str, found: Imported, *, merge: bool) -> ImportResult:
+def import_result(agent: str, format_: str, found: ImportSummary, *, merge: bool) -> ImportResult:
     """Return an import as amplihack tells it."""
     bank = found.banks[0]
     there, done = found.accounts[0].counts if found.accounts else {}, bank.done
@@ -407,7 +413,7 @@ class TransferOptions:
     storage_path: Path | None = None
     """A folder in amplihack's layout; the store otherwise."""
 
-    permission: Permission = OWN
+    permission: PathPermission = OWN
     """Where paths may lead."""
 
     merge: bool = False
@@ -459,7 +465,7 @@ def export_agent(
     with (
         file_to_write(settings, output, asked.permission) as outlet,
         _agents_store(settings, agent, owner, asked) as (store, bank),
-        opened_bank(store, bank) as opened,
+        open_bank(store, bank) as opened,
     ):
         done = export_part(opened.asked("export"), outlet, options, whole(options))
         edges = _edges_in(outlet, name)
@@ -497,7 +503,7 @@ def import_agent(
             hint="Export it as JSON and merge that, or drop --merge to replace.",
         )
     name = asked.name
-    if asked.format == RAW and _require_database(source) is Kept.GRAPH:
+    if asked.format == RAW and _require_database(source) is DatabaseKind.GRAPH:
         name = _GRAPH
     options = replace(asked.options, source_format=name, agent=agent, mirror=not asked.merge)
     with file_to_read(settings, source, asked.permission) as file:
@@ -511,7 +517,7 @@ def _imported(
     file: OpenFile,
     owner: Owners,
     asked: tuple[TransferOptions, ImportOptions],
-) -> Imported:
+) -> ImportSummary:
     how, options = asked
     if how.storage_path is None and is_foreign(settings, agent):
         how = replace(how, storage_path=settings.home / HIERARCHY, permission=OWN)
@@ -523,13 +529,13 @@ def _imported(
     if graph is not None:
         return _into_store(graph, agent, file, owner, options)
     path = file_of(how.storage_path, agent)
-    kept = kept_at(path)
-    if kept is Kept.GRAPH:
+    kept = database_kind(path)
+    if kept is DatabaseKind.GRAPH:
         raise graph_error(path)
-    if kept is Kept.STORE or (kept is Kept.NOTHING and how.format == JSON):
+    if kept is DatabaseKind.STORE or (kept is DatabaseKind.NOTHING and how.format == JSON):
         there = store_at(settings, path, makes=True)
         return _into_store(there, agent, file, owner, options)
-    with staged(settings) as stage:
+    with temporary_store(settings) as stage:
         if how.merge:
             before = ImportOptions(source_format=_FORMATS[RAW], agent=agent, keeps_receipt=False)
             import_file(stage, path, agent, owner, before)
@@ -543,16 +549,16 @@ def _imported(
 
 
 def _with_receipt(
-    settings: Settings, found: Imported, written: tuple[Path, Export], options: ImportOptions
-) -> Imported:
+    settings: Settings, found: ImportSummary, written: tuple[Path, Export], options: ImportOptions
+) -> ImportSummary:
     """Return an import with the receipt of what was read, and of the database that was written."""
     path, done = written
     if done.account is None or not found.accounts:
         return found
-    output = structs.replace(done.account.output, name=told(str(path)))
+    output = structs.replace(done.account.output, name=receipt_text(str(path)))
     ends = found.accounts[0].input, output
-    account = joined("import", ends, found.accounts, [done.account])
-    receipt, notes = kept(settings, account, copy=options.receipt)
+    account = join_receipt_bodies("import", ends, found.accounts, [done.account])
+    receipt, notes = save_receipt(settings, account, copy=options.receipt)
     return structs.replace(
         found,
         losses=[*found.losses, *done.losses],
@@ -564,11 +570,11 @@ def _with_receipt(
 
 def _into_store(
     settings: Settings, agent: str, file: OpenFile, owner: Owners, options: ImportOptions
-) -> Imported:
+) -> ImportSummary:
     found = import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
     bank = None if options.dry_run else bank_of(settings, agent)
     if bank is not None:
-        with opened_bank(settings, bank, writes=True) as opened:
+        with open_bank(settings, bank, writes=True) as opened:
             link_stored(opened)
     return found
 
@@ -580,7 +586,7 @@ def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
     made = path.with_name(f".{path.name}.new")
     with suppress(FileNotFoundError):
         made.unlink()
-    with opened_bank(stage, agent) as bank:
+    with open_bank(stage, agent) as bank:
         done = export(bank, made, asked)
     try:
         _keep_before(path)
@@ -608,7 +614,7 @@ def _keep_before(path: Path) -> None:
             beside.replace(kept.with_name(kept.name + end))
 
 
-def _require_database(source: Path) -> Kept:
+def _require_database(source: Path) -> DatabaseKind:
     """Refuse what cannot be a database before anything is opened by its name; tell what it is."""
     if source.is_symlink():
         raise PathRefusedError(
@@ -616,8 +622,8 @@ def _require_database(source: Path) -> Kept:
             file=str(source),
             hint="Use the path of the file it points to.",
         )
-    kept = kept_at(source)
-    if kept is Kept.STORE:
+    kept = database_kind(source)
+    if kept is DatabaseKind.STORE:
         raise UsageError(
             "this is a Satchel store, not an amplihack database",
             file=str(source),
@@ -644,12 +650,12 @@ def _agents_store(
         require_uncontained(settings, str(asked.storage_path), asked.permission)
         there = graph_at(settings, asked.storage_path, agent)
         path = file_of(asked.storage_path, agent)
-        kept = Kept.STORE if there is not None else kept_at(path)
-        if kept is Kept.NOTHING:
+        kept = DatabaseKind.STORE if there is not None else database_kind(path)
+        if kept is DatabaseKind.NOTHING:
             raise _unknown(agent, str(asked.storage_path))
-        if kept is not Kept.STORE:
-            with staged(settings) as stage:
-                name = _GRAPH if kept is Kept.GRAPH else _FORMATS[RAW]
+        if kept is not DatabaseKind.STORE:
+            with temporary_store(settings) as stage:
+                name = _GRAPH if kept is DatabaseKind.GRAPH else _FORMATS[RAW]
                 options = ImportOptions(source_format=name, agent=agent, keeps_receipt=False)
                 import_file(stage, path, agent, owner, options)
                 yield stage, agent
@@ -670,6 +676,6 @@ def _edges_in(outlet: Outlet, name: str) -> dict[str, int]:
     count = Counter[str]()
     with outlet.written() as written, suppress(InputError):
         place = Place(outlet.path, held=written)
-        with closing(formats[name].read(place, Reading())) as found:  # type: ignore[type-var]
+        with closing(formats[name].read(place, ReadContext())) as found:  # type: ignore[type-var]
             count.update(one.kind for one in found if isinstance(one, Edge))
     return dict(count)

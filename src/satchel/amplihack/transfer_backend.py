@@ -15,7 +15,7 @@ from satchel.amplihack.transfer import (
     import_agent,
 )
 from satchel.bank.signing_keys import signing_key
-from satchel.config.path_permissions import Permission
+from satchel.config.path_permissions import PathPermission
 from satchel.config.settings import load_settings
 from satchel.config.store_selection import HIERARCHY, BackendChoice, agent_graph, legacy_graph
 from satchel.crypto.signatures import SigningKey
@@ -92,7 +92,9 @@ class HierarchicalTransfer:
         )
         self._passphrase = passphrase
         self._asked = TransferOptions(
-            permission=Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+            permission=PathPermission(
+                allowed_roots=allowed_roots, allow_uncontained=allow_uncontained
+            )
         )
 
     def export_hierarchical_json(

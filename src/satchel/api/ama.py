@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import msgspec
 
-from satchel.config.path_permissions import Permission, file_to_read
+from satchel.config.path_permissions import PathPermission, file_to_read
 from satchel.config.settings import load_settings
-from satchel.crypto.value_domain import restore
+from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import InputError
-from satchel.formats._ama import AmaHeader, Archive, Row, entry_of
+from satchel.formats._ama import AmaArchive, AmaHeader, Row, entry_of
 from satchel.ports.place import Place
 
 Roots = Sequence[str | Path] | None
@@ -48,14 +48,16 @@ class AmaMemories:
     next step goes on behind it; at the end, the header's count is held against the lines.
     """
 
-    def __init__(self, path: str | Path, permission: Permission) -> None:
+    def __init__(self, path: str | Path, permission: PathPermission) -> None:
         self._stack = ExitStack()
         self._name = str(path)
         settings = load_settings()
         try:
             file = self._stack.enter_context(file_to_read(settings, path, permission))
             stream = self._stack.enter_context(Place(file.path, held=file).open())
-            self._archive: Archive | None = Archive(stream, self._name, settings.options.limits)
+            self._archive: AmaArchive | None = AmaArchive(
+                stream, self._name, settings.options.limits
+            )
         except BaseException:
             self._stack.close()
             raise
@@ -132,13 +134,13 @@ def iter_ama_memories(
 
     Args and Raises: as ``read_ama_header``; what is wrong further on is raised on the way.
     """
-    asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+    asked = PathPermission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
     return AmaMemories(path, asked)
 
 
 def _memory(row: Row, bank: str) -> AmaMemory:
     entry_of(row, bank)  # refuses what has the wrong type
-    value = restore(row)
+    value = decode_foreign(row)
     known = {name: part for name, part in value.items() if name in _MEMBERS}
     extra = {name: part for name, part in value.items() if name not in _MEMBERS}
     return AmaMemory(**known, extra=extra)

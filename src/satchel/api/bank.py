@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from satchel.files import MemoryStore
 
 
-class BankPart:
+class BankPartCalls:
     """A part of an open bank, such as its quarantine; its methods are operations on the bank."""
 
     def __init__(self, opened: OpenBank, lifetime: Lifetime) -> None:
@@ -41,7 +41,7 @@ else:
     code_graph_operations = lazy("satchel.code_graph.operations")
 
 
-class Code(BankPart):
+class Code(BankPartCalls):
     """The code graph of one bank; ``Bank.code`` gives it."""
 
     index = method(code_graph_operations.index_code)
@@ -54,7 +54,7 @@ class Code(BankPart):
 _opening = Lock()
 
 
-class Filing:
+class FileCalls:
     """The part of ``Bank`` that gives its memory files."""
 
     _opened: OpenBank
@@ -83,13 +83,13 @@ class Filing:
 
     def _files_opened(self) -> MemoryStore:
         from satchel.files.bank_files import files_of_bank
-        from satchel.files.catch_up import tell
+        from satchel.files.catch_up import log_open_changes
 
         bank = self._opened
         store = files_of_bank(bank)
 
         def end() -> None:
-            tell(bank, store)
+            log_open_changes(bank, store)
             store.close()
 
         self._lifetime.also(end)
@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     from satchel.sessions import branches, distillation
     from satchel.sessions import operations as session_operations
     from satchel.sessions import queries as sessions_queries
-    from satchel.sessions.views import MessageShown
+    from satchel.sessions.views import MessageInfo
 else:
     branches = lazy("satchel.sessions.branches")
     distillation = lazy("satchel.sessions.distillation")
@@ -125,7 +125,7 @@ else:
     session_operations = lazy("satchel.sessions.operations")
 
 
-class SessionCalls(BankPart):
+class SessionCalls(BankPartCalls):
     """The calls of ``Sessions``, awaited or not."""
 
     record = method(session_operations.record_session)
@@ -150,7 +150,7 @@ class Sessions(SessionCalls):
     ID of its receipt).
     """
 
-    def messages(self, session: str, *, at: str | None = None) -> Generator[MessageShown]:
+    def messages(self, session: str, *, at: str | None = None) -> Generator[MessageInfo]:
         """Yield all messages of a conversation in their order, however many there are.
 
         Args and Raises: as ``show``.
@@ -161,7 +161,7 @@ class Sessions(SessionCalls):
             yield from messages_of(self._opened, session, at=at)
 
 
-class Conversing:
+class ConversationCalls:
     """A bank as it stores conversations."""
 
     _opened: OpenBank
@@ -184,7 +184,7 @@ else:
     rehydrate_operations = lazy("satchel.rehydrate.operations")
 
 
-class Quarantine(BankPart):
+class Quarantine(BankPartCalls):
     """What is neither recalled nor provided until it is reviewed; ``Bank.quarantine`` gives it."""
 
     show = method(quarantine.show_held)
@@ -195,7 +195,7 @@ class Quarantine(BankPart):
     list = method(quarantine.list_quarantine)
 
 
-class Waking:
+class RehydrateCalls:
     """A bank as its memory is provided as context for a model."""
 
     _opened: OpenBank
@@ -211,7 +211,7 @@ else:
     disclosure = lazy("satchel.transfer.disclosure")
 
 
-class Disclosing:
+class DisclosureCalls:
     """A bank as single memories of it are disclosed, with proofs."""
 
     disclose = method(disclosure.disclose_memories)
@@ -227,7 +227,7 @@ else:
     owners = lazy("satchel.bank.owners")
 
 
-class BankOwners(BankPart):
+class BankOwners(BankPartCalls):
     """The owners of a bank; ``Bank.owners`` gives it. Only they may use it.
 
     If more owners must sign, whose keys are elsewhere, a call ends in a ``ThresholdError``.
@@ -272,7 +272,7 @@ else:
     pruning = lazy("satchel.erasure.prune")
 
 
-class Removing:
+class RemovalCalls:
     """What a bank lets go of."""
 
     erase = method(erasing.erase)
@@ -339,7 +339,7 @@ if TYPE_CHECKING:
     from satchel.runtime.output import Outlet
     from satchel.transfer import export_operations, import_operations
     from satchel.transfer.export_results import Export
-    from satchel.transfer.import_results import Imported, Owners
+    from satchel.transfer.import_results import ImportSummary, Owners
     from satchel.transfer.providers import LiveBank
 else:
     logs = lazy("satchel.bank.log")
@@ -359,13 +359,15 @@ _SHOWN_DIGITS = len("blake3:") + 8
 _O = TypeVar("_O")
 
 
-def import_from(bank: Bank, source: OpenFile, options: import_operations.ImportRequest) -> Imported:
+def import_from(
+    bank: Bank, source: OpenFile, options: import_operations.ImportRequest
+) -> ImportSummary:
     """Import a file that is open already, whatever path the options name."""
-    from satchel.config.path_permissions import Permission
+    from satchel.config.path_permissions import PathPermission
     from satchel.transfer.import_operations import import_
 
     with bank._imported() as target:  # noqa: SLF001 - of this module
-        return import_.run(replace(target, source=source, permission=Permission()), options)
+        return import_.run(replace(target, source=source, permission=PathPermission()), options)
 
 
 def _nobody(_: str | None) -> SigningKey:
@@ -380,13 +382,13 @@ def export_to(
     options: _O,
 ) -> Export:
     """Export a bank to a file that is open already, whatever path the options name."""
-    from satchel.config.path_permissions import Permission
+    from satchel.config.path_permissions import PathPermission
 
     with bank._exported() as source:  # noqa: SLF001 - of this module
-        return operation.run(replace(source, output=output, permission=Permission()), options)
+        return operation.run(replace(source, output=output, permission=PathPermission()), options)
 
 
-class BankCalls(Removing, Waking, Disclosing):
+class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
     """The calls of a bank; ``satchel.Bank`` has them, and ``satchel.aio.Bank``."""
 
     _opened: OpenBank
@@ -462,7 +464,7 @@ class BankCalls(Removing, Waking, Disclosing):
     duplicates = method(twins.duplicates)
 
 
-class Bank(BankCalls, Conversing, Filing):
+class Bank(BankCalls, ConversationCalls, FileCalls):
     """The memory of one agent; ``Satchel.bank`` gives it.
 
     May be used from any thread, and after a fork. When a call returns, what it did is durable.

@@ -20,7 +20,7 @@ else:
     import_operations = lazy("satchel.transfer.import_operations")
 
 
-class Working:
+class TransferCalls:
     """A store as work is done with it."""
 
     _settings: Settings

@@ -92,7 +92,7 @@ class HasContext(Protocol[_C_co]):
         ...
 
 
-class Awaited:
+class AsyncCalls:
     """A class whose methods are awaited: each runs in a thread.
 
     Args:
@@ -116,7 +116,7 @@ class Method(Generic[_P, _R]):
 
     @overload
     def __get__(
-        self, instance: None, owner: type[Awaited]
+        self, instance: None, owner: type[AsyncCalls]
     ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]: ...
 
     @overload
@@ -124,14 +124,14 @@ class Method(Generic[_P, _R]):
 
     @overload
     def __get__(
-        self, instance: Awaited, owner: type[Any]
+        self, instance: AsyncCalls, owner: type[Any]
     ) -> Callable[_P, Coroutine[Any, Any, _R]]: ...
 
     @overload
     def __get__(self, instance: object, owner: type[Any]) -> Callable[_P, _R]: ...
 
     def __get__(self, instance: Any, owner: type[Any]) -> Any:
-        is_awaited = issubclass(owner, Awaited)
+        is_awaited = issubclass(owner, AsyncCalls)
         function = self._functions.get(is_awaited)
         if function is None:
             function = self._made(owner, is_awaited=is_awaited)
@@ -147,9 +147,9 @@ class Method(Generic[_P, _R]):
 
 def _in_a_thread(plain: Callable[..., _R]) -> Callable[..., Coroutine[Any, Any, _R]]:
     async def call(self: Any, /, *args: Any, **options: Any) -> _R:
-        from satchel.bank.threads import away
+        from satchel.bank.threads import run_in_thread
 
-        return await away(partial(plain, getattr(self, "_plain", self), *args, **options))
+        return await run_in_thread(partial(plain, getattr(self, "_plain", self), *args, **options))
 
     update_wrapper(call, plain)
     call.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec
 
-from satchel.api.bank import Waking
-from satchel.api.operations import Awaited, documented, options_of
+from satchel.api.bank import RehydrateCalls
+from satchel.api.operations import AsyncCalls, documented, options_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.path_permissions import file_to_read
 from satchel.config.settings import load_settings
@@ -14,19 +14,21 @@ from satchel.ports.operations import Operation, PathText
 from satchel.rehydrate import operations as rehydrate_operations
 from satchel.rehydrate.operations import MemoryFile
 from satchel.rehydrate.options import PipelineOptions
-from satchel.rehydrate.request import Rehydrated
+from satchel.rehydrate.request import RehydrateResult
 
-__all__ = ["Rehydrated", "Waking", "pipeline"]
+__all__ = ["pipeline"]
 
 _P = ParamSpec("_P")
 
 
 def _of_sources(
-    operation: Operation[OpenBank | MemoryFile, PipelineOptions, _P, Rehydrated],
-) -> Callable[Concatenate[Waking | PathText, _P], Rehydrated]:
-    def pipeline(source: Waking | PathText, /, *args: _P.args, **given: _P.kwargs) -> Rehydrated:
+    operation: Operation[OpenBank | MemoryFile, PipelineOptions, _P, RehydrateResult],
+) -> Callable[Concatenate[RehydrateCalls | PathText, _P], RehydrateResult]:
+    def pipeline(
+        source: RehydrateCalls | PathText, /, *args: _P.args, **given: _P.kwargs
+    ) -> RehydrateResult:
         wanted = options_of(operation, *args, **given)
-        if isinstance(source, Waking) and not isinstance(source, Awaited):
+        if isinstance(source, RehydrateCalls) and not isinstance(source, AsyncCalls):
             with source._lifetime.use():  # noqa: SLF001 - its own module
                 return operation.run(source._opened, wanted)  # noqa: SLF001
         settings = load_settings()
@@ -34,7 +36,7 @@ def _of_sources(
             return operation.run(MemoryFile(settings, file), wanted)
 
     source = inspect.Parameter(
-        "source", inspect.Parameter.POSITIONAL_ONLY, annotation=Waking | PathText
+        "source", inspect.Parameter.POSITIONAL_ONLY, annotation=RehydrateCalls | PathText
     )
     return documented(pipeline, operation, source)
 

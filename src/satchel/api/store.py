@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from satchel.api.capture import Working
+from satchel.api.capture import TransferCalls
 from satchel.api.operations import call, lazy, method
 from satchel.bank.lifetime import Lifetime
 from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from satchel.api.bank import Bank
     from satchel.bank import banks
     from satchel.bank.banks import BankLine
-    from satchel.bank.job_registry import Board
+    from satchel.bank.job_registry import JobRegistry
     from satchel.bank.open_bank import OpenBank
     from satchel.config.hooks import HookCounts, Listener
     from satchel.config.settings import Settings
@@ -40,7 +40,7 @@ else:
     bank_operations = lazy("satchel.admin.bank_operations")
 
 
-class StoreCalls(Working):
+class StoreCalls(TransferCalls):
     """The calls of an open store; ``satchel.Satchel`` has them, and ``satchel.aio.Satchel``."""
 
     _store: Store
@@ -78,11 +78,11 @@ class StoreCalls(Working):
     import_bank_config = method(settings_operations.import_config, context=_writable)
 
     @contextmanager
-    def _banks(self) -> Iterator[export_operations.Banks]:
-        from satchel.transfer.export_operations import Banks
+    def _banks(self) -> Iterator[export_operations.StoreBanks]:
+        from satchel.transfer.export_operations import StoreBanks
 
         with self._lifetime.use():
-            yield Banks(
+            yield StoreBanks(
                 settings=self._settings,
                 open=self._where_it_is,
                 owner=self._owner,
@@ -212,7 +212,7 @@ class Satchel(StoreCalls):
             settings = structs.replace(settings, roots=folders)
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
-        return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
+        return open_store(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
 
     def bank(self, name: str | None = None, *, create: bool = False) -> Bank:
         """Open a bank. The first bank of an empty store is created.
@@ -277,7 +277,7 @@ class Satchel(StoreCalls):
 _Kind = TypeVar("_Kind", bound=Satchel)
 
 
-def opened(
+def open_store(
     kind: type[_Kind],
     settings: Settings,
     *,
@@ -286,13 +286,13 @@ def opened(
     read_only: bool = False,
 ) -> _Kind:
     """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
-    from satchel.bank.connections import has_store, opened_store, shown_address
+    from satchel.bank.connections import configured_store, has_store, shown_address
 
     if read_only and not has_store(settings):
         raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
     stack = ExitStack()
     stack.callback(settings.hooks.finish)
-    opened = stack.enter_context(opened_store(settings, read_only=read_only, for_holder=True))
+    opened = stack.enter_context(configured_store(settings, read_only=read_only, for_holder=True))
     return kind(
         settings,
         opened,
@@ -316,11 +316,13 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
     """
     from satchel.api.bank import Bank
     from satchel.bank.open_bank import open_bank_in
-    from satchel.transfer.export_operations import named
+    from satchel.transfer.export_operations import require_bank_name
 
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
+        found = open_bank_in(
+            satchel._settings, satchel._store, require_bank_name(name), writes=writes
+        )
         return Bank(found, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
 
 
@@ -353,7 +355,7 @@ def require_readable(satchel: Satchel) -> None:
         reader.banks()
 
 
-def board_of(satchel: Satchel) -> Board:
+def board_of(satchel: Satchel) -> JobRegistry:
     """Return where those who serve a store put up what the others have to know.
 
     Raises:

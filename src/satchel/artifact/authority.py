@@ -10,7 +10,7 @@ from typing import Any
 
 from satchel.crypto import key_succession
 from satchel.crypto.canonical import decode_canonical
-from satchel.crypto.key_succession import ENDING, OWNING, SUCCEEDED, Keys, is_key
+from satchel.crypto.key_succession import ENDING, OWNING, SUCCEEDED, KeyState, is_key
 from satchel.crypto.limits import Limits
 from satchel.crypto.signatures import (
     PayloadType,
@@ -47,7 +47,7 @@ class BankKeys:
 
         self._bank = bank
         self._limits = limits
-        self._keys = Keys(frozenset(), frozenset())
+        self._keys = KeyState(frozenset(), frozenset())
         self._records: list[str] = []
         """Ids of the config records that were taken, by their number."""
 
@@ -77,7 +77,7 @@ class BankKeys:
             return
         elif model.action == _ADOPTED:
             if key in by:
-                self._keys = Keys(frozenset({key}), frozenset(), before.ended, before.forked)
+                self._keys = KeyState(frozenset({key}), frozenset(), before.ended, before.forked)
                 self.adopter = key
         elif before.enough(by) and before.ending(key) is None:
             self._keys = before._replace(writers=before.writers | {key})

@@ -113,7 +113,7 @@ Progress = Callable[[int, int], None]
 """Called now and then with the bytes done and the bytes there are."""
 
 
-class Sink(Protocol):
+class ByteSink(Protocol):
     """Anything that takes bytes."""
 
     def write(self, data: bytes, /) -> object:
@@ -122,7 +122,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class BodyTotals:
     """What the statement says about a body."""
 
     body_hash: str
@@ -185,7 +185,7 @@ class BodyBuilder:
         spool.write(line + b"\n")
         self._counts[section] += 1
 
-    def write(self, sink: Sink) -> Totals:
+    def write(self, sink: ByteSink) -> BodyTotals:
         """Write the body in its one order, and return its hashes; the builder is then spent."""
         body, root = blake3(), RootHash()
         names = sorted(self._spools, key=rank)
@@ -198,7 +198,7 @@ class BodyBuilder:
                 if name in COMPONENTS:
                     root.feed(name, chunk)
                 sink.write(chunk)
-        totals = Totals(
+        totals = BodyTotals(
             PREFIX + body.hexdigest(),
             root.finish(),
             {name: self._counts[name] for name in sorted(names)},
@@ -223,7 +223,7 @@ class Span:
     """The number of the first record's line, in the body as lines."""
 
 
-class Line(NamedTuple):
+class BodyLine(NamedTuple):
     """One record of a body."""
 
     section: str
@@ -234,7 +234,7 @@ class Line(NamedTuple):
     """From 1, in the body as lines; in a ``.pam.jsonl`` file the line is one more."""
 
 
-class Batch(NamedTuple):
+class BodyBatch(NamedTuple):
     """Some records of one section, next to each other."""
 
     section: str
@@ -301,7 +301,7 @@ class Body:
             self._tell(self._end - self._start - left)
             yield chunk
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[BodyLine]:
         """Yield the records, in order.
 
         Raises:
@@ -311,9 +311,9 @@ class Body:
         """
         for batch in self.batches():
             for number, data in enumerate(batch.lines, batch.number):
-                yield Line(batch.section, data, number)
+                yield BodyLine(batch.section, data, number)
 
-    def batches(self, size: int = BATCH_BYTES) -> Iterator[Batch]:
+    def batches(self, size: int = BATCH_BYTES) -> Iterator[BodyBatch]:
         """Yield what ``lines`` yields, many records of one section at a time.
 
         Args:
@@ -334,7 +334,7 @@ class Body:
                 if not section:
                     raise self._malformed("a record before the first section", number)
                 held, found = True, piece.count(b"\n")
-                yield Batch(section, piece, number, found)
+                yield BodyBatch(section, piece, number, found)
                 count += found
                 number += found
         if not held:

@@ -30,7 +30,7 @@ from satchel.artifact.body import (
 )
 from satchel.artifact.provenance import IdIndex, IdReport, Lineage, Role
 from satchel.artifact.reader import Artifact
-from satchel.artifact.verification import Finding, Outcome
+from satchel.artifact.verification import Outcome, VerificationFinding
 from satchel.crypto.batches import sort
 from satchel.crypto.canonical import decode_canonical
 from satchel.crypto.limits import Limits, check_record
@@ -39,17 +39,17 @@ from satchel.crypto.merkle import audit_holds
 from satchel.crypto.sealed_records import (
     PREFIX,
     Sealed,
+    decode_record,
     digest,
+    has_valid_id,
     hash_without_id,
-    id_holds,
-    shape_of,
 )
 from satchel.crypto.signatures import PayloadType
 from satchel.errors import MalformedError, SatchelError
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Bank, Blob, Config, Erasure, Model, Receipt, Redaction, Token
 from satchel.model.type_info import resolved
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 WORTH_IT = 8 * 2**20
 """Bytes of a body from which more processes gain more than they cost."""
@@ -73,7 +73,7 @@ class Task(NamedTuple):
     limits: Limits
 
 
-class Proof(NamedTuple):
+class BatchProof(NamedTuple):
     """What was found about a task's entries."""
 
     rows: bytes
@@ -89,7 +89,7 @@ class Proof(NamedTuple):
     """Places of entries that need the careful way; nothing about them is in the rest."""
 
 
-def prove(task: Task) -> Proof:
+def prove(task: Task) -> BatchProof:
     """Prove what can be proved of a task's entries in few steps."""
     lines = lines_of(task.batch)
     found = sort(task.section, lines, task.batch, task.limits)
@@ -102,7 +102,7 @@ def prove(task: Task) -> Proof:
         if isinstance(model, Semantic):
             events = model.source_event_ids
             rows += [_pack_row(_raw(one), Role.MENTIONED, first + place) for one in events]
-    return Proof(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
+    return BatchProof(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
 
 
 def _raw(identity: str) -> bytes:
@@ -119,7 +119,7 @@ class Prover:
     def __init__(self, size: int) -> None:
         self._workers = _worker_count(size)
         self._pool: ProcessPoolExecutor | None = None
-        self._pending: deque[tuple[Task, Future[Proof]]] = deque()
+        self._pending: deque[tuple[Task, Future[BatchProof]]] = deque()
         if self._workers > 1:
             self._pool = ProcessPoolExecutor(
                 self._workers,
@@ -132,7 +132,7 @@ class Prover:
         """How much is best handed out at a time: enough to be worth a message to a process."""
         return BATCH_BYTES if self._pool is None else _MESSAGE_BYTES
 
-    def add(self, task: Task) -> Iterator[tuple[Task, Proof]]:
+    def add(self, task: Task) -> Iterator[tuple[Task, BatchProof]]:
         """Take one task, and yield what is ready before more would pile up."""
         if self._pool is None:
             yield task, prove(task)
@@ -147,7 +147,7 @@ class Prover:
         if len(self._pending) > self._workers * _AHEAD:
             yield self._next()
 
-    def rest(self) -> Iterator[tuple[Task, Proof]]:
+    def rest(self) -> Iterator[tuple[Task, BatchProof]]:
         """Yield what is not given back yet."""
         while self._pending:
             yield self._next()
@@ -157,7 +157,7 @@ class Prover:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _next(self) -> tuple[Task, Proof]:
+    def _next(self) -> tuple[Task, BatchProof]:
         task, future = self._pending.popleft()
         try:
             return task, future.result()
@@ -196,7 +196,7 @@ class _Place(NamedTuple):
     type: str
 
 
-class Judgement(NamedTuple):
+class RedactionProblem(NamedTuple):
     """What is wrong with one redacted form."""
 
     outcome: Outcome
@@ -209,11 +209,11 @@ class Redactions:
     """The redactions and redacted forms of one file; kept on disk where there are many."""
 
     def __init__(self) -> None:
-        self._records = Keyed()
-        self._of_entry = Keyed()
-        self._forms = Keyed()
-        self._places = Keyed()
-        self._wanted = Keyed()
+        self._records = ScratchMap()
+        self._of_entry = ScratchMap()
+        self._forms = ScratchMap()
+        self._places = ScratchMap()
+        self._wanted = ScratchMap()
 
     def record(self, model: Redaction, line: bytes) -> None:
         """Take a redaction record."""
@@ -249,13 +249,13 @@ class Redactions:
         found = self._place(_raw_form(identity))
         return None if found is None else found.seq
 
-    def judge(self, keys: BankKeys) -> Iterator[Judgement]:
+    def judge(self, keys: BankKeys) -> Iterator[RedactionProblem]:
         """Yield what is wrong with the forms, once everything was taken."""
         for identity in self._forms:
             form = msgspec.json.decode(self._forms.get(identity) or b"", type=resolved(_Form))
             wrong = self._wrong(identity, form, keys)
             if wrong is not None:
-                yield Judgement(*wrong, f"blake3:{identity.hex()}", form.number)
+                yield RedactionProblem(*wrong, f"blake3:{identity.hex()}", form.number)
 
     def _wrong(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
         logged = list[tuple[int, Redaction]]()
@@ -315,7 +315,7 @@ _SIGNED: dict[type[Model], PayloadType] = {
 """Records that are signed themselves (SEAL-3.36)."""
 
 
-class Contents:
+class BodyContents:
     """Reads every record of a body once and keeps what steps 6, 7 and 8 need.
 
     Args:
@@ -328,7 +328,7 @@ class Contents:
     def __init__(
         self, artifact: Artifact, limits: Limits, head: Head | None, lineage: Lineage | None
     ) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[VerificationFinding] = []
         self.more_findings = 0
         self.counts: dict[str, int] = {}
         self.root_hash = ""
@@ -352,7 +352,7 @@ class Contents:
 
         self.falsely_signed_examples = list[str]()
 
-        self._erased = Keyed()
+        self._erased = ScratchMap()
         self._ids = IdIndex()
         self._proved = IdIndex()
         self._typed = IdIndex()
@@ -380,7 +380,7 @@ class Contents:
                 self._take(*done)
         self.root_hash = root.finish()
 
-    def _take(self, task: Task, proof: Proof) -> None:
+    def _take(self, task: Task, proof: BatchProof) -> None:
         """Keep what was proved of a batch, and look carefully at the rest of it."""
         self._ids.add_rows(proof.rows, refers=proof.refers)
         self.roots += proof.roots
@@ -444,7 +444,7 @@ class Contents:
         return self._redacted_seen
 
     def _record(self, line: bytes, number: int) -> None:
-        model = shape_of(line)
+        model = decode_record(line)
         check_record(model, len(line), self._limits)
         identity = model.id
         if identity is None:
@@ -536,7 +536,7 @@ class Contents:
             raise MalformedError("a record must be an object")
         identity = value.get("id")
         if isinstance(value.get("nonce"), str) and isinstance(identity, str):
-            if not id_holds(Sealed(identity, str(value.get("type")), line)):
+            if not has_valid_id(Sealed(identity, str(value.get("type")), line)):
                 self._note(Outcome.TAMPERED, "the ID does not match the content", number, identity)
             else:
                 self._ids.add(identity, Role.OTHER, number)
@@ -585,7 +585,7 @@ class Contents:
             self.more_findings += 1
             return
         self.findings.append(
-            Finding(
+            VerificationFinding(
                 outcome=outcome,
                 message=f"{self._section}: {message}",
                 line=self._artifact.body.line_of(number),

@@ -1,14 +1,16 @@
 """The one function that verifies any sealed file, whoever wrote it."""
 
 from satchel.artifact.pam_sdk.verifier import judge_sdk_file
-from satchel.artifact.reader import SdkFile
+from satchel.artifact.reader import SdkFileError
 from satchel.artifact.verification import TrustPolicy, Verification
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.errors import UsageError
-from satchel.runtime.input import ToRead
+from satchel.runtime.input import InputPath
 
 
-def verify_file(path: ToRead, policy: TrustPolicy, request: Request | None = None) -> Verification:
+def verify_file(
+    path: InputPath, policy: TrustPolicy, request: VerificationRequest | None = None
+) -> Verification:
     """Verify a sealed file; what is wrong with it is in the result, not raised.
 
     Args:
@@ -22,10 +24,10 @@ def verify_file(path: ToRead, policy: TrustPolicy, request: Request | None = Non
         UnknownFormatError: If it is no sealed file at all.
         UsageError: If the entry asked for is not in it.
     """
-    asked = request or Request()
+    asked = request or VerificationRequest()
     try:
         return verify_artifact(path, policy, asked)
-    except SdkFile:
+    except SdkFileError:
         if asked.entry is not None:
             raise UsageError(
                 "chains can be followed in artifacts only, and this is an SDK file",

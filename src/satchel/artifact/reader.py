@@ -16,7 +16,7 @@ from satchel.crypto.json_reader import JsonReader
 from satchel.crypto.limits import Limits
 from satchel.crypto.signatures import Signature, parse_signatures
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
-from satchel.runtime.input import ToRead, open_regular, reading
+from satchel.runtime.input import InputPath, open_input, open_regular
 from satchel.runtime.spool import CHUNK, Spool
 
 PREAMBLE = b'{"format":"%b"}\n' % ARTIFACT_FORMAT.encode()
@@ -37,7 +37,7 @@ class Encoding(StrEnum):
     CBOR = "pam.cbor"
 
 
-class SdkFile(Exception):  # noqa: N818 - not an error: the file is of another profile
+class SdkFileError(Exception):
     """Raised while opening: this is a file of the published SDK, to be judged by its profile."""
 
 
@@ -69,7 +69,7 @@ class _Reader(Protocol):
 
 
 @contextmanager
-def opening(path: ToRead, limits: Limits) -> Iterator[Artifact]:
+def open_artifact(path: InputPath, limits: Limits) -> Iterator[Artifact]:
     """Open an artifact; its body can be read inside the block.
 
     Raises:
@@ -80,7 +80,7 @@ def opening(path: ToRead, limits: Limits) -> Iterator[Artifact]:
         UnknownFormatError: If it is something else altogether.
     """
     with (
-        reading(path) as raw,
+        open_input(path) as raw,
         plain_bytes(raw, limits) as (handle, compressed),
         ExitStack() as held,
     ):
@@ -99,7 +99,7 @@ def opening(path: ToRead, limits: Limits) -> Iterator[Artifact]:
             reader = JsonReader(handle, name, item_bytes=limits.line_bytes)
             yield _open_document(Encoding.JSON, reader, name, compressed, limits, held)
         elif head[:1] and 0xA0 <= head[0] <= 0xBF:  # noqa: PLR2004 - a CBOR map without magic
-            raise SdkFile
+            raise SdkFileError
         elif not head:
             raise EmptyInputError("the file is empty", file=name)
         else:
@@ -144,7 +144,7 @@ def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
         raise MalformedError("unexpected data after the compressed data")
 
 
-def _twin(path: ToRead, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
+def _twin(path: InputPath, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
     """Return a second handle on the same bytes, for comparing what was decoded."""
     if not compressed:
         return held.enter_context(open_regular(path))
@@ -274,7 +274,7 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
 def _refuse_mixture(outside: dict[str, Any], name: str) -> None:
     if outside:
         raise MalformedError("both a satchel artifact and a file of the SDK", file=name)
-    raise SdkFile
+    raise SdkFileError
 
 
 def _components(reader: _Reader, builder: BodyBuilder, found: set[str], name: str) -> None:

@@ -9,7 +9,7 @@ from satchel.artifact import ARTIFACT_FORMAT
 from satchel.crypto.canonical import canonical, canonical_checked
 from satchel.crypto.limits import Limits
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.value_domain import checked
+from satchel.crypto.value_domain import check_value
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.model.times import is_canonical_time, now
 from satchel.model.type_info import resolved
@@ -98,7 +98,7 @@ def build(
     if source_agent and (agent := msgspec.to_builtins(source_agent)):
         statement["source_agent"] = agent
     statement.update(extra or {})
-    statement = checked(statement)
+    statement = check_value(statement)
     parse(statement, Limits())
     return statement
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from satchel.crypto.trust import Profile, SeenRecord, TrustRegistry
+from satchel.crypto.trust import Profile, StatementHistory, TrustRegistry
 
 
 class Outcome(StrEnum):
@@ -80,7 +80,7 @@ STEPS = {
 """The numbered steps, by number."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class VerificationStep(msgspec.Struct, frozen=True, kw_only=True):
     """What one step found."""
 
     number: int
@@ -89,7 +89,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class VerificationFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that is wrong."""
 
     outcome: Outcome
@@ -123,8 +123,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     encoding: str | None
-    steps: list[Step]
-    findings: list[Finding]
+    steps: list[VerificationStep]
+    findings: list[VerificationFinding]
     signers: list[Signer]
     statement: dict[str, Any] | None
     statement_digest: str | None
@@ -206,7 +206,7 @@ class TrustPolicy:
     keys: frozenset[str] = field(default_factory=frozenset)
     """Further keys to trust for this call, as did:key."""
 
-    seen: SeenRecord | None = None
+    seen: StatementHistory | None = None
     """Earlier verifications; None records nothing."""
 
     remembers: bool = True

@@ -13,31 +13,31 @@ import msgspec
 
 from satchel.artifact.authority import BankKeys
 from satchel.artifact.body import Progress
-from satchel.artifact.contents import Contents
+from satchel.artifact.contents import BodyContents
 from satchel.artifact.provenance import IdReport, Lineage
-from satchel.artifact.reader import Artifact, opening
+from satchel.artifact.reader import Artifact, open_artifact
 from satchel.artifact.statement import statement_digest
 from satchel.artifact.verification import (
     STEPS,
     ChainLink,
-    Finding,
     Outcome,
     Signer,
-    Step,
     StepState,
     TrustPolicy,
     Verification,
+    VerificationFinding,
+    VerificationStep,
     shortfall,
 )
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.log import SignedHead, check_head, parse_head
-from satchel.crypto.sealed_records import Sealed, id_holds, shape_of
+from satchel.crypto.sealed_records import Sealed, decode_record, has_valid_id
 from satchel.crypto.signatures import PayloadType, check
-from satchel.crypto.trust import SeenStatement
+from satchel.crypto.trust import KnownStatement
 from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
 from satchel.model.records import Bank, Config
 from satchel.model.times import now
-from satchel.runtime.input import ToRead
+from satchel.runtime.input import InputPath
 
 
 def notes_of_heirs(
@@ -66,7 +66,7 @@ def notes_of_heirs(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class VerificationRequest:
     """How much to verify."""
 
     deep: bool = False
@@ -83,7 +83,7 @@ class Request:
 
 
 def verify_artifact(
-    path: ToRead, policy: TrustPolicy, request: Request | None = None
+    path: InputPath, policy: TrustPolicy, request: VerificationRequest | None = None
 ) -> Verification:
     """Verify a sealed file; problems are in the result, not raised.
 
@@ -99,10 +99,10 @@ def verify_artifact(
         UsageError: If the entry asked for is not in it.
         SdkFile: If the published SDK wrote it; it is judged by its own profile.
     """
-    asked = request or Request()
+    asked = request or VerificationRequest()
     run = _Run(str(path), policy, asked)
     try:
-        with opening(path, asked.limits) as artifact:
+        with open_artifact(path, asked.limits) as artifact:
             run.verify(artifact)
     except (MalformedError, LimitError) as error:
         run.broken(error)
@@ -115,9 +115,9 @@ class _Run:
 
     file: str
     policy: TrustPolicy
-    asked: Request
-    steps: dict[int, Step] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    asked: VerificationRequest
+    steps: dict[int, VerificationStep] = field(default_factory=dict)
+    findings: list[VerificationFinding] = field(default_factory=list)
     signers: list[Signer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     chain: list[ChainLink] = field(default_factory=list)
@@ -154,7 +154,7 @@ class _Run:
 
     def broken(self, error: MalformedError | LimitError) -> None:
         """Note that the structure is malformed."""
-        finding = Finding(
+        finding = VerificationFinding(
             outcome=self._blame(Outcome.MALFORMED),
             message=error.message,
             line=error.line,
@@ -289,7 +289,7 @@ class _Run:
         counts = artifact.statement.counts
         needs_lineage = self.asked.entry is not None or "redactions" in counts
         lineage = Lineage() if needs_lineage else None
-        contents = Contents(artifact, self.asked.limits, head.signed if head else None, lineage)
+        contents = BodyContents(artifact, self.asked.limits, head.signed if head else None, lineage)
         try:
             try:
                 contents.read(artifact.body)
@@ -307,7 +307,7 @@ class _Run:
             if lineage is not None:
                 lineage.close()
 
-    def _take(self, contents: Contents) -> None:
+    def _take(self, contents: BodyContents) -> None:
         for found in contents.findings:
             outcome = self._blame(found.outcome)
             self.findings.append(msgspec.structs.replace(found, outcome=outcome))
@@ -319,7 +319,7 @@ class _Run:
                 f" {'; '.join(contents.falsely_signed_examples)}"
             )
 
-    def _records(self, artifact: Artifact, contents: Contents) -> None:
+    def _records(self, artifact: Artifact, contents: BodyContents) -> None:
         wrong = len(contents.findings) + contents.more_findings
         if contents.root_hash != artifact.statement.root_hash:
             self._find(Outcome.TAMPERED, "the root hash does not match the entries")
@@ -331,7 +331,9 @@ class _Run:
         total = sum(contents.counts.values())
         self._step(6, "failed" if wrong else "passed", f"{total} records, {wrong} problems")
 
-    def _provenance(self, artifact: Artifact, contents: Contents, lineage: Lineage | None) -> None:
+    def _provenance(
+        self, artifact: Artifact, contents: BodyContents, lineage: Lineage | None
+    ) -> None:
         report = contents.provenance()
         self._duplicates(artifact, report)
         if report.missing:
@@ -354,7 +356,7 @@ class _Run:
     def _duplicates(self, artifact: Artifact, report: IdReport) -> None:
         for identity, number in report.duplicate_examples:
             self.findings.append(
-                Finding(
+                VerificationFinding(
                     outcome=Outcome.TAMPERED,
                     message="duplicate ID",
                     line=artifact.body.line_of(number),
@@ -362,7 +364,7 @@ class _Run:
                 )
             )
 
-    def _log(self, artifact: Artifact, contents: Contents, head: SignedHead | None) -> None:
+    def _log(self, artifact: Artifact, contents: BodyContents, head: SignedHead | None) -> None:
         if head is None or artifact.statement.head is None:
             return
         wrong = self._head(artifact, head, contents.keys)
@@ -391,11 +393,11 @@ class _Run:
         keys = BankKeys(artifact.statement.bank, self.asked.limits)
         try:
             for line in artifact.body.section("keys"):
-                model = shape_of(line)
-                if isinstance(model, Bank) and id_holds(Sealed(model.id or "", "bank", line)):
+                model = decode_record(line)
+                if isinstance(model, Bank) and has_valid_id(Sealed(model.id or "", "bank", line)):
                     keys.found(model)
             for line in artifact.body.section("config"):
-                model = shape_of(line)
+                model = decode_record(line)
                 if isinstance(model, Config):
                     keys.take(model, line)
         except SatchelError:
@@ -461,7 +463,7 @@ class _Run:
             # Each signer that counts: the order of signatures is not signed, nor that all are kept.
             for key in self.counting:
                 self.policy.seen.remember(
-                    SeenStatement(
+                    KnownStatement(
                         at=now(),
                         statement=self.digest,
                         key=key,
@@ -483,10 +485,12 @@ class _Run:
         return Outcome.TAMPERED if changed and outcome is Outcome.MALFORMED else outcome
 
     def _find(self, outcome: Outcome, message: str, *, identity: str | None = None) -> None:
-        self.findings.append(Finding(outcome=outcome, message=message, id=identity))
+        self.findings.append(VerificationFinding(outcome=outcome, message=message, id=identity))
 
     def _step(self, number: int, state: StepState, detail: str) -> None:
-        self.steps[number] = Step(number=number, name=STEPS[number], state=state, detail=detail)
+        self.steps[number] = VerificationStep(
+            number=number, name=STEPS[number], state=state, detail=detail
+        )
 
     def _why_not(self, number: int) -> str:
         if self.artifact is None:

@@ -13,9 +13,9 @@ from satchel.artifact.body import (
     RECORD_SECTIONS,
     Body,
     BodyBuilder,
-    Sink,
+    BodyTotals,
+    ByteSink,
     Span,
-    Totals,
     rank,
 )
 from satchel.artifact.reader import MAGIC, PREAMBLE, Encoding
@@ -37,7 +37,7 @@ class Header:
     extra: dict[str, Any] | None = None
     """Further members, such as ``bank``, ``head``, ``metadata`` and a given ``created_at``."""
 
-    def statement(self, totals: Totals) -> dict[str, Any]:
+    def statement(self, totals: BodyTotals) -> dict[str, Any]:
         """Return the statement over a body."""
         return build(
             body_hash=totals.body_hash,
@@ -78,7 +78,7 @@ class ArtifactBuilder:
         """Add an object to a section that holds no records, such as ``withheld``."""
         self._body.add(section, canonical(value))
 
-    def finish(self, limits: Limits = DEFAULT_LIMITS) -> tuple[Body, Totals]:
+    def finish(self, limits: Limits = DEFAULT_LIMITS) -> tuple[Body, BodyTotals]:
         """Return the body, readable until the builder is closed, and what to say about it."""
         totals = self._body.write(self._spool)
         size = self._spool.size
@@ -97,7 +97,7 @@ def trailer(statement: dict[str, Any], signatures: Sequence[Signature]) -> bytes
 
 
 def write_artifact(
-    sink: Sink,
+    sink: ByteSink,
     encoding: Encoding,
     body: Body,
     statement: dict[str, Any],
@@ -116,7 +116,7 @@ def write_artifact(
 
 
 def _write_json(
-    sink: Sink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
+    sink: ByteSink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
 ) -> None:
     """One record a line, so that tools that read lines are of some use."""
     spans = body.spans()
@@ -133,7 +133,7 @@ def _write_json(
     sink.write(b"}\n")
 
 
-def _write_array(sink: Sink, body: Body, span: Span | None) -> None:
+def _write_array(sink: ByteSink, body: Body, span: Span | None) -> None:
     if span is not None:
         for index, line in enumerate(body.within(span)):
             sink.write((b",\n" if index else b"\n") + line)
@@ -141,7 +141,7 @@ def _write_array(sink: Sink, body: Body, span: Span | None) -> None:
 
 
 def _write_cbor(
-    sink: Sink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
+    sink: ByteSink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
 ) -> None:
     """Keys in the order of their encoded bytes, lengths known before: deterministic CBOR."""
     spans = body.spans()
@@ -165,7 +165,7 @@ def _write_cbor(
             _write_cbor_array(sink, body, spans[name])
 
 
-def _write_cbor_array(sink: Sink, body: Body, span: Span | None) -> None:
+def _write_cbor_array(sink: ByteSink, body: Body, span: Span | None) -> None:
     sink.write(array_head(0 if span is None else span.count))
     if span is not None:
         for line in body.within(span):
@@ -180,7 +180,7 @@ def _may_refer(record: Sealed) -> bool:
 
 
 @contextmanager
-def compressing(sink: BinaryIO) -> Iterator[BinaryIO]:
+def gzip_sink(sink: BinaryIO) -> Iterator[BinaryIO]:
     """Give a gzip stream onto ``sink``: one member, no name, no time, the same bytes each run."""
     with gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0) as stream:
         yield cast("BinaryIO", stream)  # a GzipFile is one in all but its declared name

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from blake3 import blake3
 
-from satchel.agents.agents import Agent, agent_called, agent_of, say, table_of
+from satchel.agents.agents import Agent, agent_called, agent_of, table_of, write_agent_config
 from satchel.agents.staging import Staging
 from satchel.agents.workspace import Workspace, WorkspaceRules
-from satchel.backup.files import Told, files_of, keep_agent, told_of
-from satchel.backup.manifests import AgentPart, BankPart, Manifest
+from satchel.backup.files import AgentContents, files_of, keep_agent, read_agent_contents
+from satchel.backup.manifests import AgentBackup, BankBackup, Manifest
 from satchel.backup.options import RestoreOptions
 from satchel.backup.packs import Packs
 from satchel.backup.restore_results import RestoredAgent
 from satchel.bank.connections import local_path
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
-from satchel.crypto.value_domain import carry, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import (
     InputError,
     PathRefusedError,
@@ -41,8 +41,8 @@ _MOST_NAMED = 20
 class _Plan(NamedTuple):
     """One agent, and where its files go."""
 
-    part: AgentPart
-    told: Told
+    part: AgentBackup
+    told: AgentContents
     folder: Path | None
     """None for no files."""
 
@@ -53,7 +53,7 @@ class _Plan(NamedTuple):
     """What the configuration is to say of it; None where it says something already."""
 
 
-def agents_in(manifest: Manifest, wanted: Sequence[str]) -> list[AgentPart]:
+def agents_in(manifest: Manifest, wanted: Sequence[str]) -> list[AgentBackup]:
     """Return the agents of a backup that are named.
 
     Raises:
@@ -70,7 +70,7 @@ def agents_in(manifest: Manifest, wanted: Sequence[str]) -> list[AgentPart]:
     return [known[name] for name in dict.fromkeys(wanted)]
 
 
-class AgentsBack:
+class AgentsRestore:
     """Agents of one backup on their way back.
 
     All that can be refused is, when one is made: nothing is written then.
@@ -89,7 +89,7 @@ class AgentsBack:
     """
 
     def __init__(
-        self, settings: Settings, parts: Sequence[AgentPart], packs: Packs, asked: RestoreOptions
+        self, settings: Settings, parts: Sequence[AgentBackup], packs: Packs, asked: RestoreOptions
     ) -> None:
         self._settings, self._packs, self._asked = settings, packs, asked
         if asked.workspace is not None and len(parts) != 1:
@@ -119,7 +119,7 @@ class AgentsBack:
                         staging.lay(path, data)
                     aside = staging.put(merge=False).kept
             if plan.table is not None and not self._asked.dry_run:
-                say(self._settings, part.id, plan.table)
+                write_agent_config(self._settings, part.id, plan.table)
             yield RestoredAgent(
                 id=part.id,
                 folder=None if plan.folder is None else str(plan.folder),
@@ -130,10 +130,10 @@ class AgentsBack:
                 notes=notes,
             )
 
-    def _plan(self, part: AgentPart) -> _Plan:
+    def _plan(self, part: AgentBackup) -> _Plan:
         if not is_agent_name(part.id):
             raise VerificationError(f"the backup has an agent with an invalid ID: {part.id!r}")
-        told = told_of(part, self._packs)
+        told = read_agent_contents(part, self._packs)
         known = self._settings.options.agents.get(part.id)
         configured = None if known is None else agent_of(part.id, known)
         said = self._asked.workspace
@@ -158,25 +158,27 @@ class AgentsBack:
             )
         return _Plan(part, told, folder, same, self._table(part, told, folder))
 
-    def _table(self, part: AgentPart, told: Told, folder: Path | None) -> dict[str, object] | None:
+    def _table(
+        self, part: AgentBackup, told: AgentContents, folder: Path | None
+    ) -> dict[str, object] | None:
         """Return what the configuration is to say of an agent that it does not have."""
         known = self._settings.options.agents.get(part.id)
         if known is not None or self._asked.workspace is not None:
             return None
         try:
-            said = msgspec.convert(restore(told.said), resolved(AgentSettings))
+            said = msgspec.convert(decode_foreign(told.said), resolved(AgentSettings))
         except (msgspec.ValidationError, InputError) as error:
             raise VerificationError(f"the settings of the agent {part.id}: {error}") from None
         place = None if folder is None else str(folder)
         return table_of(agent_of(part.id, msgspec.structs.replace(said, workspace=place)))
 
 
-def _has(folder: Path, told: Told) -> bool:
+def _has(folder: Path, told: AgentContents) -> bool:
     """Tell whether a folder has all files of an agent, as they were kept."""
     return not any(changed(folder, told))
 
 
-def changed(folder: Path, told: Told) -> Iterator[str]:
+def changed(folder: Path, told: AgentContents) -> Iterator[str]:
     """Yield the paths of the files that are not in a folder as they were kept."""
     try:
         opened = ContainedFolder(folder)
@@ -194,7 +196,7 @@ def changed(folder: Path, told: Told) -> Iterator[str]:
                 yield one.path
 
 
-def _notes(told: Told) -> Iterator[str]:
+def _notes(told: AgentContents) -> Iterator[str]:
     """Yield what somebody has to know who puts files back: what is not among them."""
     for path, reason in list(told.left.items())[:_MOST_NAMED]:
         if reason != "ignored":
@@ -233,11 +235,11 @@ def agents_meant(settings: Settings, banks: Sequence[str], agents: Sequence[str]
 def take_agents(
     settings: Settings,
     agents: Sequence[Agent],
-    banks: Sequence[BankPart],
+    banks: Sequence[BankBackup],
     packs: Packs,
     missing: list[str],
     notes: list[str],
-) -> Iterator[AgentPart]:
+) -> Iterator[AgentBackup]:
     """Keep what agents are besides their memory.
 
     Args:
@@ -261,7 +263,7 @@ def take_agents(
 
 def _taken(
     settings: Settings, agent: Agent, bank: str | None, packs: Packs, notes: list[str]
-) -> AgentPart:
+) -> AgentBackup:
     """Keep the settings and the files of an agent; each file is as it was at one moment.
 
     The rules are those of an export: text and binary files, links told of and never followed, what
@@ -270,12 +272,12 @@ def _taken(
     said, secrets = _said(agent)
     folder = agent.folder
     if folder is None:
-        return keep_agent(packs, agent.id, bank, (), lambda: Told(said=said))
+        return keep_agent(packs, agent.id, bank, (), lambda: AgentContents(said=said))
     rules = WorkspaceRules(binary=True)
     workspace = Workspace(folder, rules, without=frozenset(_memory(settings)))
 
-    def around() -> Told:
-        return Told(
+    def around() -> AgentContents:
+        return AgentContents(
             said=said,
             links={one.path: one.target for one in workspace.links},
             left={one.path: one.reason for one in workspace.left},
@@ -303,7 +305,10 @@ def _left_behind(identity: str, workspace: Workspace) -> Iterator[str]:
 def _said(agent: Agent) -> tuple[dict[str, Any], int]:
     """Return what the configuration says of an agent, without secrets, and how many there were."""
     around = Source(
-        provider="satchel", format="toml", container={"said": carry(table_of(agent))}, at=now()
+        provider="satchel",
+        format="toml",
+        container={"said": encode_foreign(table_of(agent))},
+        at=now(),
     )
     clean, found = scrubbed(around)
     return cast("Source", clean).container["said"], len(found)

@@ -13,20 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.destinations import is_believed
-from satchel.backup.erased import erased_in
-from satchel.backup.logs import Kept, rows_in, vectors_in
-from satchel.backup.manifests import BankPart, Index, read_index
+from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.destinations import is_trusted_signer
+from satchel.backup.erasure_list import read_erasures
+from satchel.backup.logs import PackedRow, rows_in, vectors_in
+from satchel.backup.manifests import BankBackup, BankIndex, read_index
 from satchel.backup.packs import Packs
 from satchel.backup.verification import head_of, segments_of, side_in
 from satchel.bank.connections import witness_of, writer_key
 from satchel.bank.keys import Owners
-from satchel.bank.open_bank import is_here
+from satchel.bank.open_bank import bank_exists
 from satchel.config.settings import Settings
-from satchel.crypto.log import Head, leaf_of, signed_head
-from satchel.crypto.merkle import Frontier, ProvedTree, grown
-from satchel.crypto.redaction import is_form, opened_form
+from satchel.crypto.log import Head, record_leaf, signed_head
+from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves
+from satchel.crypto.redaction import is_redacted_form, open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
@@ -38,17 +38,17 @@ from satchel.errors import (
 )
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.authority import Authority, founding, with_configs
-from satchel.ledger.erasure import ERASABLE, finish
-from satchel.ledger.heads import believed_head, contains
+from satchel.ledger.erasure import ERASABLE, finish_erasure
+from satchel.ledger.heads import contains, verified_head
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.projection import FOLDED, Fact, Fold
+from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.witness import Witness
 from satchel.model.records import Erasure, Model, Status
 from satchel.model.times import now
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import Filter
 from satchel.ports.store import Commit, Store, StoredHead
-from satchel.replication.copies import copy_in, own_row
+from satchel.replication.copies import load_replica, own_row
 
 _TELLING = Filter(types=frozenset({"bank", "config"}), retired=True, held=True)
 
@@ -69,14 +69,14 @@ class Cut(NamedTuple):
     """Signs the head that it had then; a head that is in between nobody kept."""
 
 
-def size_at(part: BankPart, packs: Packs, moment: str) -> int:
+def size_at(part: BankBackup, packs: Packs, moment: str) -> int:
     """Return how many records a log had at a moment.
 
     Raises:
         VerificationError: If the backup cannot be read.
     """
     size = 0
-    for segment in segments_of(part, read_index(packs, part.index, Index)):
+    for segment in segments_of(part, read_index(packs, part.index, BankIndex)):
         rows = rows_in(segment, packs)
         if rows[0].at > moment:
             break
@@ -85,7 +85,7 @@ def size_at(part: BankPart, packs: Packs, moment: str) -> int:
 
 
 def assemble(
-    part: BankPart, packs: Packs, store: Store, tell: Tell, cut: Cut | None = None
+    part: BankBackup, packs: Packs, store: Store, tell: Tell, cut: Cut | None = None
 ) -> None:
     """Make a bank of a backup in a store that does not have it.
 
@@ -101,8 +101,8 @@ def assemble(
         SigningKeyError: If a log that ends earlier cannot be signed here.
         TargetError, StoreError: If something cannot be read or written.
     """
-    believed_head(part.bank, head_of(part))
-    index = read_index(packs, part.index, Index)
+    verified_head(part.bank, head_of(part))
+    index = read_index(packs, part.index, BankIndex)
     size = part.size if cut is None else cut.size
     fold = Fold()
     fold.take(list(_facts(part, index, packs, size)), size)
@@ -113,8 +113,8 @@ def assemble(
         if not kept:
             break
         rows = [own_row(one.row(), _opened(one, forms), fold, size) for one in kept]
-        leaves = [leaf_of(part.bank, row.seq, row.type, row.id, row.at) for row in rows]
-        nodes = grown(frontier, leaves)
+        leaves = [record_leaf(part.bank, row.seq, row.type, row.id, row.at) for row in rows]
+        nodes = append_leaves(frontier, leaves)
         counts.update(row.type for row in rows)
         with store.writing() as writing:
             head = StoredHead(b"", b"".join(frontier.peaks))
@@ -133,7 +133,7 @@ def assemble(
     _beside(part, index, packs, store)
 
 
-def _facts(part: BankPart, index: Index, packs: Packs, size: int) -> Iterator[Fact]:
+def _facts(part: BankBackup, index: BankIndex, packs: Packs, size: int) -> Iterator[LogFact]:
     for segment in segments_of(part, index):
         for one in rows_in(segment, packs):
             if one.seq < size and one.type in FOLDED:
@@ -142,22 +142,24 @@ def _facts(part: BankPart, index: Index, packs: Packs, size: int) -> Iterator[Fa
                     raise VerificationError(
                         f"record {one.seq} is empty, but its type is never erased"
                     )
-                yield Fact(one.seq, one.id, logged[1])
+                yield LogFact(one.seq, one.id, logged[1])
 
 
-def _opened(kept: Kept, forms: Forms | None = None) -> tuple[Sealed, Model] | None:
+def _opened(kept: PackedRow, forms: Forms | None = None) -> tuple[Sealed, Model] | None:
     if kept.body is None:
         return None
     result = None if forms is None else forms(kept.id)
     try:
-        if result is None and is_form(kept.body):
+        if result is None and is_redacted_form(kept.body):
             raise UsageError(
                 f"record {kept.seq} was redacted after that time; the backup has only the "
                 "redacted form",
                 field="at",
                 hint="Choose a time after the redaction, or an older backup.",
             )
-        record, model = open_record(kept.body) if result is None else opened_form(kept.body, result)
+        record, model = (
+            open_record(kept.body) if result is None else open_redacted_form(kept.body, result)
+        )
     except InputError as error:
         raise VerificationError(f"record {kept.seq} of the backup: {error.message}") from None
     if record.id != kept.id or record.type != kept.type:
@@ -166,7 +168,7 @@ def _opened(kept: Kept, forms: Forms | None = None) -> tuple[Sealed, Model] | No
 
 
 def _signed(
-    part: BankPart, store: Store, frontier: Frontier, counts: Counter[str], writer: SigningKey
+    part: BankBackup, store: Store, frontier: Frontier, counts: Counter[str], writer: SigningKey
 ) -> StoredHead:
     """Return the head of a log that ends earlier, signed by this machine as one that may."""
     if not frontier.size:
@@ -191,9 +193,9 @@ def _signed(
     return StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
 
 
-def _authority(part: BankPart, store: Store, frontier: Frontier) -> Authority:
+def _authority(part: BankBackup, store: Store, frontier: Frontier) -> Authority:
     with store.reading() as reader:
-        tree = ProvedTree(frontier, lambda places: reader.nodes(part.bank, places))
+        tree = VerifiedTree(frontier, lambda places: reader.nodes(part.bank, places))
         configs = list[tuple[int, Sealed]]()
         authority = None
         for row in reader.scan(part.bank, _TELLING):
@@ -209,7 +211,7 @@ def _authority(part: BankPart, store: Store, frontier: Frontier) -> Authority:
         )
 
 
-def _beside(part: BankPart, index: Index, packs: Packs, store: Store) -> None:
+def _beside(part: BankBackup, index: BankIndex, packs: Packs, store: Store) -> None:
     for segment in index.segments:
         for held in segment.vectors:
             for vectors in vectors_in(held, packs):
@@ -220,7 +222,7 @@ def _beside(part: BankPart, index: Index, packs: Packs, store: Store) -> None:
                         writing.vectors.put(part.bank, held.generation, known)
     for blob in index.blobs:
         with store.writing() as writing:
-            pieces = verified((packs.get(ref) for ref in blob.packs), blob.digest)
+            pieces = verified_pieces((packs.get(ref) for ref in blob.packs), blob.digest)
             writing.blobs.put(part.bank, pieces)
 
 
@@ -231,8 +233,8 @@ _REASON = "erased after the backup it was restored from"
 def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     settings: Settings,
     catalogue: Catalogue,
-    found: Found,
-    part: BankPart,
+    found: StoredBackup,
+    part: BankBackup,
     at: str | None,
     store: Store,
     tell: Callable[[int], None],
@@ -262,7 +264,7 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     return True
 
 
-def require_lists(catalogue: Catalogue, found: Found) -> None:
+def require_lists(catalogue: Catalogue, found: StoredBackup) -> None:
     """Require that what was erased since a backup can be read, as far as its machine noted it.
 
     Raises:
@@ -297,13 +299,13 @@ def erased_since(
     """
     ids = dict[str, None]()
     for erased, key in catalogue.lists.of(bank):
-        if is_believed(settings, key, signers):
+        if is_trusted_signer(settings, key, signers):
             ids |= dict.fromkeys(erased.records)
     for store in stores:
         with store.reading() as reader, suppress(VerificationError):
-            copy = copy_in(reader, bank) if is_here(reader, bank) else None
+            copy = load_replica(reader, bank) if bank_exists(reader, bank) else None
             if copy is not None:
-                ids |= dict.fromkeys(erased_in(copy))
+                ids |= dict.fromkeys(read_erasures(copy))
     return list(ids)
 
 
@@ -318,7 +320,7 @@ def erased_here(settings: Settings, store: Store, bank: str) -> list[str]:
     if not positions:
         return []
     with store.reading() as reader:
-        copy = copy_in(reader, bank)
+        copy = load_replica(reader, bank)
         if copy is None:
             return []
         heads = (one.head for one in witness.heads(bank))
@@ -331,7 +333,7 @@ def erased_here(settings: Settings, store: Store, bank: str) -> list[str]:
         ]
 
 
-def erase_again(
+def reapply_erasures(
     settings: Settings,
     store: Store,
     bank: str,
@@ -359,7 +361,7 @@ def erase_again(
         witness, writer = Witness(Path(folder) / "banks"), writer_key(settings)
         ledger = Ledger(store, bank, writer=writer, witness=witness)
         with store.reading() as reader:
-            copy = copy_in(reader, bank)
+            copy = load_replica(reader, bank)
             may = copy is not None and copy.found.authority.admits(writer.did)
         if not may:
             if owners is None:
@@ -385,7 +387,7 @@ def erase_again(
                 seal(Erasure(entry=one, reason=_REASON, by=writer.did, at=at)) for one in names
             ]
             ledger.append([*gone, *again])
-        finish(store, bank)
+        finish_erasure(store, bank)
     return len(todo)
 
 
@@ -393,7 +395,7 @@ def _left(store: Store, bank: str, erased: Sequence[str]) -> list[str]:
     """Return which of these records are there and are not said to be erased."""
     found = list[str]()
     with store.reading() as reader:
-        copy = copy_in(reader, bank)
+        copy = load_replica(reader, bank)
         for start in range(0, len(erased) if copy is not None else 0, _TOGETHER):
             rows = reader.get(bank, list(erased[start : start + _TOGETHER]))
             found += [

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from satchel.backup.erased import Lists
-from satchel.backup.logs import Before
+from satchel.backup.erasure_list import ErasureLists
+from satchel.backup.logs import PreviousBackup
 from satchel.backup.manifests import (
     MOST_BYTES,
     NAME,
     SERIES,
+    BankIndex,
     Cover,
-    Index,
     Manifest,
     Mark,
     named_by,
@@ -32,7 +32,7 @@ from satchel.backup.manifests import (
 )
 from satchel.backup.packs import (
     PLAIN,
-    Locking,
+    PackEncryption,
     Packs,
     Ref,
     digest_in,
@@ -41,8 +41,8 @@ from satchel.backup.packs import (
     place_of,
     unbased,
 )
-from satchel.backup.storage import Shelf
-from satchel.backup.verification import Proved
+from satchel.backup.storage import BackupStorage
+from satchel.backup.verification import VerificationCounts
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import EncryptionError, LimitError, SatchelError, VerificationError
 from satchel.model.times import now
@@ -53,7 +53,7 @@ MOST_BACKUPS = 100_000
 _NAME, _SERIES = re.compile(NAME), re.compile(SERIES)
 
 
-class Found(NamedTuple):
+class StoredBackup(NamedTuple):
     """A backup in a destination."""
 
     manifest: Manifest
@@ -78,7 +78,7 @@ class Found(NamedTuple):
         return self.manifest.id
 
 
-class Closed(NamedTuple):
+class UndecryptedBackup(NamedTuple):
     """An encrypted backup that nothing here opens."""
 
     cover: Cover
@@ -113,16 +113,16 @@ class Catalogue:
         locking: For whom new ones are encrypted, and what opens those that are.
     """
 
-    def __init__(self, shelf: Shelf, locking: Locking = PLAIN) -> None:
+    def __init__(self, shelf: BackupStorage, locking: PackEncryption = PLAIN) -> None:
         self.shelf, self.locking = shelf, locking
-        self.lists = Lists(shelf, locking)
+        self.lists = ErasureLists(shelf, locking)
         """What was erased since."""
-        self.closed = list[Closed]()
+        self.closed = list[UndecryptedBackup]()
         """Those that nothing here opens, as ``all`` found them."""
         self.problems = list[str]()
         """What looks like a backup, and is none."""
 
-    def all(self, series: str | None = None) -> list[Found]:
+    def all(self, series: str | None = None) -> list[StoredBackup]:
         """Return the backups that can be read, of all series or of one, oldest first.
 
         Raises:
@@ -132,7 +132,7 @@ class Catalogue:
         """
         self.problems.clear()
         self.closed.clear()
-        found = list[Found]()
+        found = list[StoredBackup]()
         under = "catalogue" if series is None else f"catalogue/{series}"
         for number, name in enumerate(self.shelf.names(under)):
             if number >= MOST_BACKUPS:
@@ -146,7 +146,7 @@ class Catalogue:
             except SatchelError as error:
                 self.problems.append(f"{name}: {error.message}")
                 continue
-            if isinstance(one, Found):
+            if isinstance(one, StoredBackup):
                 found.append(one)
                 continue
             self.locking.ready()
@@ -163,7 +163,7 @@ class Catalogue:
         """What to call the destination."""
         return self.shelf.name
 
-    def _read(self, series: str, identity: str) -> Found | Closed:
+    def _read(self, series: str, identity: str) -> StoredBackup | UndecryptedBackup:
         data = self.shelf.get(f"catalogue/{series}/{identity}.json", MOST_BYTES)
         if data is None:
             raise VerificationError("it is missing")
@@ -173,10 +173,10 @@ class Catalogue:
         digest = blake3(data).hexdigest()
         verified, unopened = self._verified(value, key, digest)
         if isinstance(value, Cover):
-            return Closed(value, key, digest, verified, unopened)
-        return Found(value, key, digest, verified, unopened)
+            return UndecryptedBackup(value, key, digest, verified, unopened)
+        return StoredBackup(value, key, digest, verified, unopened)
 
-    def _uncovered(self, closed: Closed) -> Found:
+    def _uncovered(self, closed: UndecryptedBackup) -> StoredBackup:
         """Return an encrypted backup with what it says of itself.
 
         Raises:
@@ -187,7 +187,9 @@ class Catalogue:
         is_same = (manifest.series, manifest.id) == (closed.cover.series, closed.id)
         if not is_same or key != closed.key:
             raise VerificationError("it contains a different backup than it names")
-        return Found(manifest, key, closed.digest, closed.verified, closed.unopened, closed.cover)
+        return StoredBackup(
+            manifest, key, closed.digest, closed.verified, closed.unopened, closed.cover
+        )
 
     def _verified(self, named: Manifest | Cover, key: str, digest: str) -> tuple[str | None, int]:
         """Return when a backup was read again, and how much of it could not be opened then.
@@ -205,7 +207,7 @@ class Catalogue:
             return None, 0
         return mark.at, mark.unopened
 
-    def add(self, manifest: Manifest, key: SigningKey) -> Found:
+    def add(self, manifest: Manifest, key: SigningKey) -> StoredBackup:
         """Name a backup whose packs are all there; from now on it is there."""
         data, cover = signed(manifest, key), None
         if self.locking.locks:
@@ -222,9 +224,11 @@ class Catalogue:
         if len(data) > MOST_BYTES:
             raise LimitError("the backup has too many pieces", file=self.name)
         self.shelf.put(f"catalogue/{manifest.series}/{manifest.id}.json", data)
-        return Found(manifest, key.did, blake3(data).hexdigest(), None, 0, cover)
+        return StoredBackup(manifest, key.did, blake3(data).hexdigest(), None, 0, cover)
 
-    def mark(self, found: Found, proved: Proved, key: SigningKey) -> Found:
+    def mark(
+        self, found: StoredBackup, proved: VerificationCounts, key: SigningKey
+    ) -> StoredBackup:
         """Note that all of a backup was read again."""
         mark = Mark(
             id=found.id,
@@ -237,22 +241,22 @@ class Catalogue:
         self.shelf.put(_mark_of(found.manifest), signed(mark, key))
         return found._replace(verified=mark.at, unopened=proved.unopened)
 
-    def unmark(self, found: Found) -> Found:
+    def unmark(self, found: StoredBackup) -> StoredBackup:
         """Take the note back: the backup does not hold any more."""
         self.shelf.remove(_mark_of(found.manifest))
         return found._replace(verified=None)
 
-    def drop(self, found: Found) -> None:
+    def drop(self, found: StoredBackup) -> None:
         """Remove a backup from the catalogue; its packs are there still."""
         series = found.manifest.series
         self.shelf.remove(f"catalogue/{series}/{found.id}.json")
         self.shelf.remove(_mark_of(found.manifest))
 
-    def packs(self, found: Found) -> Packs:
+    def packs(self, found: StoredBackup) -> Packs:
         """Return what reads the packs of a backup."""
         return Packs(self.shelf, found.manifest.series, locking=self.locking)
 
-    def held(self, found: Found | Closed) -> Iterator[int]:
+    def held(self, found: StoredBackup | UndecryptedBackup) -> Iterator[int]:
         """Hold the pieces of an encrypted backup to their names, whoever can open them.
 
         Yields:
@@ -266,7 +270,7 @@ class Catalogue:
             for name, size in pieces_in(found.cover.pieces):
                 yield len(packs.stored(name, size))
 
-    def before(self, series: str) -> tuple[dict[str, Before], set[Ref]]:
+    def before(self, series: str) -> tuple[dict[str, PreviousBackup], set[Ref]]:
         """Return what the newest sound backup of a series has of each bank, and its packs.
 
         What cannot be read is as if it were not there: it is written again then. So is what is
@@ -278,7 +282,9 @@ class Catalogue:
             packs = self.packs(one)
             try:
                 found = {
-                    part.bank: Before(part.size, part.root, read_index(packs, part.index, Index))
+                    part.bank: PreviousBackup(
+                        part.size, part.root, read_index(packs, part.index, BankIndex)
+                    )
                     for part in one.manifest.banks
                 }
                 return found, set(refs_of(one.manifest, packs))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.manifests import BEFORE_RESTORE
-from satchel.backup.packs import Locking
-from satchel.backup.storage import opened_shelf
+from satchel.backup.packs import PackEncryption
+from satchel.backup.storage import open_storage
 from satchel.bank.connections import writer_key, written_place
 from satchel.bank.identities import create_identity, list_identities, lock_for
 from satchel.config.settings import Settings
@@ -79,7 +79,7 @@ def state_of(settings: Settings, destination: str) -> Path:
 
 
 @contextmanager
-def opened_catalogue(
+def open_catalogue(
     settings: Settings,
     destination: str,
     *,
@@ -101,10 +101,10 @@ def opened_catalogue(
     """
     said = settings.options.backup.encrypt_to if recipients is None else recipients
     to = lock_for(settings, said or ()).recipients
-    shelf = opened_shelf(destination, create=create)
+    shelf = open_storage(destination, create=create)
     try:
         own = _own_recipient(settings) if to else None
-        yield Catalogue(shelf, Locking(settings.unlocking, to, own))
+        yield Catalogue(shelf, PackEncryption(settings.unlocking, to, own))
     finally:
         shelf.close()
 
@@ -120,7 +120,7 @@ def _own_recipient(settings: Settings) -> str:
 
 
 @contextmanager
-def working_on(settings: Settings, destination: str, purpose: str) -> Iterator[None]:
+def backup_lock(settings: Settings, destination: str, purpose: str) -> Iterator[None]:
     """Keep other programs of this machine from changing the same backups.
 
     Raises:
@@ -133,13 +133,13 @@ def working_on(settings: Settings, destination: str, purpose: str) -> Iterator[N
         yield
 
 
-def require_believed(settings: Settings, found: Found, signers: Sequence[str] = ()) -> None:
+def require_trusted(settings: Settings, found: StoredBackup, signers: Sequence[str] = ()) -> None:
     """Require that a backup was signed by somebody who is trusted here, or named now.
 
     Raises:
         VerificationError: If it was not.
     """
-    if is_believed(settings, found.key, signers):
+    if is_trusted_signer(settings, found.key, signers):
         return
     raise VerificationError(
         f"the backup {found.id} is signed by {found.key}, which is not trusted here",
@@ -147,7 +147,7 @@ def require_believed(settings: Settings, found: Found, signers: Sequence[str] = 
     )
 
 
-def is_believed(settings: Settings, key: str, signers: Sequence[str] = ()) -> bool:
+def is_trusted_signer(settings: Settings, key: str, signers: Sequence[str] = ()) -> bool:
     """Tell whether what a key signed beside backups is believed."""
     known = settings.registry.find(key)
     if known is not None and known.state == "revoked":
@@ -156,13 +156,13 @@ def is_believed(settings: Settings, key: str, signers: Sequence[str] = ()) -> bo
 
 
 def chosen_backup(
-    found: Sequence[Found],
+    found: Sequence[StoredBackup],
     wanted: str | None,
     catalogue: Catalogue,
     *,
     bank: str | None = None,
     agents: Sequence[str] = (),
-) -> Found:
+) -> StoredBackup:
     """Return the backup that is meant: by its ID or a prefix, else the newest verified one.
 
     The safety copies of earlier restores are not meant, unless there is nothing else.
@@ -211,7 +211,9 @@ def chosen_backup(
     return sound[-1]
 
 
-def _require_opened(found: Sequence[Found], wanted: str | None, catalogue: Catalogue) -> None:
+def _require_opened(
+    found: Sequence[StoredBackup], wanted: str | None, catalogue: Catalogue
+) -> None:
     closed = catalogue.closed
     if wanted is not None:
         closed = [one for one in closed if one.id.startswith(wanted) or one.id.endswith(wanted)]
@@ -223,11 +225,11 @@ def _require_opened(found: Sequence[Found], wanted: str | None, catalogue: Catal
         )
 
 
-def _holds(found: Found, bank: str) -> bool:
+def _holds(found: StoredBackup, bank: str) -> bool:
     return any(bank in (part.bank, part.name) for part in found.manifest.banks)
 
 
-def moment_said(text: str) -> str:
+def parse_moment(text: str) -> str:
     """Return the moment that a person means.
 
     Raises:

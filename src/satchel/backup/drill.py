@@ -16,27 +16,22 @@ import msgspec
 from satchel.agents.agents import agent_of
 from satchel.agents.staging import Staging
 from satchel.backup.agents import changed
-from satchel.backup.assembly import erase_again, erased_since, make_bank, require_lists
-from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.destinations import (
-    chosen_backup,
-    opened_catalogue,
-    require_believed,
-    source_said,
-)
-from satchel.backup.files import files_of, told_of
+from satchel.backup.assembly import erased_since, make_bank, reapply_erasures, require_lists
+from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.destinations import chosen_backup, open_catalogue, require_trusted, source_said
+from satchel.backup.files import files_of, read_agent_contents
 from satchel.backup.health import account_of, end_of, kept_receipts, numbers
-from satchel.backup.manifests import AgentPart, BankPart
+from satchel.backup.manifests import AgentBackup, BankBackup
 from satchel.backup.options import DrillOptions
 from satchel.bank.connections import (
-    is_there,
+    configured_store,
     known_owners,
-    opened_store,
     shown_address,
-    store_of_the_moment,
+    store_exists,
+    temporary_store,
 )
 from satchel.bank.keys import Owners
-from satchel.bank.open_bank import OpenBank, is_here, open_bank_in
+from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signers_of
 from satchel.config.hooks import NO_HOOKS
@@ -47,12 +42,18 @@ from satchel.ledger.ledger import Ledger
 from satchel.model.entries import Entry
 from satchel.model.times import now
 from satchel.ports.operations import operation, path_text, texts
-from satchel.ports.rows import Filter, texts_of
+from satchel.ports.rows import Filter, entry_texts
 from satchel.ports.store import Store
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.receipts.account import Account, End, told
-from satchel.replication.copies import Copy, Relation, compared, copy_in, tail
+from satchel.receipts.account import ReceiptBody, TransferEnd, receipt_text
+from satchel.replication.copies import (
+    Relation,
+    Replica,
+    compare_replicas,
+    load_replica,
+    read_log_from,
+)
 
 _TOP = 10
 _WORDS = 6
@@ -143,14 +144,14 @@ def drill_backup(
     asked = options
     decide = owners or partial(signers_of, settings, options)
     where = source_said(settings, path_text(options.destination))
-    with opened_catalogue(settings, where) as catalogue:
+    with open_catalogue(settings, where) as catalogue:
         found = chosen_backup(catalogue.all(), asked.backup, catalogue)
-        require_believed(settings, found, texts(asked.trusted_keys))
+        require_trusted(settings, found, texts(asked.trusted_keys))
         require_lists(catalogue, found)
         drilling = _Drilling(
             msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked, decide
         )
-        began, accounts, banks = now(), list[Account](), list[DrilledBank]()
+        began, accounts, banks = now(), list[ReceiptBody](), list[DrilledBank]()
         for part, bank in zip(found.manifest.banks, drilling.banks(found), strict=True):
             banks.append(bank)
             accounts.append(_account(settings, began, found, part, bank))
@@ -167,13 +168,15 @@ def drill_backup(
         )
 
 
-def _agent(settings: Settings, catalogue: Catalogue, found: Found, part: AgentPart) -> DrilledAgent:
+def _agent(
+    settings: Settings, catalogue: Catalogue, found: StoredBackup, part: AgentBackup
+) -> DrilledAgent:
     """Lay the files of an agent out aside, and compare them with its folder."""
     result = DrilledAgent(agent=part.id, files=part.files, size=part.size)
     packs, known = catalogue.packs(found), settings.options.agents.get(part.id)
     folder = None if known is None else agent_of(part.id, known).folder
     try:
-        told = told_of(part, packs)
+        told = read_agent_contents(part, packs)
         with (
             TemporaryDirectory(prefix="satchel-drill-") as held,
             Staging(Path(held) / "workspace") as staging,
@@ -187,13 +190,13 @@ def _agent(settings: Settings, catalogue: Catalogue, found: Found, part: AgentPa
 
 
 def _account(
-    settings: Settings, began: str, found: Found, part: BankPart, bank: DrilledBank
-) -> Account:
+    settings: Settings, began: str, found: StoredBackup, part: BankBackup, bank: DrilledBank
+) -> ReceiptBody:
     """Return what a drill found of one bank."""
-    there = End(
-        name=told(bank.name or bank.bank),
+    there = TransferEnd(
+        name=receipt_text(bank.name or bank.bank),
         bank=bank.bank,
-        store=told(shown_address(settings.store)),
+        store=receipt_text(shown_address(settings.store)),
         size=part.size + bank.behind,
     )
     ends = end_of(found, part), there
@@ -205,7 +208,7 @@ def _account(
             questions=bank.questions,
             same_answers=bank.same_answers,
         ),
-        notes=[told(one) for one in [*bank.problems, *bank.notes]],
+        notes=[receipt_text(one) for one in [*bank.problems, *bank.notes]],
     )
 
 
@@ -218,7 +221,7 @@ class _Drilling:
     done: int = 0
     total: int = 0
 
-    def banks(self, found: Found) -> Iterator[DrilledBank]:
+    def banks(self, found: StoredBackup) -> Iterator[DrilledBank]:
         self.total = 2 * sum(part.size for part in found.manifest.banks)
         for part in found.manifest.banks:
             try:
@@ -232,16 +235,16 @@ class _Drilling:
                     problems=[str(error)],
                 )
 
-    def _bank(self, found: Found, part: BankPart) -> DrilledBank:
+    def _bank(self, found: StoredBackup, part: BankBackup) -> DrilledBank:
         settings, catalogue = self.settings, self.catalogue
-        with store_of_the_moment() as made, self._in_use() as store:
+        with temporary_store() as made, self._in_use() as store:
             make_bank(settings, catalogue, found, part, None, made, self._tell)
             result = self._read(made, part, store)
             stores = [] if store is None else [store]
             erased = erased_since(
                 settings, catalogue, part.bank, stores, texts(self.asked.trusted_keys)
             )
-            again = erase_again(settings, made, part.bank, erased, self.owners)
+            again = reapply_erasures(settings, made, part.bank, erased, self.owners)
             result = msgspec.structs.replace(result, erased_again=again)
             if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):
                 return result
@@ -249,19 +252,19 @@ class _Drilling:
 
     @contextmanager
     def _in_use(self) -> Iterator[Store | None]:
-        if not is_there(self.settings.store):
+        if not store_exists(self.settings.store):
             yield None
             return
-        with opened_store(self.settings, read_only=True) as store:
+        with configured_store(self.settings, read_only=True) as store:
             yield store
 
-    def _read(self, made: Store, part: BankPart, store: Store | None) -> DrilledBank:
+    def _read(self, made: Store, part: BankBackup, store: Store | None) -> DrilledBank:
         """Read what was made from its first record to its last, and compare the heads."""
         with made.reading() as reader:
-            source = copy_in(reader, part.bank)
+            source = load_replica(reader, part.bank)
             assert source is not None  # noqa: S101 - it was made just now
             counts = reader.counts(part.bank)
-            for some in tail(source, 0):
+            for some in read_log_from(source, 0):
                 self._tell(len(some))
             relation, more, problems, notes = self._standing(source, store)
         return DrilledBank(
@@ -276,14 +279,16 @@ class _Drilling:
         )
 
     def _standing(
-        self, source: Copy, store: Store | None
+        self, source: Replica, store: Store | None
     ) -> tuple[Relation, int, list[str], list[str]]:
         if store is None:
             return Relation.NEW, 0, [], ["there is no current store to compare with"]
         with store.reading() as reader:
             try:
-                target = copy_in(reader, source.bank) if is_here(reader, source.bank) else None
-                found = compared(source, target)
+                target = (
+                    load_replica(reader, source.bank) if bank_exists(reader, source.bank) else None
+                )
+                found = compare_replicas(source, target)
             except SatchelError as error:
                 return Relation.DIVERGED, 0, [], [f"the current store: {error.message}"]
         if found.relation is Relation.NEW:
@@ -325,7 +330,7 @@ def _questions(bank: OpenBank, number: int) -> Iterator[str]:
     texts = list[str]()
     with bank.ledger.reading() as view:
         for logged in view.newest(Filter()):
-            if isinstance(logged.model, Entry) and (words := texts_of(logged.model).split()):
+            if isinstance(logged.model, Entry) and (words := entry_texts(logged.model).split()):
                 texts.append(" ".join(words[:_WORDS]))
             if len(texts) == _LOOKED_AT:
                 break

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from satchel.backup.destinations import destinations, opened_catalogue, series_of
-from satchel.backup.erased import Gone, erased_in
+from satchel.backup.destinations import destinations, open_catalogue, series_of
+from satchel.backup.erasure_list import ErasedRecord, read_erasures
 from satchel.backup.health import known_destinations
 from satchel.backup.prune import held_in
 from satchel.bank.connections import shown_address, writer_key
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import SatchelError, UnreadableError
-from satchel.ledger.records import Logged
-from satchel.replication.copies import copy_in
+from satchel.ledger.records import VerifiedRecord
+from satchel.replication.copies import load_replica
 
 
-class Backups:
+class BackupErasureTarget:
     """The backups of a bank, as one of those who hold what is erased.
 
     Args:
@@ -26,7 +26,7 @@ class Backups:
     def __init__(self, bank: OpenBank) -> None:
         self._bank = bank
 
-    def erase(self, gone: Sequence[Logged]) -> int:
+    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
         """List some records that are about to be erased; return how many are listed now.
 
         Raises:
@@ -35,7 +35,7 @@ class Backups:
         """
         with self._bank.ledger.reading() as view:
             size = view.head.size
-        found = {one.record.id: Gone(one.seq, size) for one in gone}
+        found = {one.record.id: ErasedRecord(one.seq, size) for one in gone}
         return _noted(self._bank, found)[0]
 
     def laid_open(self) -> Iterator[Any]:
@@ -47,8 +47,8 @@ class Backups:
         found = list[str]()
         for destination in _places(self._bank):
             try:
-                with opened_catalogue(self._bank.settings, destination) as catalogue:
-                    known = dict[str, dict[str, Gone]]()
+                with open_catalogue(self._bank.settings, destination) as catalogue:
+                    known = dict[str, dict[str, ErasedRecord]]()
                     number = sum(1 for one in catalogue.all() if held_in(catalogue, one, known))
                     closed = len(catalogue.closed)
             except UnreadableError:
@@ -83,14 +83,14 @@ def list_erased(bank: OpenBank) -> list[str]:
         return []
     try:
         with bank.store.reading() as reader:
-            source = copy_in(reader, bank.id)
-            found = {} if source is None else erased_in(source)
+            source = load_replica(reader, bank.id)
+            found = {} if source is None else read_erasures(source)
         return _noted(bank, found)[1]
     except SatchelError as error:
         return [f"the erasure is not recorded at the backup destination yet: {error.message}"]
 
 
-def _noted(bank: OpenBank, found: dict[str, Gone]) -> tuple[int, list[str]]:
+def _noted(bank: OpenBank, found: dict[str, ErasedRecord]) -> tuple[int, list[str]]:
     """List what is erased at each destination; return how many, and where it could not be.
 
     One that is configured has to answer. A disk that was named once may be in a drawer.
@@ -98,7 +98,7 @@ def _noted(bank: OpenBank, found: dict[str, Gone]) -> tuple[int, list[str]]:
     number, problems, configured = 0, list[str](), _configured(bank)
     for destination in _places(bank) if found else ():
         try:
-            with opened_catalogue(bank.settings, destination) as catalogue:
+            with open_catalogue(bank.settings, destination) as catalogue:
                 key, series = writer_key(bank.settings), series_of(bank.settings)
                 number += catalogue.lists.note(series, bank.id, found, key)
         except UnreadableError:  # of one that is configured: no backup was ever made there

@@ -16,10 +16,10 @@ from blake3 import blake3
 from msgspec import Meta
 
 from satchel.backup.manifests import (
+    AgentBackup,
     AgentIndex,
-    AgentPart,
+    FilesBackup,
     FilesIndex,
-    FilesPart,
     put_index,
     read_index,
 )
@@ -29,7 +29,7 @@ from satchel.files.manifest import FILE_NAME
 from satchel.files.memory_store import MemoryStore
 from satchel.files.paths import OWN
 from satchel.model.type_info import resolved
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.private_files import private_folder
 from satchel.stores.sqlite.connection import deferred, open_for_reading
@@ -47,7 +47,7 @@ def keys_in(folder: Path) -> Iterator[str]:
                 yield one.name
 
 
-def take_files(folder: Path, key: str, packs: Packs) -> FilesPart:
+def take_files(folder: Path, key: str, packs: Packs) -> FilesBackup:
     """Keep the memory files of a key as they are at one moment; others may write meanwhile.
 
     Args:
@@ -71,10 +71,10 @@ def take_files(folder: Path, key: str, packs: Packs) -> FilesPart:
             while piece := stream.read(PIECE_BYTES // 4):
                 refs.append(packs.put(piece))
                 size += len(piece)
-    return FilesPart(key=key, size=size, index=put_index(packs, FilesIndex(packs=refs)))
+    return FilesBackup(key=key, size=size, index=put_index(packs, FilesIndex(packs=refs)))
 
 
-def require_free(part: FilesPart, folder: Path, *, over: bool) -> None:
+def require_free(part: FilesBackup, folder: Path, *, over: bool) -> None:
     """Require that memory files can be put back below a folder.
 
     Raises:
@@ -92,7 +92,7 @@ def require_free(part: FilesPart, folder: Path, *, over: bool) -> None:
         )
 
 
-def put_files(part: FilesPart, packs: Packs, folder: Path, *, over: bool) -> Path | None:
+def put_files(part: FilesBackup, packs: Packs, folder: Path, *, over: bool) -> Path | None:
     """Put memory files back; they appear whole, or not at all.
 
     Args:
@@ -115,7 +115,7 @@ def put_files(part: FilesPart, packs: Packs, folder: Path, *, over: bool) -> Pat
     with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder.parent) as held:
         staged = Path(held) / "files"
         own = private_folder(staged / OWN)
-        with writing(own / FILE_NAME, overwrite=False, mode=PRIVATE_FILE) as stream:
+        with atomic_write(own / FILE_NAME, overwrite=False, mode=PRIVATE_FILE) as stream:
             for ref in read_index(packs, part.index, FilesIndex).packs:
                 stream.write(packs.get(ref))
         with MemoryStore(root=staged) as store:  # copies out what the manifest says
@@ -150,7 +150,7 @@ class KeptFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     """BLAKE3 of what is in it."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentContents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of an agent besides its memory."""
 
     said: dict[str, Any] = {}
@@ -171,8 +171,8 @@ def keep_agent(
     identity: str,
     bank: str | None,
     files: Iterable[tuple[str, bytes]],
-    around: Callable[[], Told],
-) -> AgentPart:
+    around: Callable[[], AgentContents],
+) -> AgentBackup:
     """Keep the files of an agent, and return what names them.
 
     Args:
@@ -198,7 +198,7 @@ def keep_agent(
     if held:
         refs.append(packs.put(bytes(held)))
     told = packs.put(msgspec.json.encode(msgspec.structs.replace(around(), files=kept)))
-    return AgentPart(
+    return AgentBackup(
         id=identity,
         bank=bank,
         files=len(kept),
@@ -207,7 +207,7 @@ def keep_agent(
     )
 
 
-def told_of(part: AgentPart, packs: Packs) -> Told:
+def read_agent_contents(part: AgentBackup, packs: Packs) -> AgentContents:
     """Return what a backup keeps of an agent.
 
     Raises:
@@ -216,7 +216,7 @@ def told_of(part: AgentPart, packs: Packs) -> Told:
     """
     data = packs.get(read_index(packs, part.index, AgentIndex).told)
     try:
-        told = msgspec.json.decode(data, type=resolved(Told))
+        told = msgspec.json.decode(data, type=resolved(AgentContents))
         for one in told.files:
             parts_of(one.path)
     except (msgspec.DecodeError, PathRefusedError) as error:
@@ -227,7 +227,7 @@ def told_of(part: AgentPart, packs: Packs) -> Told:
     return told
 
 
-def files_of(part: AgentPart, told: Told, packs: Packs) -> Iterator[tuple[str, bytes]]:
+def files_of(part: AgentBackup, told: AgentContents, packs: Packs) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an agent; each is held to its hash.
 
     Raises:

@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from satchel.backup.catalogue import Found
+from satchel.backup.catalogue import StoredBackup
 from satchel.backup.destinations import state_of
-from satchel.backup.manifests import BankPart
+from satchel.backup.manifests import BankBackup
 from satchel.bank.checks import Check
 from satchel.bank.connections import shown_address
 from satchel.bank.owner_rights import require_owner
@@ -21,18 +21,18 @@ from satchel.errors import SatchelError
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.ports.operations import Options, operation
-from satchel.receipts.account import VERSION, Account, End, counted, told
-from satchel.receipts.archive import keep, signer, tool
+from satchel.receipts.account import VERSION, ReceiptBody, TransferEnd, combine_counts, receipt_text
+from satchel.receipts.archive import save_receipts, signer, tool_version
 from satchel.receipts.receipt import receipt_of
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import private_folder
 
 _MOST_BYTES = 1 << 16
 _RUN = "Make one now: satchel backup run"
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DestinationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the last backups to a destination went."""
 
     destination: str
@@ -48,12 +48,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
 
 
-def standing_of(settings: Settings, destination: str) -> Standing:
+def standing_of(settings: Settings, destination: str) -> DestinationStatus:
     """Return how the last backups to a destination went from here."""
     path = state_of(settings, destination).with_suffix(".json")
-    with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
-        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(Standing))
-    return Standing(destination=shown_address(destination))
+    with suppress(SatchelError, msgspec.DecodeError), open_input(path) as stream:
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(DestinationStatus))
+    return DestinationStatus(destination=shown_address(destination))
 
 
 def known_destinations(settings: Settings) -> list[str]:
@@ -64,9 +64,9 @@ def known_destinations(settings: Settings) -> list[str]:
     found = list[str]()
     folder = settings.state / "backups"
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
+        with suppress(SatchelError, msgspec.DecodeError), open_input(path) as stream:
             place = msgspec.json.decode(
-                stream.read(_MOST_BYTES), type=resolved(Standing)
+                stream.read(_MOST_BYTES), type=resolved(DestinationStatus)
             ).destination
             if state_of(settings, place).with_suffix(".json") == path:
                 found.append(place)
@@ -78,7 +78,7 @@ def succeeded(settings: Settings, destination: str, identity: str, at: str) -> N
     _keep(
         settings,
         destination,
-        Standing(destination=shown_address(destination), id=identity, at=at),
+        DestinationStatus(destination=shown_address(destination), id=identity, at=at),
     )
 
 
@@ -89,12 +89,12 @@ def failed(settings: Settings, destination: str, error: str) -> None:
     _keep(settings, destination, found)
 
 
-def _keep(settings: Settings, destination: str, found: Standing) -> None:
+def _keep(settings: Settings, destination: str, found: DestinationStatus) -> None:
     path = state_of(settings, destination).with_suffix(".json")
     with suppress(SatchelError, OSError):  # a full disk: the run says itself how it went
         private_folder(settings.state)
         private_folder(path.parent)
-        with writing(path, mode=PRIVATE_FILE) as stream:
+        with atomic_write(path, mode=PRIVATE_FILE) as stream:
             stream.write(msgspec.json.encode(found))
 
 
@@ -172,11 +172,11 @@ _PREFIX = "blake3:"
 def account_of(
     kind: Literal["restore", "drill"],
     began: str,
-    ends: tuple[End, End],
+    ends: tuple[TransferEnd, TransferEnd],
     counts: dict[str, int],
     *,
     differs: bool = False,
-) -> Account:
+) -> ReceiptBody:
     """Return what became of one bank; members that are not known here are to be replaced.
 
     Args:
@@ -186,23 +186,23 @@ def account_of(
         counts: Records that were brought, by type; all of them were read again there.
         differs: Whether what was read again is not what was expected.
     """
-    return Account(
+    return ReceiptBody(
         version=VERSION,
         kind=kind,
-        tool=tool(),
+        tool=tool_version(),
         began=began,
         ended=now(),
         input=ends[0],
         output=ends[1],
-        counts=counted(counts, counts, counts, counts),
+        counts=combine_counts(counts, counts, counts, counts),
         read_back="differs" if differs else "verified",
     )
 
 
-def end_of(found: Found, part: BankPart) -> End:
+def end_of(found: StoredBackup, part: BankBackup) -> TransferEnd:
     """Return a bank in a backup, as one end of what was done."""
-    return End(
-        name=told(found.id),
+    return TransferEnd(
+        name=receipt_text(found.id),
         format=FORMAT,
         digest=_PREFIX + found.digest,
         bank=part.bank,
@@ -212,10 +212,12 @@ def end_of(found: Found, part: BankPart) -> End:
     )
 
 
-def kept_receipts(settings: Settings, accounts: Iterable[Account]) -> tuple[list[str], list[str]]:
+def kept_receipts(
+    settings: Settings, accounts: Iterable[ReceiptBody]
+) -> tuple[list[str], list[str]]:
     """Sign and keep receipts; return their ids, and notes on what went wrong."""
     key = signer(settings, None)
-    return keep(settings, [receipt_of(one, key) for one in accounts])
+    return save_receipts(settings, [receipt_of(one, key) for one in accounts])
 
 
 def numbers(**said: int) -> dict[str, int]:

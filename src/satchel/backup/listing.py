@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from satchel.backup.catalogue import Catalogue, Closed, Found
+from satchel.backup.catalogue import Catalogue, StoredBackup, UndecryptedBackup
 from satchel.backup.destinations import (
     chosen_backup,
     destinations,
-    is_believed,
-    opened_catalogue,
+    is_trusted_signer,
+    open_catalogue,
     series_of,
 )
-from satchel.backup.erased import Gone
+from satchel.backup.erasure_list import ErasedRecord
 from satchel.backup.options import BackupListOptions, BackupVerifyOptions
 from satchel.backup.prune import held_in
 from satchel.backup.verification import prove
@@ -117,8 +117,8 @@ def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
     require_owner(settings, "backup")
     lines, problems = list[BackupLine](), list[str]()
     for destination in destinations(settings, texts(options.destinations)):
-        with opened_catalogue(settings, destination) as catalogue:
-            known = dict[str, dict[str, Gone]]()
+        with open_catalogue(settings, destination) as catalogue:
+            known = dict[str, dict[str, ErasedRecord]]()
             lines += [_line(settings, catalogue, one, known) for one in catalogue.all()]
             lines += [_closed_line(settings, catalogue, one) for one in catalogue.closed]
             problems += catalogue.problems
@@ -147,7 +147,7 @@ def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[Ver
     require_owner(settings, "backup")
     wanted, result = texts(options.backups), list[VerifiedBackup]()
     for destination in destinations(settings, texts(options.destinations)):
-        with opened_catalogue(settings, destination) as catalogue:
+        with open_catalogue(settings, destination) as catalogue:
             for backup in _chosen(catalogue, wanted, every=options.all):
                 result.append(_verified(settings, catalogue, backup, options.progress))
             result += [
@@ -157,9 +157,11 @@ def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[Ver
     return result
 
 
-def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list[Found | Closed]:
+def _chosen(
+    catalogue: Catalogue, wanted: Sequence[str], *, every: bool
+) -> list[StoredBackup | UndecryptedBackup]:
     opened = catalogue.all()
-    found: list[Found | Closed] = [*opened, *catalogue.closed]
+    found: list[StoredBackup | UndecryptedBackup] = [*opened, *catalogue.closed]
     found.sort(key=lambda one: one.id)
     if every:
         if not found and not catalogue.problems:
@@ -177,11 +179,16 @@ def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list
 
 
 def _verified(
-    settings: Settings, catalogue: Catalogue, found: Found | Closed, progress: OnProgress
+    settings: Settings,
+    catalogue: Catalogue,
+    found: StoredBackup | UndecryptedBackup,
+    progress: OnProgress,
 ) -> VerifiedBackup:
-    notes = [] if is_believed(settings, found.key) else [f"signed by {found.key}: unknown key"]
+    notes = (
+        [] if is_trusted_signer(settings, found.key) else [f"signed by {found.key}: unknown key"]
+    )
     result = VerifiedBackup(id=found.id, destination=shown_address(catalogue.name), notes=notes)
-    if isinstance(found, Closed):
+    if isinstance(found, UndecryptedBackup):
         return _held(catalogue, found, result)
     mine = found.manifest.series == series_of(settings) and found.key == writer_key(settings).did
     result = msgspec.structs.replace(
@@ -202,7 +209,7 @@ def _verified(
     return msgspec.structs.replace(result, packs=proved.packs, unopened=proved.unopened)
 
 
-def _held(catalogue: Catalogue, found: Closed, result: VerifiedBackup) -> VerifiedBackup:
+def _held(catalogue: Catalogue, found: UndecryptedBackup, result: VerifiedBackup) -> VerifiedBackup:
     """Hold the pieces of a backup that nothing here opens to what was signed of them."""
     try:
         number = sum(1 for _ in catalogue.held(found))
@@ -213,7 +220,10 @@ def _held(catalogue: Catalogue, found: Closed, result: VerifiedBackup) -> Verifi
 
 
 def _line(
-    settings: Settings, catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]]
+    settings: Settings,
+    catalogue: Catalogue,
+    found: StoredBackup,
+    known: dict[str, dict[str, ErasedRecord]],
 ) -> BackupLine:
     manifest = found.manifest
     return BackupLine(
@@ -227,7 +237,7 @@ def _line(
         agents=[part.id for part in manifest.agents],
         verified=found.verified,
         own=manifest.series == series_of(settings),
-        believed=is_believed(settings, found.key),
+        believed=is_trusted_signer(settings, found.key),
         key=found.key,
         holds_erased=held_in(catalogue, found, known),
         missing=manifest.missing,
@@ -237,7 +247,7 @@ def _line(
     )
 
 
-def _closed_line(settings: Settings, catalogue: Catalogue, closed: Closed) -> BackupLine:
+def _closed_line(settings: Settings, catalogue: Catalogue, closed: UndecryptedBackup) -> BackupLine:
     return BackupLine(
         id=closed.id,
         at=closed.at,
@@ -247,7 +257,7 @@ def _closed_line(settings: Settings, catalogue: Catalogue, closed: Closed) -> Ba
         records=0,
         verified=closed.verified,
         own=closed.cover.series == series_of(settings),
-        believed=is_believed(settings, closed.key),
+        believed=is_trusted_signer(settings, closed.key),
         key=closed.key,
         encrypted=True,
         closed=True,

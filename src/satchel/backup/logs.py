@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from satchel.backup.manifests import Index, Segment, SegmentVectors
+from satchel.backup.manifests import BankIndex, LogSegment, SegmentVectors
 from satchel.backup.packs import PIECE_BYTES, Packs, Ref
 from satchel.crypto.limits import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import PREFIX
@@ -25,7 +25,7 @@ from satchel.model.records import Erasure, Redaction
 from satchel.model.type_info import resolved
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader
-from satchel.replication.copies import Copy, redacted_in
+from satchel.replication.copies import Replica, redacted_in
 
 ROWS = 4096
 """Records in a stretch, at most."""
@@ -39,7 +39,7 @@ _TOGETHER = 256
 _ID_BYTES = 80
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PackedRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A row as it is kept."""
 
     seq: int
@@ -54,22 +54,22 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class PreviousBackup:
     """What the last backup has of a bank."""
 
     size: int
     root: str
-    index: Index
+    index: BankIndex
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(resolved(list[Kept])).decode
+_decode = msgspec.msgpack.Decoder(resolved(list[PackedRow])).decode
 _decode_vectors = msgspec.msgpack.Decoder(
     resolved(tuple[list[str], Literal["f", "d"], bytes])
 ).decode
 
 
-def put_log(source: Copy, before: Before | None, packs: Packs) -> list[Segment]:
+def put_log(source: Replica, before: PreviousBackup | None, packs: Packs) -> list[LogSegment]:
     """Keep a log, and the vectors of its records.
 
     Args:
@@ -80,7 +80,7 @@ def put_log(source: Copy, before: Before | None, packs: Packs) -> list[Segment]:
     Raises:
         TargetError: If it cannot be written.
     """
-    found, place = list[Segment](), 0
+    found, place = list[LogSegment](), 0
     for segment, stands in _standing(source, before):
         place = segment.first + segment.count
         if stands:
@@ -90,7 +90,7 @@ def put_log(source: Copy, before: Before | None, packs: Packs) -> list[Segment]:
     return [*found, *_cut(source, place, source.size, packs)]
 
 
-def rows_in(segment: Segment, packs: Packs) -> list[Kept]:
+def rows_in(segment: LogSegment, packs: Packs) -> list[PackedRow]:
     """Return the rows of a stretch, which are those that it says.
 
     Raises:
@@ -123,7 +123,7 @@ def vectors_in(held: SegmentVectors, packs: Packs) -> Iterator[dict[str, tuple[f
         raise VerificationError("the number of vectors differs from the manifest")
 
 
-def _standing(source: Copy, before: Before | None) -> Iterator[tuple[Segment, bool]]:
+def _standing(source: Replica, before: PreviousBackup | None) -> Iterator[tuple[LogSegment, bool]]:
     """Yield the stretches of the last backup, and whether they still hold what the log has."""
     if before is None or before.size > source.size:
         return
@@ -139,7 +139,7 @@ def _standing(source: Copy, before: Before | None) -> Iterator[tuple[Segment, bo
         yield one, not any(place in places for place in touched)
 
 
-def _short(segments: Sequence[Segment]) -> int:
+def _short(segments: Sequence[LogSegment]) -> int:
     """Return how many stretches at the end are not full."""
     number = 0
     for segment in reversed(segments):
@@ -149,7 +149,7 @@ def _short(segments: Sequence[Segment]) -> int:
     return number
 
 
-def _erased_since(source: Copy, size: int) -> set[int]:
+def _erased_since(source: Replica, size: int) -> set[int]:
     """Return the places of what was erased or redacted by records from a place on."""
     reader, bank, places = source.reader, source.bank, set[int]()
     rows = reader.scan(bank, _TAKING_AWAY, after=size - 1)
@@ -160,7 +160,7 @@ def _erased_since(source: Copy, size: int) -> set[int]:
     return places
 
 
-def _cut(source: Copy, first: int, end: int, packs: Packs) -> Iterator[Segment]:
+def _cut(source: Replica, first: int, end: int, packs: Packs) -> Iterator[LogSegment]:
     """Keep the records from a place on, and yield the stretches that they became."""
     held, size = list[Row](), 0
     rows = islice(source.reader.scan(source.bank, _ALL, after=first - 1), end - first)
@@ -174,7 +174,7 @@ def _cut(source: Copy, first: int, end: int, packs: Packs) -> Iterator[Segment]:
         yield _kept(source, held, packs)
 
 
-def _kept(source: Copy, rows: list[Row], packs: Packs) -> Segment:
+def _kept(source: Replica, rows: list[Row], packs: Packs) -> LogSegment:
     """Keep some records, each of which is the one that was logged.
 
     Raises:
@@ -184,12 +184,14 @@ def _kept(source: Copy, rows: list[Row], packs: Packs) -> Segment:
     for row, one in zip(rows, logged, strict=True):
         if one is None and not source.found.fold.is_erased(row.id, source.size):
             raise VerificationError(f"record {row.seq} is empty, but no erasure is logged")
-    log = packs.put(_encode([Kept(row.seq, row.id, row.type, row.at, row.body) for row in rows]))
-    segment = Segment(first=rows[0].seq, count=len(rows), log=log)
+    log = packs.put(
+        _encode([PackedRow(row.seq, row.id, row.type, row.at, row.body) for row in rows])
+    )
+    segment = LogSegment(first=rows[0].seq, count=len(rows), log=log)
     return _vectored(source.reader, source.bank, segment, [row.id for row in rows], packs)
 
 
-def _with_vectors(source: Copy, segment: Segment, packs: Packs) -> Segment:
+def _with_vectors(source: Replica, segment: LogSegment, packs: Packs) -> LogSegment:
     """Return a stretch that stands with the vectors that its records have now."""
     if not source.reader.vectors.generations(source.bank):
         return msgspec.structs.replace(segment, vectors=[])
@@ -198,7 +200,9 @@ def _with_vectors(source: Copy, segment: Segment, packs: Packs) -> Segment:
     return _vectored(source.reader, source.bank, segment, ids, packs)
 
 
-def _vectored(reader: Reader, bank: str, segment: Segment, ids: list[str], packs: Packs) -> Segment:
+def _vectored(
+    reader: Reader, bank: str, segment: LogSegment, ids: list[str], packs: Packs
+) -> LogSegment:
     held = list[SegmentVectors]()
     for generation in sorted(reader.vectors.generations(bank), key=repr):
         some = max(1, PIECE_BYTES // (8 * generation.dimensions + _ID_BYTES))

@@ -53,7 +53,7 @@ class SegmentVectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return Generation(self.model, self.dimensions, self.number)
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A stretch of a log."""
 
     first: _Count
@@ -64,7 +64,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     vectors: list[SegmentVectors] = []
 
 
-class Blob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BackupBlob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A blob beside a log."""
 
     digest: Id
@@ -72,11 +72,11 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     packs: list[Ref]
 
 
-class Index(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BankIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What there is of one bank."""
 
-    segments: list[Segment]
-    blobs: list[Blob] = []
+    segments: list[LogSegment]
+    blobs: list[BackupBlob] = []
     side: list[Ref] = []
     """Unlogged values."""
 
@@ -91,7 +91,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         yield from self.side
 
 
-class BankPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BankBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One bank in a backup."""
 
     bank: Id
@@ -109,7 +109,7 @@ class BankPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     index: Ref
 
 
-class FilesPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FilesBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The memory files of one key in a backup."""
 
     key: Annotated[str, Meta(min_length=1, max_length=255)]
@@ -118,7 +118,7 @@ class FilesPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A pack with the list of packs that the files' manifest was cut into."""
 
 
-class AgentPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one agent is besides its memory: its settings and its files."""
 
     id: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -151,9 +151,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reason: str = ""
     """Why, where nobody asked for it: ``before a restore``."""
 
-    banks: list[BankPart]
-    files: list[FilesPart] = []
-    agents: list[AgentPart] = []
+    banks: list[BankBackup]
+    files: list[FilesBackup] = []
+    agents: list[AgentBackup] = []
     missing: list[str] = []
     """What should be in it and is not, with the reason: it is never taken for a whole one."""
 
@@ -195,7 +195,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How many of them could only be held to the hash of their encrypted bytes."""
 
 
-class Signed(msgspec.Struct, frozen=True, kw_only=True):
+class SignedValue(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was signed, and by whom."""
 
     value: Any
@@ -300,8 +300,8 @@ def named_by(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
 
 def _indexes(
     manifest: Manifest,
-) -> Iterator[tuple[Ref, type[Index] | type[FilesIndex] | type[AgentIndex]]]:
-    yield from ((one.index, Index) for one in manifest.banks)
+) -> Iterator[tuple[Ref, type[BankIndex] | type[FilesIndex] | type[AgentIndex]]]:
+    yield from ((one.index, BankIndex) for one in manifest.banks)
     yield from ((one.index, FilesIndex) for one in manifest.files)
     yield from ((one.index, AgentIndex) for one in manifest.agents)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
-from satchel.backup.destinations import moment_said
+from satchel.backup.destinations import parse_moment
 from satchel.config.options import (
     SERVER,
     SERVER_KEYS,
@@ -137,7 +137,7 @@ class RestoreOptions(OwnerOptions):
         str | None,
         Option(
             "Restore the state at this time, also between two backups: 2026-01-31T12:00:00Z.",
-            parse=moment_said,
+            parse=parse_moment,
             max_length=64,
             examples=["2026-01-31T12:00:00Z"],
         ),

@@ -25,8 +25,8 @@ import msgspec
 from blake3 import blake3
 from msgspec import Meta
 
-from satchel.backup.storage import Shelf
-from satchel.crypto.age import Unlocking, decrypt_bytes, encrypt_bytes, new_identity
+from satchel.backup.storage import BackupStorage
+from satchel.crypto.age import Unlocker, decrypt_bytes, encrypt_bytes, new_identity
 from satchel.errors import EncryptionError, LimitError, MissingExtraError, VerificationError
 
 MOST_PIECES = 500_000
@@ -35,7 +35,7 @@ MOST_PIECES = 500_000
 _PIECE = struct.Struct(">32sQ")
 
 
-class Locking:
+class PackEncryption:
     """How what goes to a destination is encrypted, and opened again.
 
     Args:
@@ -45,7 +45,7 @@ class Locking:
     """
 
     def __init__(
-        self, unlocking: Unlocking, recipients: Iterable[str] = (), own: str | None = None
+        self, unlocking: Unlocker, recipients: Iterable[str] = (), own: str | None = None
     ) -> None:
         self.recipients = tuple(sorted(set(recipients)))
         self._unlocking, self._own = unlocking, own
@@ -106,7 +106,7 @@ class Locking:
         return found
 
 
-PLAIN = Locking(Unlocking())
+PLAIN = PackEncryption(Unlocker())
 """Nothing is encrypted, and what the environment names opens what is."""
 
 
@@ -153,7 +153,7 @@ _WINDOW = 27
 """Of zstd, as a power of two: what reading a piece may take in memory, whatever it asks for."""
 
 
-class Squeeze(StrEnum):
+class Compression(StrEnum):
     """How a piece is compressed."""
 
     GZIP = "gzip"
@@ -171,31 +171,31 @@ class Squeeze(StrEnum):
         return next((one for one in cls if _LETTERS[one] == letter), None)
 
 
-_LETTERS = {Squeeze.GZIP: b"g", Squeeze.ZSTD: b"z", Squeeze.NONE: b"p"}
+_LETTERS = {Compression.GZIP: b"g", Compression.ZSTD: b"z", Compression.NONE: b"p"}
 
 
-def require_squeeze(how: Squeeze) -> None:
+def require_compression(how: Compression) -> None:
     """Require that one can compress so here.
 
     Raises:
         MissingExtraError: If what does it is not installed.
     """
-    if how is Squeeze.ZSTD:
+    if how is Compression.ZSTD:
         _zstd()
 
 
-def squeezed(data: bytes, how: Squeeze) -> bytes:
+def compress(data: bytes, how: Compression) -> bytes:
     """Return bytes compressed; the same bytes give the same.
 
     Raises:
         MissingExtraError: If what compresses is not installed.
     """
-    if how is Squeeze.GZIP:
+    if how is Compression.GZIP:
         return gzip.compress(data, _GZIP_LEVEL, mtime=0)
-    return bytes(_zstd().compress(data, _ZSTD_LEVEL)) if how is Squeeze.ZSTD else data
+    return bytes(_zstd().compress(data, _ZSTD_LEVEL)) if how is Compression.ZSTD else data
 
 
-def unsqueezed(body: memoryview, how: Squeeze, size: int) -> bytes | None:
+def decompress(body: memoryview, how: Compression, size: int) -> bytes | None:
     """Return what is in compressed bytes; None where that is not all of so many bytes.
 
     Args:
@@ -206,7 +206,7 @@ def unsqueezed(body: memoryview, how: Squeeze, size: int) -> bytes | None:
     Raises:
         MissingExtraError: If what it was compressed with is not installed.
     """
-    if how is Squeeze.NONE:
+    if how is Compression.NONE:
         return bytes(body) if len(body) == size else None
     unpacking, broken = _unpacking(how)
     try:
@@ -216,8 +216,8 @@ def unsqueezed(body: memoryview, how: Squeeze, size: int) -> bytes | None:
     return data if unpacking.eof and not unpacking.unused_data and len(data) == size else None
 
 
-def _unpacking(how: Squeeze) -> tuple[Any, type[Exception]]:
-    if how is Squeeze.GZIP:
+def _unpacking(how: Compression) -> tuple[Any, type[Exception]]:
+    if how is Compression.GZIP:
         return zlib.decompressobj(_AS_GZIP), zlib.error
     zstd = _zstd()
     options = {zstd.DecompressionParameter.window_log_max: _WINDOW}
@@ -284,13 +284,13 @@ def digest_in(place: str) -> str | None:
     return name if _DIGEST.fullmatch(name) else None
 
 
-def packed(data: bytes, how: Squeeze) -> bytes:
+def packed(data: bytes, how: Compression) -> bytes:
     """Return a pack with some bytes; the same bytes give the same pack.
 
     Raises:
         MissingExtraError: If what compresses is not installed.
     """
-    return _HEADER.pack(_MAGIC, how.letter, len(data)) + squeezed(data, how)
+    return _HEADER.pack(_MAGIC, how.letter, len(data)) + compress(data, how)
 
 
 def unpacked(stored: bytes, digest: str) -> bytes:
@@ -304,10 +304,10 @@ def unpacked(stored: bytes, digest: str) -> bytes:
         magic, letter, size = _HEADER.unpack_from(stored)
     except struct.error:
         raise _damaged(digest) from None
-    how = Squeeze.of(letter)
+    how = Compression.of(letter)
     if magic != _MAGIC or how is None or size > MOST_BYTES:
         raise _damaged(digest)
-    data = unsqueezed(memoryview(stored)[_HEADER.size :], how, size)
+    data = decompress(memoryview(stored)[_HEADER.size :], how, size)
     if data is None or blake3(data).hexdigest() != digest:
         raise _damaged(digest)
     return data
@@ -326,12 +326,12 @@ class Packs:
 
     def __init__(
         self,
-        shelf: Shelf,
+        shelf: BackupStorage,
         series: str,
         *,
-        how: Squeeze = Squeeze.GZIP,
+        how: Compression = Compression.GZIP,
         known: Collection[Ref] = (),
-        locking: Locking = PLAIN,
+        locking: PackEncryption = PLAIN,
     ) -> None:
         self._shelf, self._series, self._how, self._locking = shelf, series, how, locking
         self._known = {ref.digest: ref for ref in known}

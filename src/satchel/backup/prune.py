@@ -7,12 +7,12 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.backup.agents import agents_meant
-from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.destinations import destinations, opened_catalogue, series_of, working_on
-from satchel.backup.erased import Gone, held_by
+from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
+from satchel.backup.erasure_list import ErasedRecord, held_by
 from satchel.backup.manifests import refs_of
 from satchel.backup.options import PruneOptions
-from satchel.bank.connections import is_there, opened_store, shown_address
+from satchel.bank.connections import configured_store, shown_address, store_exists
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
@@ -20,7 +20,7 @@ from satchel.errors import SatchelError, UsageError, VerificationError
 from satchel.ports.operations import operation, texts
 
 
-class Rules(NamedTuple):
+class RetentionPolicy(NamedTuple):
     """What is kept; a rule that is 0 keeps nothing. Without any rule, everything is kept."""
 
     days: int = 0
@@ -63,8 +63,8 @@ _PERIODS: dict[str, Callable[[datetime], object]] = {
 }
 
 
-def to_drop(
-    found: Iterable[Candidate], rules: Rules, now: datetime, needed: Iterable[str] = ()
+def select_expired(
+    found: Iterable[Candidate], rules: RetentionPolicy, now: datetime, needed: Iterable[str] = ()
 ) -> list[str]:
     """Return the names of the backups that no rule keeps, oldest first.
 
@@ -96,7 +96,10 @@ def to_drop(
 
 
 def _wanted(
-    newest_first: Sequence[Candidate], sound: Sequence[Candidate], rules: Rules, now: datetime
+    newest_first: Sequence[Candidate],
+    sound: Sequence[Candidate],
+    rules: RetentionPolicy,
+    now: datetime,
 ) -> set[str]:
     keep = {one.id for one in sound[: rules.last]}
     if rules.days:
@@ -112,7 +115,7 @@ def _wanted(
     return keep
 
 
-class Dropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BackupPruneResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What went at one destination, or would."""
 
     destination: str
@@ -128,10 +131,10 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dry_run: bool = False
 
 
-def rules_of(settings: Settings) -> Rules:
+def rules_of(settings: Settings) -> RetentionPolicy:
     """Return what is kept, as configured."""
     found = settings.options.backup
-    return Rules(
+    return RetentionPolicy(
         days=found.retention,
         last=found.keep_last,
         daily=found.keep_daily,
@@ -150,7 +153,7 @@ def rules_of(settings: Settings) -> Rules:
 )
 def prune_backups(
     settings: Settings, options: PruneOptions, *, moment: datetime | None = None
-) -> list[Dropped]:
+) -> list[BackupPruneResult]:
     """Remove the backups of this store that no retention rule keeps.
 
     The newest verified backup is always kept.
@@ -166,15 +169,15 @@ def prune_backups(
         TargetError: If a destination does not answer.
     """
     require_owner(settings, "backup")
-    rules, result = rules_of(settings), list[Dropped]()
+    rules, result = rules_of(settings), list[BackupPruneResult]()
     rules = rules._replace(
         days=rules.days if options.days is None else options.days,
         last=rules.last if options.keep_last is None else options.keep_last,
     )
     for destination in destinations(settings, texts(options.destinations)):
         with (
-            working_on(settings, destination, "backup prune"),
-            opened_catalogue(settings, destination) as catalogue,
+            backup_lock(settings, destination, "backup prune"),
+            open_catalogue(settings, destination) as catalogue,
         ):
             work = _Dropping(settings, catalogue, rules, options.dry_run)
             if options.remove_erased is not None:
@@ -183,12 +186,12 @@ def prune_backups(
     return result
 
 
-def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> Dropped:
+def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> BackupPruneResult:
     """Drop what is no longer kept after a run; that it cannot be dropped does not fail the run."""
     try:
         return _Dropping(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
     except SatchelError as error:
-        return Dropped(
+        return BackupPruneResult(
             destination=shown_address(catalogue.name), notes=[f"nothing was removed: {error}"]
         )
 
@@ -198,23 +201,23 @@ class _Dropping:
         self,
         settings: Settings,
         catalogue: Catalogue,
-        rules: Rules,
+        rules: RetentionPolicy,
         dry_run: bool,  # noqa: FBT001
     ) -> None:
         self._settings, self._catalogue, self._rules = settings, catalogue, rules
         self._dry_run = dry_run
         self.erased = settings.options.backup.drop_erased
 
-    def done(self, moment: datetime) -> Dropped:
+    def done(self, moment: datetime) -> BackupPruneResult:
         """Drop, and sweep the packs that are nobody's then."""
         catalogue, series = self._catalogue, series_of(self._settings)
         found = catalogue.all(series)
         needed = self._needed()
-        gone = to_drop([_candidate(one) for one in found], self._rules, moment, needed)
+        gone = select_expired([_candidate(one) for one in found], self._rules, moment, needed)
         if self.erased:
             gone += [name for name in self._holding_erased(found, needed) if name not in gone]
         kept = [one for one in found if one.id not in gone]
-        result = Dropped(
+        result = BackupPruneResult(
             destination=shown_address(catalogue.name),
             dropped=gone,
             kept=len(kept),
@@ -237,20 +240,23 @@ class _Dropping:
         return [*self._banks(), *(f"agent {one.id}" for one in agents_meant(settings, (), ()))]
 
     def _banks(self) -> list[str]:
-        if not is_there(self._settings.store):
+        if not store_exists(self._settings.store):
             return [part.bank for one in self._all() for part in one.manifest.banks]
         try:
-            with opened_store(self._settings, read_only=True) as store, store.reading() as reader:
+            with (
+                configured_store(self._settings, read_only=True) as store,
+                store.reading() as reader,
+            ):
                 return [*reader.banks(), *reader.begun()]
         except SatchelError:  # a store that is broken: all the more reason to keep
             return [part.bank for one in self._all() for part in one.manifest.banks]
 
-    def _all(self) -> list[Found]:
+    def _all(self) -> list[StoredBackup]:
         return self._catalogue.all(series_of(self._settings))
 
-    def _holding_erased(self, found: list[Found], needed: list[str]) -> list[str]:
+    def _holding_erased(self, found: list[StoredBackup], needed: list[str]) -> list[str]:
         """Return the backups that hold what was erased, where a newer one without it is sound."""
-        records = dict[str, dict[str, Gone]]()
+        records = dict[str, dict[str, ErasedRecord]]()
         holding = [one for one in found if held_in(self._catalogue, one, records)]
         clean = [one for one in found if one.verified and one not in holding]
         named = {name for one in clean for name in _held(one)}
@@ -261,7 +267,9 @@ class _Dropping:
         return [one.id for one in holding if one.manifest.at <= last]
 
 
-def held_in(catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]]) -> int:
+def held_in(
+    catalogue: Catalogue, found: StoredBackup, known: dict[str, dict[str, ErasedRecord]]
+) -> int:
     """Return how many records a backup holds that were erased since.
 
     Args:
@@ -291,7 +299,7 @@ def _closed(catalogue: Catalogue) -> list[str]:
     return [said] if number else []
 
 
-def _candidate(found: Found) -> Candidate:
+def _candidate(found: StoredBackup) -> Candidate:
     return Candidate(
         id=found.id,
         at=datetime.fromisoformat(found.manifest.at),
@@ -300,13 +308,13 @@ def _candidate(found: Found) -> Candidate:
     )
 
 
-def _held(found: Found) -> Iterator[str]:
+def _held(found: StoredBackup) -> Iterator[str]:
     """Yield what is in a backup, by names that are told apart."""
     yield from (part.bank for part in found.manifest.banks)
     yield from (f"agent {part.id}" for part in found.manifest.agents)
 
 
-def _require_there(catalogue: Catalogue, kept: list[Found]) -> None:
+def _require_there(catalogue: Catalogue, kept: list[StoredBackup]) -> None:
     """Require that the packs of the newest sound backup are there before an older one goes.
 
     Raises:

@@ -12,29 +12,40 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.backup.agents import AgentsBack, agents_in
-from satchel.backup.assembly import erase_again, erased_here, erased_since, make_bank, require_lists
-from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.agents import AgentsRestore, agents_in
+from satchel.backup.assembly import (
+    erased_here,
+    erased_since,
+    make_bank,
+    reapply_erasures,
+    require_lists,
+)
+from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.destinations import (
     chosen_backup,
-    is_believed,
-    opened_catalogue,
-    require_believed,
+    is_trusted_signer,
+    open_catalogue,
+    require_trusted,
     source_said,
 )
 from satchel.backup.files import put_files, require_free
 from satchel.backup.health import account_of, end_of, kept_receipts, numbers
-from satchel.backup.manifests import BEFORE_RESTORE, AgentPart, BankPart
+from satchel.backup.manifests import BEFORE_RESTORE, AgentBackup, BankBackup
 from satchel.backup.options import BackupOptions, RestoreOptions
-from satchel.backup.restore_results import Restored, RestoredBank, RestoredFiles
-from satchel.backup.restore_targets import Asked, SessionBack, give_up_lost, put_back
+from satchel.backup.restore_results import RestoredBank, RestoredFiles, RestoreResult
+from satchel.backup.restore_targets import (
+    BankRestoreOptions,
+    SessionRestore,
+    authorize_replacement,
+    put_back,
+)
 from satchel.backup.run import run_backup
 from satchel.bank.connections import (
     is_same,
-    is_there,
     local_path,
     shown_address,
-    store_of_the_moment,
+    store_exists,
+    temporary_store,
 )
 from satchel.bank.default_bank import default_bank, inherit_default_bank
 from satchel.bank.keys import Owners
@@ -48,9 +59,9 @@ from satchel.files.bank_files import namespace_of
 from satchel.files.namespace import folder_of
 from satchel.model.times import now
 from satchel.ports.operations import operation, path_text, texts
-from satchel.ports.store import RawCopied, Store
-from satchel.receipts.account import Account, End, told
-from satchel.replication.copies import Relation, copy_in
+from satchel.ports.store import RawCopyStore, Store
+from satchel.receipts.account import ReceiptBody, TransferEnd, receipt_text
+from satchel.replication.copies import Relation, load_replica
 from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder
 
@@ -65,7 +76,7 @@ _ANOTHER = "Restore another backup (see: satchel backup list), or use another --
 )
 def restore_backup(
     settings: Settings, options: RestoreOptions, *, owners: Callable[[], Owners] | None = None
-) -> Restored:
+) -> RestoreResult:
     """Restore a backup: everything, some banks, an agent, one conversation, or a point in time.
 
     What has been erased since the backup is erased again before anything is restored. Nothing that
@@ -90,26 +101,26 @@ def restore_backup(
     require_owner(settings, "backup")
     where = source_said(settings, path_text(options.destination))
     decide = owners or partial(signers_of, settings, options)
-    with opened_catalogue(settings, where) as catalogue:
+    with open_catalogue(settings, where) as catalogue:
         try:
-            return Restoring(settings, catalogue, options, decide).done()
+            return RestoreTask(settings, catalogue, options, decide).done()
         except VerificationError as error:
             if error.hint is None:
                 error.located(file=catalogue.name).hint = _ANOTHER
             raise
 
 
-class Made(NamedTuple):
+class StagedBank(NamedTuple):
     """A bank in a store of the moment."""
 
     bank: str
     erased_again: int
-    part: BankPart
+    part: BankBackup
     given_up: bool
     """Whether something that this machine saw is given up for it."""
 
 
-class Restoring:
+class RestoreTask:
     """One restore."""
 
     def __init__(
@@ -133,10 +144,10 @@ class Restoring:
         self._done = self._total = 0
         self._began = now()
 
-    def done(self) -> Restored:
+    def done(self) -> RestoreResult:
         """Do it."""
         found, notes = self._chosen()
-        require_believed(self._settings, found, self._keys)
+        require_trusted(self._settings, found, self._keys)
         require_lists(self._catalogue, found)
         self._recipients = tuple(found.manifest.recipients)
         parts = self._parts(found)
@@ -149,8 +160,8 @@ class Restoring:
         agents = self._agents(found)
         if self._asked.at is not None and (agents or (wants_files and found.manifest.files)):
             notes.append(f"files are restored as of {found.manifest.at}, when the backup was made")
-        accounts = list[Account]()
-        with store_of_the_moment() as store:
+        accounts = list[ReceiptBody]()
+        with temporary_store() as store:
             made = [one for part in parts if (one := self._made(store, found, part)) is not None]
             # All that can be refused is refused before anything is written.
             banks = [self._put(store, one, found, dry_run=True) for one in made]
@@ -179,21 +190,21 @@ class Restoring:
         asked = self._asked
         return asked.files and not (asked.banks or asked.agents) and asked.into is None
 
-    def _agents(self, found: Found) -> AgentsBack:
+    def _agents(self, found: StoredBackup) -> AgentsRestore:
         """Return the agents whose files and settings are put back."""
-        asked, parts = self._asked, list[AgentPart]()
+        asked, parts = self._asked, list[AgentBackup]()
         is_here = asked.into is None or asked.workspace is not None
         if asked.files and asked.agents and is_here:
             parts = agents_in(found.manifest, self._agents_named)
         elif self._wants_files:
             parts = found.manifest.agents
-        return AgentsBack(self._settings, parts, self._catalogue.packs(found), asked)
+        return AgentsRestore(self._settings, parts, self._catalogue.packs(found), asked)
 
     def _restored(
-        self, found: Found, notes: list[str], accounts: list[Account], **done: Any
-    ) -> Restored:
+        self, found: StoredBackup, notes: list[str], accounts: list[ReceiptBody], **done: Any
+    ) -> RestoreResult:
         receipts, problems = kept_receipts(self._settings, accounts)
-        return Restored(
+        return RestoreResult(
             source=shown_address(self._catalogue.name),
             backup=found.id,
             taken=found.manifest.at,
@@ -205,7 +216,9 @@ class Restoring:
             **done,
         )
 
-    def _session(self, found: Found, parts: list[BankPart], notes: list[str]) -> Restored:
+    def _session(
+        self, found: StoredBackup, parts: list[BankBackup], notes: list[str]
+    ) -> RestoreResult:
         """Put one conversation back; nothing gives way to it."""
         if len(parts) != 1:
             raise UsageError(
@@ -213,24 +226,26 @@ class Restoring:
                 field="bank",
                 hint="Use --bank NAME.",
             )
-        with store_of_the_moment() as store:
+        with temporary_store() as store:
             made = self._made(store, found, parts[0])
             if made is None:
                 raise UsageError("the bank did not exist yet at that time", field="at")
-            back = SessionBack(self._settings, store, parts[0], self._asked, self._owners)
+            back = SessionRestore(self._settings, store, parts[0], self._asked, self._owners)
             end = end_of(found, parts[0])
             done = back.done(f"restored from the backup {found.id}")
             accounts = [] if self._asked.dry_run else [back.account(self._began, end, done)]
         return self._restored(found, notes, accounts, banks=[], session=done)
 
-    def _account(self, store: Store, found: Found, made: Made, bank: RestoredBank) -> Account:
+    def _account(
+        self, store: Store, found: StoredBackup, made: StagedBank, bank: RestoredBank
+    ) -> ReceiptBody:
         """Return what was done about one bank."""
         with store.reading() as reader:
             counts = dict(sorted(reader.counts(made.bank).items()))
-        there = End(
-            name=told(bank.name or bank.bank),
+        there = TransferEnd(
+            name=receipt_text(bank.name or bank.bank),
             bank=bank.bank,
-            store=told(shown_address(self._target)),
+            store=receipt_text(shown_address(self._target)),
             size=bank.size,
             root=bank.root,
             records=bank.size,
@@ -242,10 +257,10 @@ class Restoring:
             done=numbers(
                 carried=bank.carried, erased_again=bank.erased_again, given_up=bank.given_up
             ),
-            notes=[told(one) for one in (*bank.notes, *_safe(bank))],
+            notes=[receipt_text(one) for one in (*bank.notes, *_safe(bank))],
         )
 
-    def _chosen(self) -> tuple[Found, list[str]]:
+    def _chosen(self) -> tuple[StoredBackup, list[str]]:
         """Return the backup that is read: for a moment, the first that was taken after it.
 
         Its log goes up to that moment and beyond; where there is none, the newest has to do.
@@ -257,7 +272,7 @@ class Restoring:
             agents = self._agents_named
             found = chosen_backup(every, wanted, self._catalogue, bank=bank, agents=agents)
             return found, [] if found.verified else ["this backup has never been fully verified"]
-        believed = [one for one in every if is_believed(self._settings, one.key, self._keys)]
+        believed = [one for one in every if is_trusted_signer(self._settings, one.key, self._keys)]
         later = [one for one in believed if one.verified and one.manifest.at >= at]
         if bank is not None:
             later = [one for one in later if _named(one, bank)]
@@ -267,7 +282,7 @@ class Restoring:
         found = chosen_backup(earlier or every, None, self._catalogue, bank=bank)
         return found, [f"no backup is newer than {at}; using the nearest"]
 
-    def _parts(self, found: Found) -> list[BankPart]:
+    def _parts(self, found: StoredBackup) -> list[BankBackup]:
         parts = found.manifest.banks
         if not (self._banks or self._agents_named):
             return parts
@@ -284,7 +299,7 @@ class Restoring:
         wanted = {part.bank for (part,) in chosen}
         return [part for part in parts if part.bank in wanted]
 
-    def _made(self, store: Store, found: Found, part: BankPart) -> Made | None:
+    def _made(self, store: Store, found: StoredBackup, part: BankBackup) -> StagedBank | None:
         """Make a bank in a store of the moment, without what was erased since."""
         at = self._asked.at
         if not make_bank(self._settings, self._catalogue, found, part, at, store, self._tell):
@@ -294,14 +309,14 @@ class Restoring:
         erased += erased_here(self._settings, store, part.bank)
         # A session is taken out of the bank, which goes nowhere.
         is_put = self._asked.session is None
-        given_up = is_put and give_up_lost(
+        given_up = is_put and authorize_replacement(
             self._settings, store, part.bank, self._how(found, dry_run=self._asked.dry_run)
         )
-        again = erase_again(self._settings, store, part.bank, erased, self._owners)
-        return Made(part.bank, again, part, given_up=given_up)
+        again = reapply_erasures(self._settings, store, part.bank, erased, self._owners)
+        return StagedBank(part.bank, again, part, given_up=given_up)
 
-    def _how(self, found: Found, *, dry_run: bool) -> Asked:
-        return Asked(
+    def _how(self, found: StoredBackup, *, dry_run: bool) -> BankRestoreOptions:
+        return BankRestoreOptions(
             address=self._target,
             over=self._asked.overwrite,
             beside=self._beside,
@@ -313,13 +328,15 @@ class Restoring:
             dry_run=dry_run,
         )
 
-    def _put(self, store: Store, made: Made, found: Found, *, dry_run: bool) -> RestoredBank:
+    def _put(
+        self, store: Store, made: StagedBank, found: StoredBackup, *, dry_run: bool
+    ) -> RestoredBank:
         asked = self._how(found, dry_run=dry_run)
         path = local_path(self._target)
         if not dry_run and path is not None and path.parent == self._settings.home:
             private_folder(self._settings.home)
         with store.reading() as reader:
-            source = copy_in(reader, made.bank)
+            source = load_replica(reader, made.bank)
             assert source is not None  # noqa: S101 - it was made just now
             put = put_back(self._settings, source, asked, self._tell)
             return RestoredBank(
@@ -342,7 +359,7 @@ class Restoring:
         with ExitStack() as opened:
             stores = list[Store]()
             for address in dict.fromkeys((self._target, self._in_use)):
-                if is_there(address):
+                if store_exists(address):
                     one = opened_at(self._settings, address, read_only=True)
                     with suppress(StoreError):  # the list beside the backups has it as well
                         stores.append(opened.enter_context(one))
@@ -371,7 +388,7 @@ class Restoring:
     def _copied(self, problem: str) -> str:
         path = local_path(self._target)
         with opened_at(self._settings, self._target, read_only=True) as store:
-            if path is None or not isinstance(store, RawCopied) or not store.traits.raw_copy:
+            if path is None or not isinstance(store, RawCopyStore) or not store.traits.raw_copy:
                 raise VerificationError(
                     f"cannot back up the current store first: {problem}",
                     hint="Nothing was changed. Restore into another store: --into ADDRESS.",
@@ -381,7 +398,7 @@ class Restoring:
             store.copy_to(safe)
             return str(safe)
 
-    def _require_room(self, found: Found) -> None:
+    def _require_room(self, found: StoredBackup) -> None:
         """Require that memory files can be put where they belong."""
         folder = folder_of(namespace_of(self._settings).path("x"))
         if folder is None and found.manifest.files:
@@ -395,7 +412,7 @@ class Restoring:
         for part in found.manifest.files:
             require_free(part, folder.parent, over=self._asked.overwrite)
 
-    def _files(self, found: Found) -> Iterator[RestoredFiles]:
+    def _files(self, found: StoredBackup) -> Iterator[RestoredFiles]:
         folder = folder_of(namespace_of(self._settings).path("x"))
         packs = self._catalogue.packs(found)
         if folder is None:
@@ -417,7 +434,7 @@ def _safe(bank: RestoredBank) -> Iterator[str]:
         yield f"the previous bank is in {bank.safety}"
 
 
-def _named(found: Found, name: str) -> list[BankPart]:
+def _named(found: StoredBackup, name: str) -> list[BankBackup]:
     parts = found.manifest.banks
     return [part for part in parts if part.bank == name] or [
         part for part in parts if part.name == name

@@ -92,7 +92,7 @@ class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     notes: list[str] = []
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a restore did, or would do."""
 
     source: str

@@ -11,23 +11,23 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.backup.health import account_of, numbers
-from satchel.backup.manifests import BankPart
+from satchel.backup.manifests import BankBackup
 from satchel.backup.options import RestoreOptions
 from satchel.backup.restore_results import RestoredSession
-from satchel.bank.banks import made_bank
+from satchel.bank.banks import create_bank_in
 from satchel.bank.connections import (
+    configured_store,
     has_store,
-    is_there,
     known_owners,
     open_ledger,
-    opened_store,
     shown_address,
+    store_exists,
     witness_beside,
     witness_of,
     writer_key,
 )
 from satchel.bank.keys import Owners, decider
-from satchel.bank.open_bank import banks_called, is_here, name_of
+from satchel.bank.open_bank import bank_exists, banks_called, name_of
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (
@@ -40,24 +40,30 @@ from satchel.errors import (
     ThresholdError,
     VerificationError,
 )
-from satchel.ledger.erasure import blobs_named, finish
-from satchel.ledger.heads import BankStanding, Seen, Verdict, judge
+from satchel.ledger.erasure import blobs_named, finish_erasure
+from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.key_policy import KeyDecider
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.model.records import Status
 from satchel.model.times import now
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.store import Store, StoredHead, Writer
-from satchel.receipts.account import Account, End, counted, told
-from satchel.replication.copies import Copy, Relation, carry, compared, copy_in
+from satchel.receipts.account import ReceiptBody, TransferEnd, combine_counts, receipt_text
+from satchel.replication.copies import (
+    Relation,
+    Replica,
+    compare_replicas,
+    fast_forward,
+    load_replica,
+)
 from satchel.replication.log_copy import (
-    Beside,
-    bring,
+    SideDataCounts,
     bring_beside,
     compare,
+    copy_log,
     give_head,
     is_begun,
     side_of,
@@ -71,7 +77,7 @@ Tell = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class BankRestoreOptions:
     """How a bank is to be put back."""
 
     address: str
@@ -90,7 +96,7 @@ class Asked:
 
 
 @dataclass(slots=True, kw_only=True)
-class Put:
+class BankRestoreResult:
     """What became of it."""
 
     relation: Relation
@@ -122,7 +128,9 @@ class _Judged:
     """Whether it is to have a witness of its own: it is older than what is in use."""
 
 
-def give_up_lost(settings: Settings, staging: Store, bank: str, asked: Asked) -> bool:
+def authorize_replacement(
+    settings: Settings, staging: Store, bank: str, asked: BankRestoreOptions
+) -> bool:
     """Have an owner decide, in a bank that was just made, that it replaces what this machine saw.
 
     So the log that is put into the store says it from the first moment on, and nobody refuses it
@@ -142,7 +150,7 @@ def give_up_lost(settings: Settings, staging: Store, bank: str, asked: Asked) ->
         RolledBackError, ForkedError, SigningKeyError, ThresholdError: As ``put_back``.
     """
     with staging.reading() as reader:
-        source = copy_in(reader, bank)
+        source = load_replica(reader, bank)
         assert source is not None  # noqa: S101 - it was made just now
         judged = _judged(settings, source, asked)
     last = witness_of(settings).last(bank)
@@ -163,7 +171,9 @@ def give_up_lost(settings: Settings, staging: Store, bank: str, asked: Asked) ->
     return True
 
 
-def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
+def put_back(
+    settings: Settings, source: Replica, asked: BankRestoreOptions, tell: Tell
+) -> BankRestoreResult:
     """Put a bank into a store; what can be known before anything is written is found out before.
 
     Log, vectors and blobs of a bank that is there are replaced in one transaction.
@@ -186,13 +196,13 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
     """
     judged = _judged(settings, source, asked)
     there = _There(Relation.NEW, None)
-    if is_there(asked.address):
+    if store_exists(asked.address):
         with opened_at(settings, asked.address, read_only=True) as store:
             there = _look(store, source)
     gives_way = there.relation in (Relation.BEHIND, Relation.DIVERGED)
     if gives_way and not asked.over:
         raise _other(source, asked.address)
-    put = Put(relation=there.relation, given_up=judged.verdict is None)
+    put = BankRestoreResult(relation=there.relation, given_up=judged.verdict is None)
     put.notes += [there.note] if there.note else []
     if judged.apart:
         put.notes.append(
@@ -212,11 +222,11 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
 
 def _write(  # noqa: PLR0913 - what was found out before
     settings: Settings,
-    source: Copy,
-    asked: Asked,
+    source: Replica,
+    asked: BankRestoreOptions,
     there: _There,
     judged: _Judged,
-    put: Put,
+    put: BankRestoreResult,
     tell: Tell,
 ) -> None:
     if judged.apart:
@@ -226,20 +236,20 @@ def _write(  # noqa: PLR0913 - what was found out before
     with opened_at(settings, asked.address, read_only=False) as store:
         put.carried = _written(source, store, there, tell)
         if there.relation is Relation.NEW:
-            bring_beside(source.reader, source.bank, store, Beside())
+            bring_beside(source.reader, source.bank, store, SideDataCounts())
         with store.reading() as other:
             compare(source, other, tell)
         if there.relation is Relation.NEW:
             give_head(source, store)
-        finish(store, source.bank)
+        finish_erasure(store, source.bank)
         _believe(settings, store, source, judged, asked.reason)
     if judged.verdict is None:
         put.standing = BankStanding.OWN
 
 
-def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
+def _judged(settings: Settings, source: Replica, asked: BankRestoreOptions) -> _Judged:
     witnessed = witness_of(settings).last(source.bank)
-    seen = [] if witnessed is None else [Seen(witnessed.head, "this machine", witnessed=True)]
+    seen = [] if witnessed is None else [SeenHead(witnessed.head, "this machine", witnessed=True)]
     found, owners = source.found, known_owners(settings, source.bank)
     try:
         return _Judged(judge(found.head, found.authority, source.tree, seen, owners))
@@ -259,7 +269,7 @@ def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
         return _Judged(None, _owners(source, asked))
 
 
-def _owners(source: Copy, asked: Asked) -> Owners:
+def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
     """Return the keys that decide, before anything is written."""
     keys = source.found.authority.keys
     given = () if asked.owners is None else asked.owners()
@@ -281,22 +291,24 @@ def _owners(source: Copy, asked: Asked) -> Owners:
     return given
 
 
-def _look(store: Store, source: Copy) -> _There:
+def _look(store: Store, source: Replica) -> _There:
     with store.reading() as reader:
         if is_begun(reader, source.bank) is not None:
             return _There(Relation.NEW, None)
         stored = reader.head(source.bank)
         try:
-            return _There(compared(source, copy_in(reader, source.bank)).relation, stored)
+            return _There(
+                compare_replicas(source, load_replica(reader, source.bank)).relation, stored
+            )
         except VerificationError as error:
             note = f"what was there did not verify: {error.message}"
             return _There(Relation.DIVERGED, stored, note)
 
 
-def _written(source: Copy, store: Store, there: _There, tell: Tell) -> int:
+def _written(source: Replica, store: Store, there: _There, tell: Tell) -> int:
     bank = source.bank
     if there.relation is Relation.NEW:
-        return bring(source, store, tell).records
+        return copy_log(source, store, tell).records
     with store.writing() as writing:
         if writing.head(bank) != there.stored:
             raise StoreBusyError(
@@ -304,13 +316,13 @@ def _written(source: Copy, store: Store, there: _There, tell: Tell) -> int:
             )
         target, records = None, 0
         if there.relation in (Relation.AHEAD, Relation.SAME):
-            target = copy_in(writing, bank)
+            target = load_replica(writing, bank)
         else:
             writing.remove(bank)
         if there.relation is not Relation.SAME:
-            records = carry(source, writing, target).records
+            records = fast_forward(source, writing, target).records
             writing.put_side(bank, side_of(source.reader, bank))
-        bring_beside(source.reader, bank, _Within(writing), Beside())  # type: ignore[arg-type]
+        bring_beside(source.reader, bank, _Within(writing), SideDataCounts())  # type: ignore[arg-type]
     tell(source.size)
     return records
 
@@ -329,7 +341,9 @@ class _Within:
     reading = writing
 
 
-def _believe(settings: Settings, store: Store, source: Copy, judged: _Judged, reason: str) -> None:
+def _believe(
+    settings: Settings, store: Store, source: Replica, judged: _Judged, reason: str
+) -> None:
     """Have this machine believe the bank from now on, or an owner decide that it does."""
     if judged.verdict is None:
         writer = writer_key(settings)
@@ -339,7 +353,7 @@ def _believe(settings: Settings, store: Store, source: Copy, judged: _Judged, re
         witness_of(settings).record(signed, given_up=judged.verdict.given_up)
 
 
-def _other(source: Copy, address: str) -> TargetExistsError:
+def _other(source: Replica, address: str) -> TargetExistsError:
     return TargetExistsError(
         f"the bank {source.bank} already exists, with records that the backup lacks",
         file=shown_address(address),
@@ -357,7 +371,7 @@ _TOGETHER = 256
 _TYPE = "session_event"
 
 
-class Talk(NamedTuple):
+class SessionRecords(NamedTuple):
     """A conversation in a backup."""
 
     id: str
@@ -377,7 +391,7 @@ class _Standing(NamedTuple):
 
 
 @dataclass(slots=True)
-class SessionBack:
+class SessionRestore:
     """One conversation on its way back."""
 
     settings: Settings
@@ -386,7 +400,7 @@ class SessionBack:
     made: Store
     """Has the bank as it was, without what was erased since."""
 
-    part: BankPart
+    part: BankBackup
     asked: RestoreOptions
     owners: Callable[[], Owners]
 
@@ -409,7 +423,7 @@ class SessionBack:
         if not has_store(self.settings):
             return self._made(talk, None)
         writes = not self.asked.dry_run
-        with opened_store(self.settings, read_only=not writes) as store:
+        with configured_store(self.settings, read_only=not writes) as store:
             bank = self._bank_in(store)
             if bank is None:
                 return self._made(talk, store)
@@ -417,33 +431,33 @@ class SessionBack:
                 talk, store, open_ledger(self.settings, store, bank, writes=writes), reason
             )
 
-    def account(self, began: str, source: End, done: RestoredSession) -> Account:
+    def account(self, began: str, source: TransferEnd, done: RestoredSession) -> ReceiptBody:
         """Return what was done, for the receipt."""
         read = {_TYPE: done.added + done.returned + done.there}
-        there = End(
-            name=told(done.bank_name or done.bank or ""),
+        there = TransferEnd(
+            name=receipt_text(done.bank_name or done.bank or ""),
             bank=done.bank,
-            store=told(shown_address(self.settings.store)),
+            store=receipt_text(shown_address(self.settings.store)),
             records=read[_TYPE],
         )
         written = {_TYPE: done.added + done.returned}
         return msgspec.structs.replace(
             account_of("restore", began, (source, there), read),
-            counts=counted(read, written, written, written),
+            counts=combine_counts(read, written, written, written),
             unchanged=not written[_TYPE],
             done=numbers(added=done.added, returned=done.returned, known=done.there),
-            notes=[f"the session {done.session}", *map(told, done.notes)],
+            notes=[f"the session {done.session}", *map(receipt_text, done.notes)],
         )
 
     def _bank_in(self, store: Store) -> str | None:
         """Return the bank that it goes into: itself, else the one of that name."""
         with store.reading() as reader:
-            if is_here(reader, self.part.bank):
+            if bank_exists(reader, self.part.bank):
                 return self.part.bank
         named = banks_called(store, self.part.name or "")
         return named[0] if len(named) == 1 else None
 
-    def _made(self, talk: Talk, store: Store | None) -> RestoredSession:
+    def _made(self, talk: SessionRecords, store: Store | None) -> RestoredSession:
         """Put it into a bank that is made for it, by the owner."""
         plan = RestoredSession(
             session=talk.id,
@@ -458,15 +472,17 @@ class SessionBack:
             return plan
         owner = self.owners()[0]
         if store is None:
-            with opened_store(self.settings) as made:
+            with configured_store(self.settings) as made:
                 return self._made(talk, made)
         name = self.part.name or "restored"
-        ledger = made_bank(self.settings, store, name, owner)
+        ledger = create_bank_in(self.settings, store, name, owner)
         ledger.append(talk.records)
         self._bring_blobs(talk, store, ledger.bank)
         return msgspec.structs.replace(plan, bank=ledger.bank)
 
-    def _put(self, talk: Talk, store: Store, ledger: Ledger, reason: str) -> RestoredSession:
+    def _put(
+        self, talk: SessionRecords, store: Store, ledger: Ledger, reason: str
+    ) -> RestoredSession:
         with ledger.reading() as view:
             found = _standing(view, talk)
         at = now()
@@ -498,7 +514,7 @@ class SessionBack:
             notes=notes,
         )
 
-    def _bring_blobs(self, talk: Talk, store: Store, bank: str) -> None:
+    def _bring_blobs(self, talk: SessionRecords, store: Store, bank: str) -> None:
         """Bring the blobs that it names, which are there before what names them."""
         named = set[str]().union(*(blobs_named(record.body) for record in talk.records))
         here = self.part.bank
@@ -507,10 +523,12 @@ class SessionBack:
             for digest in wanted:
                 with store.writing() as writing:
                     if not writing.blobs.has(bank, digest):
-                        writing.blobs.put(bank, verified(reader.blobs.get(here, digest), digest))
+                        writing.blobs.put(
+                            bank, verified_pieces(reader.blobs.get(here, digest), digest)
+                        )
 
 
-def talk_in(view: View, wanted: str) -> Talk:
+def talk_in(view: View, wanted: str) -> SessionRecords:
     """Return a conversation of a bank, with all that it is made of.
 
     Raises:
@@ -530,12 +548,12 @@ def talk_in(view: View, wanted: str) -> Talk:
                 f"the session has more than {MOST:,} records",
                 hint="Restore its bank into another store: --into ADDRESS --bank NAME.",
             )
-    return Talk(
+    return SessionRecords(
         start.record.id, shown.name, shown.messages, [records[seq] for seq in sorted(records)]
     )
 
 
-def _belongs(logged: Logged, step: int) -> bool:
+def _belongs(logged: VerifiedRecord, step: int) -> bool:
     """Tell whether a record is of a conversation as far as a step; -1 for all of it."""
     event = event_of(logged.model)
     if event in STARTS or event is None:
@@ -543,7 +561,7 @@ def _belongs(logged: Logged, step: int) -> bool:
     return step < 0 or event == "about" or count_in(logged.model, "step") <= step
 
 
-def _standing(view: View, talk: Talk) -> _Standing:
+def _standing(view: View, talk: SessionRecords) -> _Standing:
     missing, deleted, there = list[Sealed](), list[str](), 0
     records = iter(talk.records)
     while some := list(islice(records, _TOGETHER)):
@@ -559,7 +577,7 @@ def _standing(view: View, talk: Talk) -> _Standing:
     return _Standing(missing, deleted, there, _later(view, talk))
 
 
-def _later(view: View, talk: Talk) -> int:
+def _later(view: View, talk: SessionRecords) -> int:
     """Return how many messages the conversation has there beyond those of the backup."""
     known = {record.id for record in talk.records}
     start = view.get([talk.id]).get(talk.id)
@@ -567,7 +585,7 @@ def _later(view: View, talk: Talk) -> int:
     return sum(1 for logged in found if logged.record.id not in known)
 
 
-def _messages(view: View, start: Logged) -> Iterator[Logged]:
+def _messages(view: View, start: VerifiedRecord) -> Iterator[VerifiedRecord]:
     for logged in view.scan(of_session(key_of(start))):
         if event_of(logged.model) == "message":
             yield logged

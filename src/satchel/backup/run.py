@@ -14,30 +14,30 @@ import msgspec
 
 from satchel.agents.agents import agent_called
 from satchel.backup.agents import agents_meant, take_agents
-from satchel.backup.catalogue import Catalogue, Found, new_id
-from satchel.backup.destinations import destinations, opened_catalogue, series_of, working_on
-from satchel.backup.erased import erased_in
+from satchel.backup.catalogue import Catalogue, StoredBackup, new_id
+from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
+from satchel.backup.erasure_list import read_erasures
 from satchel.backup.files import keys_in, take_files
 from satchel.backup.health import failed, succeeded
-from satchel.backup.logs import Before, put_log
+from satchel.backup.logs import PreviousBackup, put_log
 from satchel.backup.manifests import (
-    AgentPart,
-    BankPart,
-    Blob,
-    FilesPart,
-    Index,
+    AgentBackup,
+    BackupBlob,
+    BankBackup,
+    BankIndex,
+    FilesBackup,
     Manifest,
     put_index,
 )
 from satchel.backup.options import BackupOptions
-from satchel.backup.packs import PIECE_BYTES, Packs, Ref, Squeeze, require_squeeze
-from satchel.backup.prune import Dropped, drop_old
-from satchel.backup.verification import Proved, prove
+from satchel.backup.packs import PIECE_BYTES, Compression, Packs, Ref, require_compression
+from satchel.backup.prune import BackupPruneResult, drop_old
+from satchel.backup.verification import VerificationCounts, prove
 from satchel.bank.connections import (
     again_if_disturbed,
+    configured_store,
     has_store,
     open_ledger,
-    opened_store,
     shown_address,
     writer_key,
 )
@@ -55,19 +55,19 @@ from satchel.errors import (
 )
 from satchel.files.bank_files import namespace_of
 from satchel.files.namespace import folder_of
-from satchel.ledger.heads import name_in
+from satchel.ledger.heads import read_bank_name
 from satchel.model.times import format_time, now
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.operations import operation, texts
 from satchel.ports.store import Reader, Store
-from satchel.receipts.archive import tool
-from satchel.replication.copies import Copy, copy_in
+from satchel.receipts.archive import tool_version
+from satchel.replication.copies import Replica, load_replica
 from satchel.replication.log_copy import blobs_of, side_of
 
 _SIDE_TOGETHER = 1 << 20
 
 
-def take_bank(reader: Reader, bank: str, before: Before | None, packs: Packs) -> BankPart:
+def take_bank(reader: Reader, bank: str, before: PreviousBackup | None, packs: Packs) -> BankBackup:
     """Keep a bank, and return what names it.
 
     Args:
@@ -81,18 +81,18 @@ def take_bank(reader: Reader, bank: str, before: Before | None, packs: Packs) ->
         VerificationError: If it is not what was signed.
         TargetError: If it cannot be written.
     """
-    source = copy_in(reader, bank)
+    source = load_replica(reader, bank)
     if source is None:
         raise UnknownBankError(f"there is no bank {bank}")
-    index = Index(
+    index = BankIndex(
         segments=put_log(source, before, packs),
         blobs=list(_blobs(source, before, packs)),
         side=list(_side(source, packs)),
     )
     stored = source.found.stored
-    return BankPart(
+    return BankBackup(
         bank=bank,
-        name=name_in(reader, bank),
+        name=read_bank_name(reader, bank),
         size=source.size,
         root=source.found.head.root,
         head=stored.signed.decode(),
@@ -101,15 +101,15 @@ def take_bank(reader: Reader, bank: str, before: Before | None, packs: Packs) ->
     )
 
 
-def _blobs(source: Copy, before: Before | None, packs: Packs) -> Iterator[Blob]:
+def _blobs(source: Replica, before: PreviousBackup | None, packs: Packs) -> Iterator[BackupBlob]:
     known = {one.digest: one for one in before.index.blobs} if before is not None else {}
     reader, bank = source.reader, source.bank
     for digest, size in blobs_of(reader, bank):
         if digest in known:
             yield known[digest]
             continue
-        pieces = verified(reader.blobs.get(bank, digest), digest)
-        yield Blob(digest=digest, size=size, packs=put_stream(pieces, packs))
+        pieces = verified_pieces(reader.blobs.get(bank, digest), digest)
+        yield BackupBlob(digest=digest, size=size, packs=put_stream(pieces, packs))
 
 
 def put_stream(pieces: Iterator[bytes], packs: Packs) -> list[Ref]:
@@ -125,7 +125,7 @@ def put_stream(pieces: Iterator[bytes], packs: Packs) -> list[Ref]:
     return found
 
 
-def _side(source: Copy, packs: Packs) -> Iterator[Ref]:
+def _side(source: Replica, packs: Packs) -> Iterator[Ref]:
     """Keep the unlogged values, some of them in each pack; a large one is alone."""
     held, size = dict[str, bytes](), 0
     for name, value in sorted(side_of(source.reader, source.bank).items()):
@@ -138,7 +138,7 @@ def _side(source: Copy, packs: Packs) -> Iterator[Ref]:
         yield packs.put(msgspec.msgpack.encode(held))
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DestinationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a backup at one destination."""
 
     destination: str
@@ -180,7 +180,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run did."""
 
     store: str
-    made: list[Made]
+    made: list[DestinationResult]
 
     @property
     def exit_status(self) -> int:
@@ -221,14 +221,14 @@ def run_backup(
     """
     require_owner(settings, "backup")
     where = destinations(settings, texts(options.destinations))
-    made = list[Made]()
+    made = list[DestinationResult]()
     for destination in where:
         try:
-            with working_on(settings, destination, "backup"):
+            with backup_lock(settings, destination, "backup"):
                 made.append(_Run(settings, destination, options, reason, moment).done())
         except SatchelError as error:
             made.append(
-                Made(
+                DestinationResult(
                     destination=shown_address(destination),
                     error=str(error).replace(destination, shown_address(destination)),
                     code=error.code,
@@ -239,19 +239,19 @@ def run_backup(
     return BackupRun(store=shown_address(settings.store), made=made)
 
 
-def squeeze_of(settings: Settings) -> Squeeze:
+def compression_setting(settings: Settings) -> Compression:
     """Return how pieces are compressed, as configured.
 
     Raises:
         MissingExtraError: If what does it is not installed.
     """
     said = str(settings.options.backup.compress).lower()
-    how = Squeeze({"true": "gzip", "false": "none"}.get(said, said))
-    require_squeeze(how)
+    how = Compression({"true": "gzip", "false": "none"}.get(said, said))
+    require_compression(how)
     return how
 
 
-def _tell(settings: Settings, destination: str, made: Made) -> None:
+def _tell(settings: Settings, destination: str, made: DestinationResult) -> None:
     counts = {
         name: getattr(made, name) for name in ("banks", "records", "files", "agents", "written")
     }
@@ -273,7 +273,7 @@ class _Run:
     reason: str
     moment: datetime | None
 
-    def done(self) -> Made:
+    def done(self) -> DestinationResult:
         """Take a backup, read it again, mark it, and drop what is no longer kept."""
         key, series = writer_key(self.settings), series_of(self.settings)
         with self._opened() as catalogue:
@@ -294,7 +294,10 @@ class _Run:
                 packs = self._packs(catalogue, series, set())
                 found, _ = self._taken(catalogue, {}, packs, key)
                 proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
-            missing, dropped = found.manifest.missing, Dropped(destination=self.destination)
+            missing, dropped = (
+                found.manifest.missing,
+                BackupPruneResult(destination=self.destination),
+            )
             if not missing:
                 found = catalogue.mark(found, proved, key)
                 if self.options.prune:
@@ -303,14 +306,14 @@ class _Run:
             return self._made(found, packs, proved, [*notes, *dropped.notes], dropped.dropped)
 
     def _packs(self, catalogue: Catalogue, series: str, known: set[Ref]) -> Packs:
-        how = squeeze_of(self.settings)
+        how = compression_setting(self.settings)
         return Packs(catalogue.shelf, series, how=how, known=known, locking=catalogue.locking)
 
     def _opened(self) -> AbstractContextManager[Catalogue]:
         options = self.options
         is_said = bool(options.encrypt_to) or options.unencrypted
         to = texts(options.encrypt_to) if is_said else None
-        return opened_catalogue(self.settings, self.destination, create=True, recipients=to)
+        return open_catalogue(self.settings, self.destination, create=True, recipients=to)
 
     def _require_meant(self, catalogue: Catalogue, series: str) -> None:
         """Refuse to leave memory in plain where it was encrypted, unless that is meant.
@@ -332,11 +335,16 @@ class _Run:
             )
 
     def _made(
-        self, found: Found, packs: Packs, proved: Proved, notes: list[str], dropped: list[str]
-    ) -> Made:
+        self,
+        found: StoredBackup,
+        packs: Packs,
+        proved: VerificationCounts,
+        notes: list[str],
+        dropped: list[str],
+    ) -> DestinationResult:
         manifest = found.manifest
         missing = manifest.missing
-        return Made(
+        return DestinationResult(
             destination=shown_address(self.destination),
             id=manifest.id,
             at=manifest.at,
@@ -359,11 +367,11 @@ class _Run:
         )
 
     def _taken(
-        self, catalogue: Catalogue, before: dict[str, Before], packs: Packs, key: SigningKey
-    ) -> tuple[Found, list[str]]:
+        self, catalogue: Catalogue, before: dict[str, PreviousBackup], packs: Packs, key: SigningKey
+    ) -> tuple[StoredBackup, list[str]]:
         moment = self.moment
         at = now() if moment is None else format_time(moment)
-        banks, missing, notes = list[BankPart](), list[str](), list[str]()
+        banks, missing, notes = list[BankBackup](), list[str](), list[str]()
 
         def take_banks() -> None:
             for found in (banks, missing, notes):
@@ -378,9 +386,9 @@ class _Run:
                         missing.append(f"the bank {bank}: {error.message}")
 
         if has_store(self.settings):
-            with opened_store(self.settings, read_only=True) as store:
+            with configured_store(self.settings, read_only=True) as store:
                 again_if_disturbed(take_banks)
-        files, agents = list[FilesPart](), list[AgentPart]()
+        files, agents = list[FilesBackup](), list[AgentBackup]()
         if self._takes_files:
             files += self._files(packs, missing, notes)
             meant = agents_meant(self.settings, *self._named())
@@ -391,7 +399,7 @@ class _Run:
             id=new_id(at),
             series=series_of(self.settings),
             at=at,
-            tool=tool(),
+            tool=tool_version(),
             store=shown_address(self.settings.store),
             host=platform.node()[:255],
             reason=self.reason,
@@ -431,16 +439,16 @@ class _Run:
     def _note_erased(
         self, catalogue: Catalogue, reader: Reader, bank: str, key: SigningKey
     ) -> None:
-        source = copy_in(reader, bank)
+        source = load_replica(reader, bank)
         if source is not None and source.found.head.counts.get("erasure"):
-            catalogue.lists.note(series_of(self.settings), bank, erased_in(source), key)
+            catalogue.lists.note(series_of(self.settings), bank, read_erasures(source), key)
 
     @property
     def _takes_files(self) -> bool:
         wanted = self.options.files
         return self.settings.options.backup.files if wanted is None else wanted
 
-    def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:
+    def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesBackup]:
         where = namespace_of(self.settings).path("x")
         folder = folder_of(where)
         if folder is None:  # elsewhere, where copies of it are somebody else's to keep

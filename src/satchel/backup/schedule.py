@@ -14,10 +14,10 @@ import msgspec
 from satchel.backup.destinations import destinations
 from satchel.backup.health import standing_of
 from satchel.backup.options import BackupOptions
-from satchel.backup.run import BackupRun, Made, run_backup
+from satchel.backup.run import BackupRun, DestinationResult, run_backup
 from satchel.bank.connections import shown_address
 from satchel.bank.owner_rights import require_owner
-from satchel.config.invocation import Timer, invocation, unwritten
+from satchel.config.invocation import Timer, invocation, secret_variables
 from satchel.config.settings import Settings
 from satchel.errors import ConfigError, MissingExtraError, SatchelError
 from satchel.ports.operations import Option, Options, operation
@@ -261,11 +261,11 @@ class SystemClock:
         threading.Event().wait(min(max(left, 0.0), _LONGEST_NAP))
 
 
-Told = Callable[[BackupRun], None]
-Waiting = Callable[[datetime], None]
+OnRun = Callable[[BackupRun], None]
+OnWait = Callable[[datetime], None]
 
 
-class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule that was kept until it was interrupted."""
 
     exit_status: int
@@ -295,9 +295,9 @@ def schedule_backups(
     settings: Settings,
     options: ScheduleOptions,
     *,
-    told: Told | None = None,
-    waiting: Waiting | None = None,
-) -> Scheduled | Timer:
+    told: OnRun | None = None,
+    waiting: OnWait | None = None,
+) -> ScheduleResult | Timer:
     """Make backups when they are due, until interrupted; or print a timer that does.
 
     A printed timer names this home, store and configuration.
@@ -313,9 +313,9 @@ def schedule_backups(
             destination.
     """
     if options.print is None:
-        return Scheduled(exit_status=keep_schedule(settings, told=told, waiting=waiting))
+        return ScheduleResult(exit_status=keep_schedule(settings, told=told, waiting=waiting))
     text = schedule_for(settings, options.print, ["backup", "run"])
-    return Timer(kind=options.print, text=text, missing=unwritten(settings))
+    return Timer(kind=options.print, text=text, missing=secret_variables(settings))
 
 
 def keep_schedule(
@@ -323,8 +323,8 @@ def keep_schedule(
     *,
     clock: Clock | None = None,
     runs: int | None = None,
-    told: Told | None = None,
-    waiting: Waiting | None = None,
+    told: OnRun | None = None,
+    waiting: OnWait | None = None,
 ) -> int:
     """Make a backup each time that one is due, until the program is ended.
 
@@ -406,7 +406,7 @@ def _tried(settings: Settings, where: Sequence[str], moment: datetime) -> Backup
         return run_backup.run(settings, BackupOptions(), moment=moment)
     except SatchelError as error:
         made = [
-            Made(
+            DestinationResult(
                 destination=shown_address(one),
                 error=str(error),
                 code=error.code,

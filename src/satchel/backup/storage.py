@@ -21,7 +21,7 @@ TOPS = ("catalogue", "marks", "packs", "erased")
 _DEEPEST = 4
 
 
-class Shelf(Protocol):
+class BackupStorage(Protocol):
     """Objects by name; names are parts of plain letters and digits, with ``/`` between them."""
 
     name: str
@@ -65,7 +65,7 @@ class Shelf(Protocol):
         ...
 
 
-class FolderShelf:
+class FolderStorage:
     """A folder of this machine; what is made in it is its owner's alone.
 
     Args:
@@ -146,7 +146,7 @@ class FolderShelf:
         self._folder.close()
 
 
-class ObjectShelf:
+class ObjectStorage:
     """An object store.
 
     Args:
@@ -210,7 +210,7 @@ class ObjectShelf:
         """See ``Shelf``; nothing is held open."""
 
 
-def opened_shelf(destination: str, *, create: bool = False) -> Shelf:
+def open_storage(destination: str, *, create: bool = False) -> BackupStorage:
     """Open a destination: the path of a folder, or the address of an object store.
 
     Raises:
@@ -220,7 +220,7 @@ def opened_shelf(destination: str, *, create: bool = False) -> Shelf:
     """
     scheme, is_address, _ = destination.partition("://")
     if not is_address:
-        return FolderShelf(Path(destination).expanduser().absolute(), create=create)
+        return FolderStorage(Path(destination).expanduser().absolute(), create=create)
     if scheme == "file":
         path = destination.removeprefix("file://")
         if not path.startswith("/"):
@@ -229,14 +229,14 @@ def opened_shelf(destination: str, *, create: bool = False) -> Shelf:
                 file=destination,
                 hint="Write it as file:///absolute/folder.",
             )
-        return FolderShelf(Path(path), create=create)
+        return FolderStorage(Path(path), create=create)
     if scheme not in SCHEMES:
         raise PathRefusedError(
             f"not a backup destination: {scheme}://",
             file=destination,
             hint=f"Use a folder, or an address that starts with one of {', '.join(SCHEMES)}.",
         )
-    return ObjectShelf(destination)
+    return ObjectStorage(destination)
 
 
 def _is_draft(name: str) -> bool:

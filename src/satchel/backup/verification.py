@@ -11,36 +11,36 @@ from typing import NamedTuple
 
 import msgspec
 
-from satchel.backup.files import files_of, told_of
-from satchel.backup.logs import Kept, rows_in, vectors_in
+from satchel.backup.files import files_of, read_agent_contents
+from satchel.backup.logs import PackedRow, rows_in, vectors_in
 from satchel.backup.manifests import (
+    AgentBackup,
     AgentIndex,
-    AgentPart,
-    BankPart,
+    BankBackup,
+    BankIndex,
     FilesIndex,
-    Index,
+    LogSegment,
     Manifest,
-    Segment,
     SegmentVectors,
     read_index,
     require_one_each,
 )
 from satchel.backup.packs import Packs, Ref
-from satchel.crypto.log import Head, leaf_of
-from satchel.crypto.merkle import Frontier, grown
-from satchel.crypto.sealed_records import PREFIX, digest, id_holds, open_record, open_shape
+from satchel.crypto.log import Head, record_leaf
+from satchel.crypto.merkle import Frontier, append_leaves
+from satchel.crypto.sealed_records import PREFIX, digest, has_valid_id, open_record, open_shape
 from satchel.errors import EncryptionError, InputError, VerificationError
-from satchel.ledger.heads import believed_head
+from satchel.ledger.heads import verified_head
 from satchel.model.entries import Entry
 from satchel.model.records import Erasure, Redaction
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.store import StoredHead
 
 Tell = Callable[[int, int], None]
 """Is told of the records that were proved, and how many there are."""
 
 
-class Proved(NamedTuple):
+class VerificationCounts(NamedTuple):
     """How much of a backup was read again."""
 
     packs: int
@@ -50,7 +50,7 @@ class Proved(NamedTuple):
     """Those of them that nothing here opens."""
 
 
-def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> Proved:
+def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> VerificationCounts:
     """Read all of a backup again, and require that it is what it says.
 
     Raises:
@@ -75,15 +75,15 @@ def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> Proved:
             raise VerificationError(f"the memory files of {one.key} have a different size")
         proving.read(*found)
         proving.seen.update(ref.name for ref in (one.index, *found))
-    return Proved(len(proving.seen), len(proving.unopened))
+    return VerificationCounts(len(proving.seen), len(proving.unopened))
 
 
-def head_of(part: BankPart) -> StoredHead:
+def head_of(part: BankBackup) -> StoredHead:
     """Return the head of a bank as a store keeps it."""
     return StoredHead(part.head.encode(), bytes.fromhex(part.peaks))
 
 
-def segments_of(part: BankPart, index: Index) -> list[Segment]:
+def segments_of(part: BankBackup, index: BankIndex) -> list[LogSegment]:
     """Return the stretches of a log, which follow each other from the first record to the last.
 
     Raises:
@@ -127,23 +127,23 @@ class _Proving:
             except EncryptionError:
                 self.unopened.add(ref.name)
 
-    def agent(self, part: AgentPart) -> None:
+    def agent(self, part: AgentBackup) -> None:
         """Prove what is kept of an agent: each file is what was named, and nothing is between."""
         index = read_index(self._packs, part.index, AgentIndex)
         self.seen.update(ref.name for ref in (part.index, *index.refs()))
         try:
-            for _ in files_of(part, told_of(part, self._packs), self._packs):
+            for _ in files_of(part, read_agent_contents(part, self._packs), self._packs):
                 pass
         except EncryptionError:
             self.read(*index.refs())
 
-    def bank(self, part: BankPart) -> Iterator[int]:
+    def bank(self, part: BankBackup) -> Iterator[int]:
         """Prove a bank, and yield the numbers of records that were."""
-        head, _ = believed_head(part.bank, head_of(part))
+        head, _ = verified_head(part.bank, head_of(part))
         if (head.size, head.root) != (part.size, part.root):
             raise VerificationError("the signed head does not belong to the bank of the backup")
         packs = self._packs
-        index = read_index(packs, part.index, Index)
+        index = read_index(packs, part.index, BankIndex)
         walk, is_whole = _Walk(part.bank), True
         for segment in segments_of(part, index):
             try:
@@ -166,10 +166,10 @@ class _Proving:
         except EncryptionError:
             self.read(*held.packs)
 
-    def _beside(self, index: Index) -> None:
+    def _beside(self, index: BankIndex) -> None:
         for blob in index.blobs:
             try:
-                pieces = verified((self._packs.get(ref) for ref in blob.packs), blob.digest)
+                pieces = verified_pieces((self._packs.get(ref) for ref in blob.packs), blob.digest)
                 size = sum(map(len, pieces))
             except EncryptionError:
                 self.read(*blob.packs)
@@ -194,7 +194,7 @@ class _Walk:
         self._returned = set[str]()
         """Of entries that are whole again."""
 
-    def take(self, rows: list[Kept]) -> int:
+    def take(self, rows: list[PackedRow]) -> int:
         """Take some records, and return how many."""
         for row in rows:
             self._counts[row.type] += 1
@@ -202,8 +202,8 @@ class _Walk:
                 self._empty.add(row.id)
             else:
                 self._require_own(row, row.body)
-        leaves = [leaf_of(self._bank, row.seq, row.type, row.id, row.at) for row in rows]
-        grown(self._frontier, leaves)
+        leaves = [record_leaf(self._bank, row.seq, row.type, row.id, row.at) for row in rows]
+        append_leaves(self._frontier, leaves)
         return len(rows)
 
     def require(self, head: Head) -> None:
@@ -221,12 +221,12 @@ class _Walk:
             one = min(self._forms.keys() - self._redacted.keys())
             raise VerificationError(f"the record {one} is redacted, but no redaction is logged")
 
-    def _require_own(self, row: Kept, body: bytes) -> None:
+    def _require_own(self, row: PackedRow, body: bytes) -> None:
         try:
             record, model = open_shape(body)
             if isinstance(model, Entry) and model.nonce is None:
                 self._forms[row.id] = digest(body)
-            elif not id_holds(record):
+            elif not has_valid_id(record):
                 open_record(body)  # refuses, in words
         except InputError as error:
             raise VerificationError(f"record {row.seq} of the backup: {error.message}") from None

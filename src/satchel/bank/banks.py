@@ -9,12 +9,12 @@ from msgspec import structs
 
 from satchel.bank.connections import (
     MissingBank,
+    configured_store,
     has_store,
-    is_there,
     missing_banks,
     open_ledger,
-    opened_store,
     require_not_missing,
+    store_exists,
     witness_of,
     writer_key,
 )
@@ -27,7 +27,7 @@ from satchel.crypto.signatures import SigningKey
 from satchel.errors import BankExistsError, SatchelError, UsageError
 from satchel.ledger import acceptance
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.authority import Decision
+from satchel.ledger.authority import EpochDecision
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import LogTransaction
 from satchel.ports.operations import Option, Options, operation
@@ -64,9 +64,9 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
             store of its own.
     """
     require_owner(settings, "banks")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         _require_free(settings, store, name)
-        return _line(settings, store, made_bank(settings, store, name, owner).bank)
+        return _line(settings, store, create_bank_in(settings, store, name, owner).bank)
 
 
 def _require_no_store_of_its_own(settings: Settings, name: str) -> None:
@@ -141,14 +141,14 @@ def use_bank(settings: Settings, options: UseOptions) -> BankLine:
     `--bank`, SATCHEL_BANK and `bank` of `[store]` in satchel.toml go first.
     """
     require_owner(settings, "banks")
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         bank = find_bank(store, options.bank)
         line = _line(settings, store, bank)
     set_default_bank(settings, bank)
     return structs.replace(line, default=True)
 
 
-def made_bank(
+def create_bank_in(
     settings: Settings, store: Store, name: str, owner: SigningKey, *, joins: bool = True
 ) -> Ledger:
     """Start a bank in an open store, whatever others are called."""
@@ -165,7 +165,7 @@ def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey)
         ThresholdError: If more owners have to sign.
     """
     require_owner(settings, "banks")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         bank = find_bank(store, wanted)
         _require_free(settings, store, name, but=bank)
         _require_no_store_of_its_own(settings, name)
@@ -178,7 +178,7 @@ def list_banks(settings: Settings) -> list[BankLine]:
     require_owner(settings, "banks")
     if not has_store(settings):
         return []
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
         found = [_line(settings, store, bank) for bank in banks]
@@ -193,20 +193,20 @@ def list_banks(settings: Settings) -> list[BankLine]:
 
 def adopt_bank(
     settings: Settings, wanted: str, owner: SigningKey, reason: str | None, *, with_loss: bool
-) -> Decision:
+) -> EpochDecision:
     """Go on with a bank whose owners' keys are lost; see ``Decider.adopt``."""
     require_owner(settings, "banks")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         decider = _decider(settings, store, find_bank(store, wanted), (owner,))
         return decider.adopt(reason, with_loss=with_loss)
 
 
 def accept_loss(
     settings: Settings, wanted: str, owners: Owners, reason: str | None
-) -> Decision | None:
+) -> EpochDecision | None:
     """Go on from a store that lacks what this machine saw; see ``Decider.accept_rollback``."""
     require_owner(settings, "banks")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         decider = _decider(settings, store, find_bank(store, wanted), owners)
         return decider.accept_rollback(reason)
 
@@ -215,7 +215,7 @@ def admit_writer(settings: Settings, wanted: str, owners: Owners, key: str | Non
     """Let a machine add to a bank: this one, or the one with a writer key; return that key."""
     require_owner(settings, "banks")
     admitted = key or writer_key(settings).did
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         _decider(settings, store, find_bank(store, wanted), owners).admit(admitted)
     return admitted
 
@@ -224,9 +224,9 @@ def accept_gone(settings: Settings, bank: str) -> bool:
     """Accept that a bank is gone from the store; tell whether this machine knew it."""
     require_owner(settings, "banks")
     witness = witness_of(settings)
-    if not is_there(settings.store):  # to accept that is not to make one
+    if not store_exists(settings.store):  # to accept that is not to make one
         return witness.forget(bank)
-    with opened_store(settings, read_only=True, lost=True) as store:
+    with configured_store(settings, read_only=True, lost=True) as store:
         return acceptance.forget(store, bank, witness=witness)
 
 
@@ -239,10 +239,10 @@ def accept_all_gone(settings: Settings) -> list[MissingBank]:
 
 def missing_from_store(settings: Settings) -> list[MissingBank]:
     """Return the banks that this machine saw in the store, and that are gone from it."""
-    if not is_there(settings.store):
+    if not store_exists(settings.store):
         return missing_banks(settings, lambda _: False)
     with (
-        opened_store(settings, read_only=True, lost=True) as store,
+        configured_store(settings, read_only=True, lost=True) as store,
         store.reading() as reader,
     ):
         return missing_banks(settings, lambda bank: reader.head(bank) is not None)

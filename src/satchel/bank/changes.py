@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from satchel.bank.drafts import GIVEN, Members, labels, sealed_of
+from satchel.bank.drafts import GIVEN, MemoryFields, labels, sealed_of
 from satchel.bank.memory import CURRENT, Memory, shown, stored
 from satchel.bank.memory_ids import current_memory, find_memory, newest_of, not_current, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import MOST_TRIES, contents, parents_of, superseding
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Edge, Source, State, Status
@@ -35,7 +35,7 @@ _WORSE = {trust: place for place, trust in enumerate(TrustClass)}
 _Result = TypeVar("_Result")
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryEdit(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be different in the next version of a memory."""
 
     members: Mapping[str, Any] = {}
@@ -48,7 +48,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """Other memories that it was drawn from, as ``remember`` takes them; None for the same."""
 
 
-class Revised(Memory, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryUpdate(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """The version of a memory that is current now, with what changed."""
 
     bank: str
@@ -76,11 +76,11 @@ class MemoryChange(Memory, frozen=True, kw_only=True, omit_defaults=True):
 def update(
     bank: OpenBank,
     wanted: str,
-    edit: Edit,
+    edit: MemoryEdit,
     *,
     reason: str | None = None,
     actor: str | None = None,
-) -> Revised:
+) -> MemoryUpdate:
     """Give a memory a new version; the old one stays in its history.
 
     Key, origin, parents and ``created_at`` stay, unless they are in the edit; ``updated_at`` is
@@ -106,11 +106,11 @@ def update(
 def correct(
     bank: OpenBank,
     wanted: str,
-    edit: Edit,
+    edit: MemoryEdit,
     *,
     reason: str | None = None,
     actor: str | None = None,
-) -> Revised:
+) -> MemoryUpdate:
     """Put right what was wrong: as ``update``, and the log says that the old one was never true.
 
     The new version has an edge ``supersedes`` to the old one, and the reason starts with
@@ -148,14 +148,14 @@ def forget(
         RetiredMemoryError: If one has a newer version, which is named.
     """
 
-    def move(view: View, each: Logged) -> State | None:
+    def move(view: View, each: VerifiedRecord) -> State | None:
         if each.row.retired is None:
             return "deleted"
         if newest_of(view, each) is not None:
             raise not_current(view, each)
         return None
 
-    return say_of(bank.asked("forget"), wanted, move, reason, actor, dry_run=dry_run)
+    return change_states(bank.asked("forget"), wanted, move, reason, actor, dry_run=dry_run)
 
 
 def restore(
@@ -171,20 +171,20 @@ def restore(
     Args and Raises: as ``forget``; ``RetiredMemoryError`` also where another version is current.
     """
 
-    def move(view: View, each: Logged) -> State | None:
+    def move(view: View, each: VerifiedRecord) -> State | None:
         if each.row.retired is None:
             return None
         if newest_of(view, each) is not None:
             raise not_current(view, each)
         return "restored"
 
-    return say_of(bank.asked("restore"), wanted, move, reason, actor, dry_run=dry_run)
+    return change_states(bank.asked("restore"), wanted, move, reason, actor, dry_run=dry_run)
 
 
-def say_of(
+def change_states(
     bank: OpenBank,
     wanted: Sequence[str],
-    move: Callable[[View, Logged], State | None],
+    move: Callable[[View, VerifiedRecord], State | None],
     reason: str | None = None,
     actor: str | None = None,
     *,
@@ -216,19 +216,19 @@ def _again(attempt: Callable[[], _Result]) -> _Result:
 def _revise(
     bank: OpenBank,
     wanted: str,
-    edit: Edit,
+    edit: MemoryEdit,
     reason: str | None,
     actor: str | None,
     *,
     correction: bool,
-) -> Revised:
+) -> MemoryUpdate:
     limits = bank.settings.options.limits
     with bank.ledger.reading() as view:
         old = current_memory(view, wanted)
         members = _edited(view, old, edit)
         fields = differing(old.record.value, sealed_of(members, limits).value)
         if not fields:
-            return Revised(**stored(bank, old.record, old.seq), bank=bank.id, is_new=False)
+            return MemoryUpdate(**stored(bank, old.record, old.seq), bank=bank.id, is_new=False)
         if correction:
             _require_all_said(old.record.value, fields)
         _keep_trust(bank, view, old, members)
@@ -248,7 +248,7 @@ def _revise(
         raise
     changed = [made.id, old.record.id]
     bank.tell("on_update", changed, {"memories": 1}, lambda: contents(bank, changed))
-    return Revised(
+    return MemoryUpdate(
         **stored(bank, made, place),
         bank=bank.id,
         replaces=old.record.id,
@@ -257,7 +257,7 @@ def _revise(
     )
 
 
-def _edited(view: View, old: Logged, edit: Edit) -> dict[str, Any]:
+def _edited(view: View, old: VerifiedRecord, edit: MemoryEdit) -> dict[str, Any]:
     """Return the members of the next version, without those that nobody chooses."""
     value = {name: part for name, part in old.record.value.items() if name not in GIVEN}
     for name, part in edit.members.items():
@@ -279,7 +279,7 @@ def _edited(view: View, old: Logged, edit: Edit) -> dict[str, Any]:
     return value
 
 
-def differing(one: Members, other: Members) -> list[str]:
+def differing(one: MemoryFields, other: MemoryFields) -> list[str]:
     """Return the names of the members that two sealed entries do not have in common."""
     names = (one.keys() | other.keys()) - GIVEN
     return sorted(name for name in names if one.get(name) != other.get(name))
@@ -296,7 +296,7 @@ def _require_all_said(before: dict[str, Any], fields: Sequence[str]) -> None:
         )
 
 
-def _keep_trust(bank: OpenBank, view: View, old: Logged, members: dict[str, Any]) -> None:
+def _keep_trust(bank: OpenBank, view: View, old: VerifiedRecord, members: dict[str, Any]) -> None:
     """Keep a new version from being trusted more than the import that the old one came with.
 
     Nor more than an agent, when it is not the owner who makes it.
@@ -318,7 +318,7 @@ def _keep_trust(bank: OpenBank, view: View, old: Logged, members: dict[str, Any]
 def _move(
     bank: OpenBank,
     wanted: Sequence[str],
-    move: Callable[[View, Logged], State | None],
+    move: Callable[[View, VerifiedRecord], State | None],
     reason: str | None,
     actor: str | None,
     *,
@@ -436,7 +436,7 @@ def _ancestors(name: str, parents: dict[str, list[str]]) -> list[str]:
     return list(seen)[1:]
 
 
-def _is_retracted(view: View, logged: Logged) -> bool:
+def _is_retracted(view: View, logged: VerifiedRecord) -> bool:
     if logged.row.retired is None:
         return False
     ended = [said for said in view.said(logged) if said.place == logged.row.retired]

@@ -19,7 +19,7 @@ from nacl.bindings import randombytes
 
 from satchel.config.files import STORES
 from satchel.config.settings import Settings
-from satchel.crypto.age import Unlocking
+from satchel.crypto.age import Unlocker
 from satchel.crypto.signatures import SigningKey
 from satchel.crypto.store_keys import KEY_BYTES, StoreKey
 from satchel.errors import (
@@ -45,7 +45,7 @@ WRITER_NAME = "writer"
 
 
 @contextmanager
-def opened_store(
+def configured_store(
     settings: Settings, *, read_only: bool = False, for_holder: bool = False, lost: bool = False
 ) -> Iterator[Store]:
     """Give the configured store, and close it.
@@ -137,7 +137,7 @@ def has_store(settings: Settings) -> bool:
     Raises:
         RolledBackError: If it is not there, and this machine saw banks in it.
     """
-    if is_there(settings.store):
+    if store_exists(settings.store):
         return True
     require_not_lost(settings, None)
     return False
@@ -148,7 +148,7 @@ def holds_anything(settings: Settings) -> bool:
     path = local_path(settings.store)
     if path is not None and path.is_file() and not path.stat().st_size:
         return False
-    return is_there(settings.store)
+    return store_exists(settings.store)
 
 
 def witness_of(settings: Settings) -> Witness:
@@ -215,12 +215,12 @@ def known_owners(settings: Settings, bank: str, *, retired: bool = True) -> froz
     )
 
 
-Opener = Callable[[str, bool, Unlocking | None], Store]
+Opener = Callable[[str, bool, Unlocker | None], Store]
 """Opens the store at what ``split_address`` gives, for reading only or not."""
 
 
 def open_store(
-    address: str, *, read_only: bool = False, unlocking: Unlocking | None = None
+    address: str, *, read_only: bool = False, unlocking: Unlocker | None = None
 ) -> Store:
     """Open the store at an address.
 
@@ -251,13 +251,13 @@ def is_encrypted(address: str) -> bool:
 
 def empty_store() -> Store:
     """Return an empty store of the moment, for who only reads where there is none."""
-    from satchel.stores.memory import MemoryStore
+    from satchel.stores.memory import InMemoryStore
 
-    return MemoryStore()
+    return InMemoryStore()
 
 
 @contextmanager
-def store_of_the_moment() -> Iterator[Store]:
+def temporary_store() -> Iterator[Store]:
     """Give an empty store on the disk that goes with the block.
 
     Only this process can read it: it is encrypted under a key that nobody else ever has.
@@ -344,7 +344,7 @@ def _graph_folder(there: str) -> str:
     return there
 
 
-def is_there(address: str) -> bool:
+def store_exists(address: str) -> bool:
     """Tell whether there is a store at an address.
 
     Raises:
@@ -394,7 +394,7 @@ def local_path(address: str) -> Path | None:
     return None if scheme in _SERVERS else Path(there).expanduser()
 
 
-def _sqlite(path: str, read_only: bool, unlocking: Unlocking | None) -> Store:  # noqa: FBT001 - called by table only
+def _sqlite(path: str, read_only: bool, unlocking: Unlocker | None) -> Store:  # noqa: FBT001 - called by table only
     from satchel.stores.sqlite import SqliteStore
     from satchel.stores.sqlite.encryption import key_for
 
@@ -402,13 +402,13 @@ def _sqlite(path: str, read_only: bool, unlocking: Unlocking | None) -> Store:  
     return SqliteStore(file, read_only=read_only, key=key_for(file, unlocking))
 
 
-def _ladybug(path: str, read_only: bool, _: Unlocking | None) -> Store:  # noqa: FBT001 - idem
+def _ladybug(path: str, read_only: bool, _: Unlocker | None) -> Store:  # noqa: FBT001 - idem
     from satchel.stores.ladybug import LadybugStore
 
     return LadybugStore(Path(path).expanduser(), read_only=read_only)
 
 
-def _postgresql(address: str, read_only: bool, _: Unlocking | None) -> Store:  # noqa: FBT001 - idem
+def _postgresql(address: str, read_only: bool, _: Unlocker | None) -> Store:  # noqa: FBT001 - idem
     from satchel.stores.postgres import PostgresStore
 
     return PostgresStore(address, read_only=read_only)

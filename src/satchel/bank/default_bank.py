@@ -7,7 +7,7 @@ from satchel.bank.connections import written_place
 from satchel.config.settings import Settings
 from satchel.errors import ConfigError
 from satchel.model.values import is_id
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.private_files import private_folder
 
 FILE = "default-banks.json"
@@ -31,7 +31,7 @@ def set_default_bank(settings: Settings, bank: str | None) -> None:
         banks[place] = bank
     private_folder(settings.home)
     text = json.dumps(banks, indent=1, sort_keys=True) + "\n"
-    with writing(settings.home / FILE, mode=PRIVATE_FILE) as stream:
+    with atomic_write(settings.home / FILE, mode=PRIVATE_FILE) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
 
 

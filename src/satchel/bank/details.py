@@ -12,7 +12,7 @@ from satchel.bank.memory_ids import find_memory, find_record, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UsageError
 from satchel.ledger.columns import LINKS
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Status
@@ -24,7 +24,7 @@ _TOGETHER = 256
 _OF_EACH_VERSION = frozenset({"updated_at"})
 
 
-class Proof(msgspec.Struct, frozen=True, kw_only=True):
+class RecordProof(msgspec.Struct, frozen=True, kw_only=True):
     """The signed head that a record was proved by."""
 
     bank: str
@@ -40,7 +40,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """Whose key signed it."""
 
 
-class Shown(Memory, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryDetails(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """A memory with its record, versions and proof; or a record of another type."""
 
     record: JsonObject
@@ -52,12 +52,12 @@ class Shown(Memory, frozen=True, kw_only=True, omit_defaults=True):
     children: list[str] = msgspec.field(default_factory=list)
     """Ids of the memories that were drawn from it."""
 
-    proof: Proof
+    proof: RecordProof
     notes: list[str] = msgspec.field(default_factory=list)
     """What this machine saw of the bank and was given up; whether it is untrusted."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class VersionEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that was said of a version."""
 
     state: str
@@ -74,7 +74,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     actor: str | None = None
 
 
-class Version(Memory, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryVersion(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """One version of a memory."""
 
     differs: dict[str, list[Any]] = msgspec.field(default_factory=dict)
@@ -84,39 +84,39 @@ class Version(Memory, frozen=True, kw_only=True, omit_defaults=True):
     corrects: bool = False
     """Whether it says that the version before was wrong."""
 
-    events: list[Event] = msgspec.field(default_factory=list)
+    events: list[VersionEvent] = msgspec.field(default_factory=list)
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The versions of a memory, oldest first."""
 
-    versions: list[Version]
+    versions: list[MemoryVersion]
     left_out: int = 0
     """Older versions that are not shown, because there are too many, or their text was erased."""
 
     notes: list[str] = []
     """What this machine saw of the bank and was given up; whether it is untrusted."""
 
-    def __iter__(self) -> Iterator[Version]:
+    def __iter__(self) -> Iterator[MemoryVersion]:
         return iter(self.versions)
 
     def __len__(self) -> int:
         return len(self.versions)
 
     @overload
-    def __getitem__(self, index: int) -> Version: ...
+    def __getitem__(self, index: int) -> MemoryVersion: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Version]: ...
+    def __getitem__(self, index: slice) -> list[MemoryVersion]: ...
 
-    def __getitem__(self, index: int | slice) -> Version | list[Version]:
+    def __getitem__(self, index: int | slice) -> MemoryVersion | list[MemoryVersion]:
         return self.versions[index]
 
     def __repr__(self) -> str:
         return f"History(versions={self.versions!r})"
 
 
-def show(bank: OpenBank, wanted: str) -> Shown:
+def show(bank: OpenBank, wanted: str) -> MemoryDetails:
     """Return a record of any type, with what is known of it.
 
     Args:
@@ -139,13 +139,13 @@ def show(bank: OpenBank, wanted: str) -> Shown:
         memory = memory_of(view, found, moment=moment)
         if isinstance(found.model, Entry):
             (memory,) = with_retracted(view, [memory])
-        return Shown(
+        return MemoryDetails(
             **fields_of(memory),
             record=found.record.value,
             versions=versions if len(versions) > 1 else [],
             children=children,
             notes=notes_of(view),
-            proof=Proof(
+            proof=RecordProof(
                 bank=head.bank,
                 epoch=head.epoch,
                 size=head.size,
@@ -187,39 +187,41 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
         others = nlargest(limit + 1, _of_slot(view, found.row.slot, seen), key=_place)
         newest = sorted(linked + others, key=_place)[-limit - 1 :]
         before = newest.pop(0) if len(newest) > limit else None
-        versions, moment, notes = list[Version](), now(), notes_of(view)
+        versions, moment, notes = list[MemoryVersion](), now(), notes_of(view)
         for each in newest:
             versions.append(_version(view, each, before, moment))
             before = each
     return History(versions=versions, left_out=len(seen) - len(versions) + erased, notes=notes)
 
 
-def _read(view: View, ids: list[str], seen: set[int]) -> Iterator[Logged]:
+def _read(view: View, ids: list[str], seen: set[int]) -> Iterator[VerifiedRecord]:
     """Yield what is there of some versions, a few at a time, and note their places."""
     for start in range(0, len(ids), _TOGETHER):
         yield from _new(view.get(ids[start : start + _TOGETHER]).values(), seen)
 
 
-def _of_slot(view: View, slot: str | None, seen: set[int]) -> Iterator[Logged]:
+def _of_slot(view: View, slot: str | None, seen: set[int]) -> Iterator[VerifiedRecord]:
     """Yield what spoke of the same thing, though nothing says that it was replaced."""
     if slot is not None:
         yield from _new(view.scan(Filter(slot=slot, retired=True, held=True)), seen)
 
 
-def _place(logged: Logged) -> int:
+def _place(logged: VerifiedRecord) -> int:
     return logged.seq
 
 
-def _new(found: Iterable[Logged], seen: set[int]) -> Iterator[Logged]:
+def _new(found: Iterable[VerifiedRecord], seen: set[int]) -> Iterator[VerifiedRecord]:
     for each in found:
         if each.seq not in seen and isinstance(each.model, Entry):
             seen.add(each.seq)
             yield each
 
 
-def _version(view: View, logged: Logged, before: Logged | None, moment: str) -> Version:
+def _version(
+    view: View, logged: VerifiedRecord, before: VerifiedRecord | None, moment: str
+) -> MemoryVersion:
     events = [_event(each) for each in _statuses(view, logged)]
-    return Version(
+    return MemoryVersion(
         **fields_of(memory_of(view, logged, moment=moment)),
         differs={} if before is None else _differences(before, logged),
         corrects=before is not None and _corrects(view, before, logged),
@@ -227,14 +229,14 @@ def _version(view: View, logged: Logged, before: Logged | None, moment: str) -> 
     )
 
 
-def _statuses(view: View, logged: Logged) -> list[Logged]:
+def _statuses(view: View, logged: VerifiedRecord) -> list[VerifiedRecord]:
     return view.at([said.seq for said in view.said(logged)])
 
 
-def _event(logged: Logged) -> Event:
+def _event(logged: VerifiedRecord) -> VersionEvent:
     status = logged.model
     assert isinstance(status, Status)  # noqa: S101 - the fold takes no other
-    return Event(
+    return VersionEvent(
         state=status.state,
         at=status.at or logged.row.at,
         position=logged.seq,
@@ -244,7 +246,7 @@ def _event(logged: Logged) -> Event:
     )
 
 
-def _corrects(view: View, before: Logged, logged: Logged) -> bool:
+def _corrects(view: View, before: VerifiedRecord, logged: VerifiedRecord) -> bool:
     return any(
         event.by == logged.record.id and (event.reason or "").split(":")[0] == CORRECTION
         for event in map(_event, _statuses(view, before))
@@ -252,7 +254,7 @@ def _corrects(view: View, before: Logged, logged: Logged) -> bool:
     )
 
 
-def _differences(before: Logged, logged: Logged) -> dict[str, list[Any]]:
+def _differences(before: VerifiedRecord, logged: VerifiedRecord) -> dict[str, list[Any]]:
     one, other = before.record.value, logged.record.value
     names = [name for name in differing(one, other) if name not in _OF_EACH_VERSION]
     return {name: [one.get(name), other.get(name)] for name in names}

@@ -14,7 +14,7 @@ from satchel.model.times import format_time, read_time
 from satchel.model.type_info import resolved
 from satchel.model.values import Component
 
-Members = Mapping[str, Any]
+MemoryFields = Mapping[str, Any]
 """Members of an entry by name, ``type`` among them, as JSON; times as text or ``datetime``."""
 
 GIVEN = frozenset({"id", "nonce"})
@@ -23,7 +23,7 @@ GIVEN = frozenset({"id", "nonce"})
 _SAYS_NOTHING = frozenset({"type", "scope", "origin", "created_at", "updated_at", "parent_ids"})
 
 
-def sealed_of(members: Members, limits: Limits) -> Sealed:
+def sealed_of(members: MemoryFields, limits: Limits) -> Sealed:
     """Return the entry with some members.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from satchel.config.tables import BankSettings, Declared, Profile
+from satchel.config.tables import BankProfile, BankSettings, ConfigTables
 from satchel.errors import MalformedError
 from satchel.model.type_info import resolved
 
@@ -17,14 +17,14 @@ VERSION = 1
 MARK = "_satchel_bank_config"
 """The member that says what the document is, and its version."""
 
-_Kind = TypeVar("_Kind", bound=Profile)
+_Kind = TypeVar("_Kind", bound=BankProfile)
 
 
 class NamedProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A profile that goes along with the settings that name it."""
 
     name: str
-    settings: Profile = Profile()
+    settings: BankProfile = BankProfile()
 
 
 class BankConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +61,7 @@ def understood(document: Mapping[str, Any]) -> BankConfig:
         if profile is None
         else NamedProfile(
             name=profile["name"],
-            settings=_known(profile.get("settings", {}), Profile, "profile/settings"),
+            settings=_known(profile.get("settings", {}), BankProfile, "profile/settings"),
         ),
     )
 
@@ -76,7 +76,7 @@ def _known(given: Any, kind: type[_Kind], where: str) -> _Kind:
         raise MalformedError(str(error), field=where) from None
 
 
-def of_file(options: Declared, bank: str, name: str | None) -> BankSettings:
+def of_file(options: ConfigTables, bank: str, name: str | None) -> BankSettings:
     """Return what the file says of a bank, by its id or else by its name."""
     found = options.banks.get(bank)
     if found is None and name is not None:
@@ -85,7 +85,7 @@ def of_file(options: Declared, bank: str, name: str | None) -> BankSettings:
 
 
 def effective(
-    options: Declared, bank: str, name: str | None, own: BankConfig | None = None
+    options: ConfigTables, bank: str, name: str | None, own: BankConfig | None = None
 ) -> BankSettings:
     """Return what holds for a bank, all told; ``profile`` names the one that counts.
 
@@ -103,7 +103,9 @@ def effective(
     return msgspec.structs.replace(settings, profile=chosen)
 
 
-def profile_of(options: Declared, name: str | None, own: BankConfig | None) -> Profile | None:
+def profile_of(
+    options: ConfigTables, name: str | None, own: BankConfig | None
+) -> BankProfile | None:
     """Return a profile by name: the file's, else the one that came with the bank."""
     if name is None:
         return None
@@ -120,7 +122,7 @@ def over(first: BankSettings, second: BankSettings) -> BankSettings:
     return BankSettings(**{**merged, "metadata": metadata})
 
 
-def members(settings: Profile) -> dict[str, Any]:
+def members(settings: BankProfile) -> dict[str, Any]:
     """Return what settings say, without what they leave open."""
     found = {name: getattr(settings, name) for name in type(settings).__struct_fields__}
     return {name: value for name, value in found.items() if value not in (None, {})}

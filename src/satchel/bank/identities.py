@@ -11,8 +11,8 @@ from satchel.config.settings import Settings
 from satchel.crypto.age import SUFFIX, Lock, as_recipients, identity_value, new_identity, parsed
 from satchel.crypto.canonical import canonical
 from satchel.errors import TargetExistsError, UsageError
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import private_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -47,7 +47,7 @@ def create_identity(settings: Settings, name: str, passphrase: str | None = None
     private_folder(path.parent)
     value = identity_value(identity, recipient, passphrase)
     try:
-        with writing(path, overwrite=False, mode=PRIVATE_FILE) as stream:
+        with atomic_write(path, overwrite=False, mode=PRIVATE_FILE) as stream:
             stream.write(canonical(value) + b"\n")
     except TargetExistsError:
         raise TargetExistsError(
@@ -89,7 +89,7 @@ def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | No
 
 
 def _in_file(path: Path) -> list[str]:
-    with reading(path) as stream:
+    with open_input(path) as stream:
         lines = stream.read(_MOST_BYTES).decode("ascii", "replace").splitlines()
     found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not found:
@@ -107,7 +107,7 @@ def _path(settings: Settings, name: str) -> Path:
 
 
 def _line(path: Path) -> IdentityLine:
-    with reading(path) as stream:
+    with open_input(path) as stream:
         held = parsed(stream.read(_MOST_BYTES))
     return IdentityLine(
         name=path.name.removesuffix(SUFFIX),

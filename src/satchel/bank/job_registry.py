@@ -12,7 +12,7 @@ from typing import Protocol
 
 from blake3 import blake3
 
-from satchel.bank.connections import local_path, opened_store, shown_address
+from satchel.bank.connections import configured_store, local_path, shown_address
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError, StoreError, UsageError
@@ -28,7 +28,7 @@ _OPEN = (
 _BUSY_SECONDS = 10.0
 
 
-class FileBoard:
+class FileJobRegistry:
     """A board in a file. For any thread.
 
     Args:
@@ -105,7 +105,7 @@ _APART = 300.0
 """Seconds by which the clocks of machines may differ."""
 
 
-class StoreBoard:
+class StoreJobRegistry:
     """A board in a store that several machines write. For any thread.
 
     Args:
@@ -148,7 +148,7 @@ class StoreBoard:
         """Do nothing: the store is closed by whoever opened it."""
 
 
-class Board(Protocol):
+class JobRegistry(Protocol):
     """A board of small notes. For any thread, and for any number of processes.
 
     Nothing on it is memory: requests that were made, work that is under way.
@@ -193,7 +193,7 @@ class Board(Protocol):
 _TRIED = "tried"
 
 
-def board_of(settings: Settings, store: Store) -> Board:
+def board_of(settings: Settings, store: Store) -> JobRegistry:
     """Return the board of all that serve a store.
 
     It is in the store where several machines use that; else, and where this one may see a single
@@ -204,14 +204,14 @@ def board_of(settings: Settings, store: Store) -> Board:
     """
     require_owner(settings, "serve")
     if local_path(settings.store) is None:
-        found = StoreBoard(store)
+        found = StoreJobRegistry(store)
         try:
             found.put(_TRIED, b"")
         except SatchelError:  # a tenant's role may write of its own bank alone
             pass
         else:
             return found
-    return FileBoard(settings.state / "serving.db")
+    return FileJobRegistry(settings.state / "serving.db")
 
 
 def require_servable(settings: Settings, workers: int) -> None:
@@ -222,7 +222,7 @@ def require_servable(settings: Settings, workers: int) -> None:
         StoreError: If it cannot be opened.
     """
     require_owner(settings, "serve")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         if workers > 1 and not store.traits.concurrent_writers:
             raise UsageError(
                 f"only one process at a time can open this store, not {workers} workers",

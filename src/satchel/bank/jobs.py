@@ -13,7 +13,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import Import
+from satchel.ledger.records import LogImport
 from satchel.ledger.view import View
 from satchel.model.records import Status
 from satchel.model.times import now
@@ -26,7 +26,7 @@ SIDE = "import/"
 """What the names of the values begin with; the id of the source record follows."""
 
 
-class Journal(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class ImportJournal(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """What an import under way has to remember; kept beside the log, gone when it is complete."""
 
     asked: str
@@ -48,16 +48,16 @@ class Journal(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """How it was asked for, so that it can be gone on with: the file, and the options by name."""
 
 
-def new_journal(asked: str, request: dict[str, Any] | None = None) -> Journal:
+def new_journal(asked: str, request: dict[str, Any] | None = None) -> ImportJournal:
     """Return the journal of an import that begins."""
-    return Journal(asked=asked, seed=os.urandom(32), at=now(), request=request or {})
+    return ImportJournal(asked=asked, seed=os.urandom(32), at=now(), request=request or {})
 
 
-def journals(view: View) -> Iterator[Journal]:
+def journals(view: View) -> Iterator[ImportJournal]:
     """Yield those of the imports into a bank that are under way, or were killed."""
     under_way = {one.source for one in view.imports() if not (one.complete or one.undone)}
     for name, value in view.side(SIDE).items():
-        journal = msgspec.json.decode(value, type=resolved(Journal))
+        journal = msgspec.json.decode(value, type=resolved(ImportJournal))
         if name == SIDE + journal.source and journal.source in under_way:
             yield journal
 
@@ -65,7 +65,7 @@ def journals(view: View) -> Iterator[Journal]:
 _DIGITS = 12
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a job has done to one bank."""
 
     bank: str
@@ -100,7 +100,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: dict[str, Any]
     """As it was asked for, where it differs from the defaults."""
 
-    parts: list[Part]
+    parts: list[JobPart]
 
     @property
     def done(self) -> int:
@@ -113,13 +113,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sum(one.total for one in self.parts)
 
 
-def job_id(journal: Journal) -> str:
+def job_id(journal: ImportJournal) -> str:
     """Return by what a job is called; its parts in several banks share it."""
     return blake3(journal.seed, derive_key_context="satchel 2026 job id").hexdigest()[:_DIGITS]
 
 
 def jobs_of(
-    found: Iterable[tuple[Journal, Part]], running: Mapping[str, bool] | None = None
+    found: Iterable[tuple[ImportJournal, JobPart]], running: Mapping[str, bool] | None = None
 ) -> list[Job]:
     """Return the jobs that journals tell of, the oldest first.
 
@@ -127,8 +127,8 @@ def jobs_of(
         found: Each journal, with what it did to its bank.
         running: By the id of a job, whether a process is at it.
     """
-    parts = dict[str, list[Part]]()
-    first = dict[str, Journal]()
+    parts = dict[str, list[JobPart]]()
+    first = dict[str, ImportJournal]()
     for journal, part in found:
         name = job_id(journal)
         parts.setdefault(name, []).append(part)
@@ -148,7 +148,7 @@ def jobs_of(
     return sorted(jobs, key=lambda job: (job.at, job.id))
 
 
-class Step(NamedTuple):
+class ProgressStep(NamedTuple):
     """One step of some work."""
 
     done: int
@@ -161,7 +161,7 @@ class Step(NamedTuple):
     """Id of the last one that is done, where there is one."""
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[ProgressStep], None]
 """Is told of each step that is done; what it raises ends the work."""
 
 
@@ -184,7 +184,7 @@ def teller(callback: OnRecord | None) -> OnStep | None:
     if callback is None:
         return None
 
-    def tell(step: Step) -> None:
+    def tell(step: ProgressStep) -> None:
         loop = AWAITING.get()
         if loop is not None:  # in the loop of whoever awaits the call, and its thread
             import asyncio
@@ -198,7 +198,7 @@ def teller(callback: OnRecord | None) -> OnStep | None:
     return tell
 
 
-async def _called(callback: OnRecord, step: Step) -> None:
+async def _called(callback: OnRecord, step: ProgressStep) -> None:
     said = callback(*step)
     if inspect.isawaitable(said):
         await said
@@ -238,7 +238,7 @@ def side_name(place: int) -> str:
     return f"{FINGERPRINTS}{place}"
 
 
-def take_back(
+def revert_import(
     ledger: Ledger,
     source: str,
     reason: str | None,
@@ -271,7 +271,7 @@ def take_back(
 
 
 def _taken_over(
-    view: View, found: Import, progress: Callable[[int, int], None] | None
+    view: View, found: LogImport, progress: Callable[[int, int], None] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield what the import retired and somebody else has put another thing in the place of."""
     for number, one in enumerate(view.imported(found.source), 1):

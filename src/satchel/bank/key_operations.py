@@ -12,9 +12,9 @@ from satchel.bank import identities, keys, signing_keys
 from satchel.bank import owners as actions
 from satchel.bank import owners as proposing
 from satchel.bank.identities import IdentityLine
-from satchel.bank.keys import BankTold, HandedOver, KeyEnded, Owners, Rotated
+from satchel.bank.keys import BankKeyResult, KeyEndResult, KeyHandover, KeyRotation, Owners
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.owners import BankOwners, Matter, write_proposal
+from satchel.bank.owners import OwnerList, ProposedAction, write_proposal
 from satchel.bank.signing_keys import KeyLine, signer_of, signers_of, signing_key
 from satchel.config.options import (
     NOT_FOR_MODELS,
@@ -34,7 +34,7 @@ from satchel.errors import UsageError
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 
 _ABSENT = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
 _NOT_SERVED = {**NOT_FOR_MODELS, "http": SECRETS}
@@ -174,7 +174,7 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
         return replace(_public(settings, options.name), output=output)
     exported = _public(settings, options.name)
     if output is not None:
-        with writing(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
+        with atomic_write(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
             stream.write(canonical(msgspec.to_builtins(exported)) + b"\n")
     return replace(exported, output=output)
 
@@ -198,7 +198,7 @@ def rotate_key(
     *,
     passphrase: str | None = None,
     signers: Owners = (),
-) -> Rotated:
+) -> KeyRotation:
     """Replace a key by a new one, here and in the banks of the store.
 
     What the old key signed stays valid. A writer key is replaced by an owner: `--signing-key`.
@@ -229,7 +229,7 @@ def hand_over_key(
     *,
     passphrase: str | None = None,
     signers: Owners = (),
-) -> HandedOver:
+) -> KeyHandover:
     """Record in the banks of the store which keys a key replaced, where they do not have it yet.
 
     For a store other than that of the rotation, or where the rotation was interrupted.
@@ -249,7 +249,7 @@ def hand_over_key(
     return replace(done, proposal=_proposal(settings, options.propose, done.banks))
 
 
-def _proposal(settings: Settings, path: object, banks: Sequence[BankTold]) -> str | None:
+def _proposal(settings: Settings, path: object, banks: Sequence[BankKeyResult]) -> str | None:
     """Write what more owners have to sign, where that is wanted; return the file."""
     records = [canonical(record) for bank in banks for record in bank.to_sign]
     if path is None or not records:
@@ -327,7 +327,9 @@ class KeyRetireOptions(OwnerOptions):
     example='satchel key retire did:key:z6Mk... --reason "the machine was given away"',
     absent=_ABSENT,
 )
-def retire_key(settings: Settings, options: KeyRetireOptions, *, signers: Owners = ()) -> KeyEnded:
+def retire_key(
+    settings: Settings, options: KeyRetireOptions, *, signers: Owners = ()
+) -> KeyEndResult:
     """Retire a key: it signs no more, and what it signed stays valid.
 
     In banks where it is a key, another owner signs this: `--signing-key`.
@@ -366,7 +368,7 @@ def revoke_key(
     *,
     signers: Owners = (),
     statement_signer: Callable[[str], Key] | None = None,
-) -> KeyEnded:
+) -> KeyEndResult:
     """Revoke a key for good, here and in the banks where it is a key.
 
     Files by it that were verified here before still count; other files by it do not, nor does any
@@ -475,7 +477,7 @@ class OwnerListOptions(Options):
     example="satchel bank owner list assistant",
     absent=NOT_FOR_MODELS,
 )
-def list_owners(owned: OwnedBank, _: OwnerListOptions) -> BankOwners:
+def list_owners(owned: OwnedBank, _: OwnerListOptions) -> OwnerList:
     """List the owners of a bank, and how many of them must sign a decision about it."""
     return actions.owners_in(owned.settings, owned.store, owned.bank)
 
@@ -503,7 +505,7 @@ def add_owner(
     *,
     owners: Callable[[], Owners] | None = None,
     newcomer: Callable[[str], Key] | None = None,
-) -> BankOwners:
+) -> OwnerList:
     """Make a key an owner of a bank. The key has to agree, so it signs too.
 
     If its secret is on another machine, add `--propose` and sign the file there.
@@ -550,7 +552,7 @@ def set_threshold(
     options: OwnerThresholdOptions,
     *,
     owners: Callable[[], Owners] | None = None,
-) -> BankOwners:
+) -> OwnerList:
     """Set how many owners must sign a decision about a bank.
 
     Decisions are: who owns it, which machines may add to it, its name, and resuming after a loss.
@@ -591,7 +593,7 @@ def sign_proposal(
     options: OwnerSignOptions,
     *,
     owner: Callable[[], Key] | None = None,
-) -> list[Matter]:
+) -> list[ProposedAction]:
     """Sign a proposal about a bank. This does not enact it.
 
     Read it first, and check that it is about the bank you mean: `--dry-run` signs nothing.
@@ -628,7 +630,9 @@ class OwnerEnactOptions(Options):
     items="decisions",
     absent=_DECIDED_ELSEWHERE,
 )
-def enact_proposal(context: Settings | OwnedBank, options: OwnerEnactOptions) -> Sequence[Matter]:
+def enact_proposal(
+    context: Settings | OwnedBank, options: OwnerEnactOptions
+) -> Sequence[ProposedAction]:
     """Record in the log of a bank what enough of its owners have signed.
 
     Args:

@@ -9,7 +9,13 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.connections import has_store, open_ledger, opened_store, witness_of, writer_key
+from satchel.bank.connections import (
+    configured_store,
+    has_store,
+    open_ledger,
+    witness_of,
+    writer_key,
+)
 from satchel.bank.open_bank import name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import named_key, signing_key
@@ -24,11 +30,11 @@ from satchel.ledger.authority import Authority
 from satchel.ledger.key_policy import KeyDecider
 from satchel.model.times import now
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import open_input
 
 
-class BankTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BankKeyResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One bank in whose log something was to be noted about a key."""
 
     id: str
@@ -52,15 +58,15 @@ Telling = Callable[[Store, str, Authority], bool | None]
 """Notes something in one bank's log; None where it does not concern the bank."""
 
 
-def each_bank(settings: Settings, tell: Telling) -> list[BankTold]:
+def each_bank(settings: Settings, tell: Telling) -> list[BankKeyResult]:
     """Note something in the logs of the banks that it concerns; one that fails stops no other."""
     if not has_store(settings):
         return []
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         return list(_each(settings, store, tell))
 
 
-def _each(settings: Settings, store: Store, tell: Telling) -> Iterator[BankTold]:
+def _each(settings: Settings, store: Store, tell: Telling) -> Iterator[BankKeyResult]:
     with store.reading() as reader:
         banks = {bank: name_of(reader, bank) for bank in reader.banks()}
     for bank, name in banks.items():
@@ -70,15 +76,15 @@ def _each(settings: Settings, store: Store, tell: Telling) -> Iterator[BankTold]
             noted = tell(store, bank, authority)
         except ThresholdError as error:
             drawn = [decode_canonical(one) for one in error.drawn]
-            yield BankTold(
+            yield BankKeyResult(
                 id=bank, name=name, problem=error.message, hint=error.hint, to_sign=drawn
             )
             continue
         except SatchelError as error:
-            yield BankTold(id=bank, name=name, problem=error.message, hint=error.hint)
+            yield BankKeyResult(id=bank, name=name, problem=error.message, hint=error.hint)
             continue
         if noted is not None:
-            yield BankTold(id=bank, name=name, noted=noted)
+            yield BankKeyResult(id=bank, name=name, noted=noted)
 
 
 def decider(
@@ -99,7 +105,7 @@ _STATEMENT = ".succession.json"
 _MAX_STATEMENT = 16_384
 
 
-class Rotated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KeyRotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A key that took the place of another."""
 
     name: str
@@ -111,7 +117,7 @@ class Rotated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     statement: dict[str, Any]
     """What both keys signed, for those who trusted the old one."""
 
-    banks: list[BankTold] = []
+    banks: list[BankKeyResult] = []
     """The banks of the store that the old key was a key of."""
 
     proposal: str | None = None
@@ -123,12 +129,12 @@ class Rotated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not any(bank.problem for bank in self.banks)
 
 
-class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KeyHandover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was noted in the banks of a store of keys that were replaced."""
 
     name: str
     key: str
-    banks: list[BankTold] = []
+    banks: list[BankKeyResult] = []
 
     proposal: str | None = None
     """The file with what more owners have to sign."""
@@ -145,7 +151,7 @@ def rotate_key(
     *,
     passphrase: str | None = None,
     owners: Owners = (),
-) -> Rotated:
+) -> KeyRotation:
     """Put a new key in the place of one, here and in the banks of the store that it is a key of.
 
     The old key signs no more; what it signed stays good. An owner's key is replaced in a log by a
@@ -175,12 +181,12 @@ def rotate_key(
     statement = succession(old, new)
     aside = settings.keyring.set_aside(name)
     path = settings.keyring.folder / f"{aside}{_STATEMENT}"
-    with writing(path, mode=PRIVATE_FILE) as stream:
+    with atomic_write(path, mode=PRIVATE_FILE) as stream:
         stream.write(canonical(statement) + b"\n")
     settings.keyring.create(name, role=role, passphrase=passphrase, key=new, replace=True)
     _register(settings, (old.did, aside), (new.did, name), role)
     found = hand_over(settings, name, passphrase=passphrase, owners=owners)
-    return Rotated(
+    return KeyRotation(
         name=name, role=role, key=new.did, replaces=old.did, statement=statement, banks=found.banks
     )
 
@@ -191,7 +197,7 @@ def hand_over(
     *,
     passphrase: str | None = None,
     owners: Owners = (),
-) -> HandedOver:
+) -> KeyHandover:
     """Note in the banks of the store what the keys were replaced by; once noted, nothing happens.
 
     For a store that was not the configured one when a key was rotated, or that refused then.
@@ -210,13 +216,13 @@ def hand_over(
     if held.role == "writer":
         said = owners or (signing_key(settings)[0],)
         keys = [ring.read(one).key for one in line]
-        return HandedOver(
+        return KeyHandover(
             name=name,
             key=held.key,
             banks=each_bank(settings, _Admitting(settings, ring.load(name), keys, said).tell),
         )
     secrets = [ring.load(one, passphrase=passphrase) for one in (*line, name)]
-    return HandedOver(
+    return KeyHandover(
         name=name, key=held.key, banks=each_bank(settings, _Handing(settings, secrets, owners).tell)
     )
 
@@ -281,7 +287,7 @@ def _statements(settings: Settings) -> Mapping[str, tuple[str, str]]:
     ring = settings.keyring
     for path in sorted(ring.folder.glob(f"*{_STATEMENT}")):
         name = path.name.removesuffix(_STATEMENT)
-        with reading(path) as stream:
+        with open_input(path) as stream:
             try:
                 stated = read_succession(msgspec.json.decode(stream.read(_MAX_STATEMENT)))
             except msgspec.MsgspecError:
@@ -304,7 +310,7 @@ def _register(settings: Settings, old: tuple[str, str], new: tuple[str, str], ro
         )
 
 
-class KeyEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KeyEndResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A key that counts no more on this machine, and in these banks."""
 
     entry: TrustedKey
@@ -313,7 +319,7 @@ class KeyEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     statement: dict[str, Any] | None = None
     """For others; see ``revoke_key``."""
 
-    banks: list[BankTold] = []
+    banks: list[BankKeyResult] = []
     """The banks of the store that it was a key of."""
 
     proposal: str | None = None
@@ -327,7 +333,7 @@ class KeyEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def retire_key(
     settings: Settings, key: str, *, reason: str | None = None, owners: Owners = ()
-) -> KeyEnded:
+) -> KeyEndResult:
     """Let a key go whose word was good: what it signed stays so, and it signs no more.
 
     Where a bank of the store cannot do without it, nothing changes on this machine.
@@ -349,7 +355,7 @@ def retire_key(
     told = each_bank(settings, _Ending(settings, RETIRED, ended, owners, reason).tell)
     if known is None or not any(bank.problem for bank in told):
         known = settings.registry.retire(ended, reason)
-    return KeyEnded(entry=known, banks=told)
+    return KeyEndResult(entry=known, banks=told)
 
 
 def revoke_key(
@@ -359,7 +365,7 @@ def revoke_key(
     reason: str | None = None,
     signer: SigningKey | None = None,
     owners: Owners = (),
-) -> KeyEnded:
+) -> KeyEndResult:
     """Stop believing a key, for good, on this machine and in the banks that it is a key of.
 
     Args:
@@ -377,7 +383,7 @@ def revoke_key(
     entry = settings.registry.revoke(ended, reason)
     statement = revocation(signer, [ended], reason) if signer else None
     told = each_bank(settings, _Ending(settings, REVOKED, ended, owners, reason).tell)
-    return KeyEnded(entry=entry, statement=statement, banks=told)
+    return KeyEndResult(entry=entry, statement=statement, banks=told)
 
 
 class _Ending:

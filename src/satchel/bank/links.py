@@ -17,14 +17,14 @@ from satchel.bank.memory_ids import find_record
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.columns import LINKS
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import GraphNode
 from satchel.model.times import now
 from satchel.model.values import Component
-from satchel.ports.links import MOST_HOPS, Direction, Linked, LinkReader, paths, walk
-from satchel.ports.rows import Filter, Link
+from satchel.ports.links import MOST_HOPS, Direction, LinkReader, LoggedLink, paths, walk
+from satchel.ports.rows import Filter, RecordLink
 
 BUDGET, MOST_BUDGET = 1000, 1_000_000
 """Links that are looked at: when nothing is said, and at most."""
@@ -41,7 +41,7 @@ _WAYS = {"out": Direction.OUT, "in": Direction.IN, "both": Direction.BOTH}
 _TOGETHER = 256
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class LinkStep(msgspec.Struct, frozen=True, kw_only=True):
     """A link."""
 
     source: str
@@ -53,7 +53,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Place in the log of the record that makes it: the edge, or the memory with a parent."""
 
 
-class Thing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LinkedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a link ends at."""
 
     id: str
@@ -73,21 +73,21 @@ class Thing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None if self.memory is None else self.memory.text
 
 
-class Near(Thing, frozen=True, kw_only=True, omit_defaults=True):
+class ReachedItem(LinkedItem, frozen=True, kw_only=True, omit_defaults=True):
     """Something that was reached."""
 
     hops: int
     """The fewest steps to it."""
 
-    by: Step
+    by: LinkStep
     """The first link that leads to it from one step nearer."""
 
 
 class Neighbourhood(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What something is linked with."""
 
-    start: Thing
-    things: list[Near]
+    start: LinkedItem
+    things: list[ReachedItem]
     """By steps, then by name."""
 
     complete: bool
@@ -96,13 +96,13 @@ class Neighbourhood(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     notes: list[str] = []
 
 
-class Connections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LinkPaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How two things are connected."""
 
-    things: dict[str, Thing]
+    things: dict[str, LinkedItem]
     """All that is on the ways, with both ends, by id or name."""
 
-    ways: list[list[Step]]
+    ways: list[list[LinkStep]]
     """The shortest ways from one to the other, each as its links in order."""
 
     complete: bool
@@ -147,7 +147,9 @@ def links(  # noqa: PLR0913 - as the operation declares them
         return Neighbourhood(
             start=things[start],
             things=[
-                Near(**msgspec.structs.asdict(things[each.name]), hops=each.hops, by=_step(each.by))
+                ReachedItem(
+                    **msgspec.structs.asdict(things[each.name]), hops=each.hops, by=_step(each.by)
+                )
                 for each in found.reached
             ],
             complete=found.complete,
@@ -165,7 +167,7 @@ def path(  # noqa: PLR0913 - what links have, with an end and how many
     hops: int = PATH_HOPS,
     budget: int = BUDGET,
     limit: int = PATHS,
-) -> Connections:
+) -> LinkPaths:
     """Return the shortest ways between two things; none from a thing to itself.
 
     Args:
@@ -197,7 +199,7 @@ def path(  # noqa: PLR0913 - what links have, with an end and how many
             direction=way,
         )
         ends = [name for steps in found.found for each in steps for name in each.link[:2]]
-        return Connections(
+        return LinkPaths(
             things=_things(view, [one, other, *ends]),
             ways=[list(map(_step, steps)) for steps in found.found],
             complete=found.complete,
@@ -222,7 +224,7 @@ def _checked(direction: str, hops: int, budget: int) -> Direction:
 def _along(view: View, types: Collection[str]) -> LinkReader:
     kinds = frozenset(types) or None
 
-    def found(names: Sequence[str], incoming: bool, limit: int) -> list[Linked]:  # noqa: FBT001 - as the port has it
+    def found(names: Sequence[str], incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001 - as the port has it
         return view.links(names, incoming=incoming, kinds=kinds, limit=limit)
 
     return found
@@ -248,9 +250,9 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _things(view: View, names: Iterable[str], *, everything: bool = False) -> dict[str, Thing]:
+def _things(view: View, names: Iterable[str], *, everything: bool = False) -> dict[str, LinkedItem]:
     """Return what there is of names, each once."""
-    wanted, moment, found = list(dict.fromkeys(names)), now(), dict[str, Thing]()
+    wanted, moment, found = list(dict.fromkeys(names)), now(), dict[str, LinkedItem]()
     for first in range(0, len(wanted), _TOGETHER):
         some = wanted[first : first + _TOGETHER]
         there, placed = view.get(some), view.places(some)
@@ -258,13 +260,13 @@ def _things(view: View, names: Iterable[str], *, everything: bool = False) -> di
             logged = there.get(name)
             if logged is None:
                 state = NOT_SHOWN if name in placed else PLACEHOLDER
-                found[name] = Thing(id=name, state=state)
+                found[name] = LinkedItem(id=name, state=state)
                 continue
             state = HELD if logged.row.hold else state_of(view, logged, moment=moment)
             shown = isinstance(logged.model, Entry) and (
                 state == CURRENT or (everything and state != HELD)
             )
-            found[name] = Thing(
+            found[name] = LinkedItem(
                 id=name,
                 state=state,
                 type=logged.record.type,
@@ -273,9 +275,9 @@ def _things(view: View, names: Iterable[str], *, everything: bool = False) -> di
     return found
 
 
-def _step(linked: Linked) -> Step:
+def _step(linked: LoggedLink) -> LinkStep:
     source, target, kind = linked.link
-    return Step(source=source, target=target, type=kind, place=linked.place)
+    return LinkStep(source=source, target=target, type=kind, place=linked.place)
 
 
 MOST_NODES = 20_000
@@ -286,7 +288,7 @@ _NODES = frozenset({*Component, "graph_node"})
 _EDGES = Filter(types=frozenset({"edge"}))
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A memory, or a node of a provider's graph."""
 
     id: str
@@ -298,7 +300,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str = "current"
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class GraphLink(msgspec.Struct, frozen=True, kw_only=True):
     """A link between two nodes, by their positions in the list of nodes."""
 
     source: int
@@ -306,18 +308,18 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     type: str
 
 
-class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryGraph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The nodes of a bank, newest first, and the links between them."""
 
-    nodes: list[Node]
-    links: list[Line]
+    nodes: list[MemoryNode]
+    links: list[GraphLink]
     complete: bool
     """False where the bank has more nodes."""
 
     notes: list[str] = []
 
 
-def graph(bank: OpenBank, *, limit: int, everything: bool) -> Graph:
+def graph(bank: OpenBank, *, limit: int, everything: bool) -> MemoryGraph:
     """Return the newest nodes of a bank and the links between them, each verified.
 
     Args:
@@ -341,10 +343,12 @@ def graph(bank: OpenBank, *, limit: int, everything: bool) -> Graph:
         links = dict.fromkeys(link for logged in chosen for link in logged.row.links)
         links |= dict.fromkeys(link for logged in view.scan(_EDGES) for link in logged.row.links)
         lines = [line for link in links if (line := _line(link, positions)) is not None]
-        return Graph(nodes=nodes, links=lines, complete=len(found) <= limit, notes=notes_of(view))
+        return MemoryGraph(
+            nodes=nodes, links=lines, complete=len(found) <= limit, notes=notes_of(view)
+        )
 
 
-def _node(view: View, logged: Logged, moment: str) -> Node:
+def _node(view: View, logged: VerifiedRecord, moment: str) -> MemoryNode:
     model = logged.model
     if isinstance(model, Entry):
         text, tags = memory_of(view, logged, moment=moment).text, list(model.tags)
@@ -352,7 +356,7 @@ def _node(view: View, logged: Logged, moment: str) -> Node:
         text, tags = "", []
         if isinstance(model, GraphNode):
             text, tags = model.name or model.summary or "", list(model.labels)
-    return Node(
+    return MemoryNode(
         id=logged.record.id,
         type=logged.record.type,
         text=text[:_LONGEST],
@@ -361,8 +365,8 @@ def _node(view: View, logged: Logged, moment: str) -> Node:
     )
 
 
-def _line(link: Link, positions: dict[str, int]) -> Line | None:
+def _line(link: RecordLink, positions: dict[str, int]) -> GraphLink | None:
     source, target = positions.get(link.source), positions.get(link.target)
     if source is None or target is None or source == target:
         return None
-    return Line(source=source, target=target, type=link.kind)
+    return GraphLink(source=source, target=target, type=link.kind)

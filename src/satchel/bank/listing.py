@@ -13,7 +13,7 @@ from satchel.bank.memory import Memory, has_expired, key_of, memory_of, moment_o
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.canonical import canonical
 from satchel.errors import UsageError, ValueRefusedError
-from satchel.ledger.records import Likely, Logged
+from satchel.ledger.records import Likely, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.values import Component
@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 """Is told how many places of the log were looked at, and of how many."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which memories are to be listed; an absent member wants all."""
 
     types: Sequence[str] = ()
@@ -101,7 +101,9 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"Listing(memories={self.memories!r}{more})"
 
 
-def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None = None) -> Listing:
+def list_memories(
+    bank: OpenBank, wanted: ListRequest, *, progress: Progress | None = None
+) -> Listing:
     """Return a page of memories, each proved to be in the log.
 
     Args:
@@ -129,8 +131,8 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
 
 
 def choose_memories(
-    view: View, wanted: Wanted, *, progress: Progress | None = None
-) -> list[Logged]:
+    view: View, wanted: ListRequest, *, progress: Progress | None = None
+) -> list[VerifiedRecord]:
     """Return the records of a page of memories; one more than its limit if there is another page.
 
     Raises:
@@ -144,14 +146,14 @@ def choose_memories(
     return walk(view, chosen, choice, wanted.limit + 1, _size(view, wanted), progress)
 
 
-def _size(view: View, wanted: Wanted) -> int:
+def _size(view: View, wanted: ListRequest) -> int:
     return view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
 
 
 class _Choice:
     """What a store cannot look for."""
 
-    def __init__(self, wanted: Wanted, moment: str) -> None:
+    def __init__(self, wanted: ListRequest, moment: str) -> None:
         self.after = wanted.after
         self._wanted = wanted
         self._moment = moment
@@ -164,7 +166,7 @@ class _Choice:
         texts = self._texts
         return (lambda body: all(text in body for text in texts)) if texts else None
 
-    def takes(self, logged: Logged) -> bool:
+    def takes(self, logged: VerifiedRecord) -> bool:
         wanted, entry = self._wanted, logged.model
         if not isinstance(entry, Entry):
             return False
@@ -183,7 +185,7 @@ def _written(text: str) -> bytes:
         return b"\0"
 
 
-def _filter(wanted: Wanted) -> Filter:
+def _filter(wanted: ListRequest) -> Filter:
     for type_ in wanted.types:
         if type_ not in set(Component):
             raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
@@ -213,8 +215,8 @@ def _forwards(
     limit: int,
     size: int,
     progress: Progress | None,
-) -> list[Logged]:
-    found = list[Logged]()
+) -> list[VerifiedRecord]:
+    found = list[VerifiedRecord]()
     after = -1 if choice.after is None else choice.after
     for logged in view.scan(chosen, after=after, likely=choice.likely):
         if progress is not None:
@@ -226,7 +228,9 @@ def _forwards(
     return found
 
 
-def _by_moment(view: View, wanted: Wanted, chosen: Filter, choice: _Choice) -> list[Logged]:
+def _by_moment(
+    view: View, wanted: ListRequest, chosen: Filter, choice: _Choice
+) -> list[VerifiedRecord]:
     found = view.by_moment(
         chosen, oldest_first=wanted.oldest_first, after=wanted.after, likely=choice.likely
     )
@@ -235,9 +239,9 @@ def _by_moment(view: View, wanted: Wanted, chosen: Filter, choice: _Choice) -> l
 
 def _newest(
     view: View, chosen: Filter, choice: _Choice, limit: int, progress: Progress | None
-) -> list[Logged]:
+) -> list[VerifiedRecord]:
     """Read from the end on: what is older than the page is neither read nor verified."""
-    found, size = list[Logged](), view.head.size
+    found, size = list[VerifiedRecord](), view.head.size
     for logged in view.newest(chosen, likely=choice.likely):
         if progress is not None:
             progress(size - logged.seq, size)
@@ -255,16 +259,16 @@ def _backwards(
     limit: int,
     size: int,
     progress: Progress | None,
-) -> list[Logged]:
+) -> list[VerifiedRecord]:
     """Look at stretches from the end on, each longer than the last, until there are enough."""
     if choice.after is None and chosen.as_of is None:
         return _newest(view, chosen, choice, limit, progress)
     end = size if choice.after is None else max(0, min(choice.after, size))
-    found, stretch, before = list[Logged](), max(_FIRST_STRETCH, 2 * limit), end
+    found, stretch, before = list[VerifiedRecord](), max(_FIRST_STRETCH, 2 * limit), end
     while before > 0 and len(found) < limit:
         start = max(0, before - stretch)
         rows = view.scan(chosen, after=start - 1, likely=choice.likely)
-        some = deque[Logged](maxlen=limit - len(found))
+        some = deque[VerifiedRecord](maxlen=limit - len(found))
         for logged in takewhile(lambda each, end=before: each.seq < end, rows):  # type: ignore[misc]
             if progress is not None:
                 progress(end - start, end)

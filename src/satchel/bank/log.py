@@ -17,7 +17,7 @@ from satchel.crypto.signatures import (
     signed_part,
 )
 from satchel.errors import MalformedError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.times import now
@@ -145,7 +145,9 @@ def _places(options: LogOptions, size: int) -> range:
     return range(max(0, end - options.limit), end)
 
 
-def _entry(view: View, row: Row, logged: Logged | None, proof: list[str], moment: str) -> LogEntry:
+def _entry(
+    view: View, row: Row, logged: VerifiedRecord | None, proof: list[str], moment: str
+) -> LogEntry:
     if logged is None:
         state, text, checks = ("pending" if row.retired == PENDING else ERASED), None, []
     else:
@@ -178,7 +180,7 @@ def _signatures(record: Sealed) -> list[SignatureCheck]:
     return check(kind, signed_part(record.value), signatures)
 
 
-def _summary(logged: Logged) -> str | None:
+def _summary(logged: VerifiedRecord) -> str | None:
     value = logged.record.value
     if isinstance(logged.model, Entry):
         return gist_of({name: value[name] for name in value if name not in _TECHNICAL})[:_LONGEST]

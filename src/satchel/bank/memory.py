@@ -8,11 +8,11 @@ import msgspec
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.heads import BankStanding
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Redaction
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.model.times import now, to_datetime
 from satchel.model.values import Json, JsonObject, Origin, Scope, is_id
 from satchel.ports.code_context import CodeContext
@@ -34,7 +34,7 @@ _SHOWN_DIGITS = len("blake3:") + 8
 _COMMON = frozenset(Entry.__struct_fields__)
 
 
-class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RedactionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """That a memory is redacted, and by the log, how."""
 
     by: str | None = None
@@ -61,7 +61,7 @@ def _member(name: str) -> str:
     return name.removeprefix(_TEXT)
 
 
-class Why(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScoreParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a score is made of: each part between 0 and 1, before it is weighed."""
 
     words: float
@@ -146,7 +146,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     held: bool = False
     """Whether it is in quarantine."""
 
-    redacted: Redacted | None = None
+    redacted: RedactionInfo | None = None
     """Who redacted it, and when; absent for one that is whole."""
 
     retracted: list[str] = []
@@ -179,7 +179,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     conflicts_with: list[str] = []
     """IDs of memories beside it in an answer that say something else of the same subject."""
 
-    why: Why | None = None
+    why: ScoreParts | None = None
     """What its score is made of; with ``explain``."""
 
     @property
@@ -273,7 +273,9 @@ def _moment(text: str | None) -> datetime | None:
     return None if text is None else to_datetime(text)
 
 
-def memory_of(view: View, logged: Logged, *, moment: str, as_of: int | None = None) -> Memory:
+def memory_of(
+    view: View, logged: VerifiedRecord, *, moment: str, as_of: int | None = None
+) -> Memory:
     """Return what is shown of a memory; of a record of another type, ID, type and state.
 
     Args:
@@ -301,7 +303,7 @@ def members_of(record: Sealed) -> dict[str, Any]:
     key, origin = key_of(entry), entry.origin
     own = origin is not None and origin == Origin(provider=PROVIDER, id=key)
     made |= {
-        "text": entry.text or text_of(entry),
+        "text": entry.text or memory_text(entry),
         "key": key,
         "tags": list(entry.tags),
         "parents": list(entry.parent_ids),
@@ -321,7 +323,7 @@ def stored(bank: OpenBank, record: Sealed, position: int) -> dict[str, Any]:
     return {**made, "position": position, "state": CURRENT}
 
 
-def shown(bank: OpenBank, view: View, logged: Logged, *, moment: str) -> dict[str, Any]:
+def shown(bank: OpenBank, view: View, logged: VerifiedRecord, *, moment: str) -> dict[str, Any]:
     """Return the fields of a memory as it is now; its content for who may read it."""
     memory = memory_of(view, logged, moment=moment)
     if bank.shows("read"):
@@ -335,14 +337,14 @@ def fields_of(memory: Memory) -> dict[str, Any]:
     return {name: getattr(memory, name) for name in Memory.__struct_fields__}
 
 
-def redacted_of(view: View, logged: Logged) -> Redacted | None:
+def redacted_of(view: View, logged: VerifiedRecord) -> RedactionInfo | None:
     """Return that an entry is redacted, as the log says; None for one that is whole."""
     if not isinstance(logged.model, Entry) or logged.model.nonce is not None:
         return None
     found = view.redaction(logged.record.id)
     if found is None or not isinstance(found.model, Redaction):
         return None
-    return Redacted(
+    return RedactionInfo(
         by=found.model.by,
         at=found.model.at or found.row.at,
         fields=list(found.model.fields),
@@ -362,7 +364,7 @@ def key_of(entry: Entry) -> str | None:
     return None if is_id(origin.id) else origin.id  # that is the one it had in another bank
 
 
-def state_of(view: View, logged: Logged, *, moment: str, as_of: int | None = None) -> str:
+def state_of(view: View, logged: VerifiedRecord, *, moment: str, as_of: int | None = None) -> str:
     """Return ``current``, or the state that ended it, as ``Memory.state``."""
     retired = logged.row.retired
     if retired is None:
@@ -374,7 +376,7 @@ def state_of(view: View, logged: Logged, *, moment: str, as_of: int | None = Non
     return next(ended, "deleted")
 
 
-def has_expired(logged: Logged, moment: str) -> bool:
+def has_expired(logged: VerifiedRecord, moment: str) -> bool:
     """Tell whether a record says itself that its time to be shown is over."""
     expires_at = logged.row.expires_at
     return expires_at is not None and expires_at <= moment

@@ -1,7 +1,7 @@
 """Which memory of a bank is meant: its id, or the first digits of that."""
 
 from satchel.errors import RetiredMemoryError, UnknownMemoryError, UsageError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.values import Component, is_id
@@ -16,7 +16,7 @@ _ENTRIES = Filter(types=frozenset(component.value for component in Component))
 _DIGITS = frozenset("0123456789abcdef")
 
 
-def find_record(view: View, wanted: str, field: str = "id") -> Logged:
+def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
     """Return the record of any type that a person means.
 
     Args:
@@ -67,7 +67,7 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
     return found[0]
 
 
-def _quoted(view: View, wanted: str, field: str) -> Logged | None:
+def _quoted(view: View, wanted: str, field: str) -> VerifiedRecord | None:
     """Return the current memory with a text, where it is words that are given and not an ID.
 
     Raises:
@@ -77,7 +77,7 @@ def _quoted(view: View, wanted: str, field: str) -> Logged | None:
     words = " ".join(wanted.split()).casefold()
     if len(words) < _LEAST_QUOTED or " " not in words:
         return None
-    found = list[tuple[str, Logged]]()
+    found = list[tuple[str, VerifiedRecord]]()
     for logged in view.newest(_ENTRIES):
         text = " ".join((logged.row.text or "").split()).casefold()
         if words in text:
@@ -98,7 +98,7 @@ def _quoted(view: View, wanted: str, field: str) -> Logged | None:
     return matches[0]
 
 
-def find_memory(view: View, wanted: str, field: str = "id") -> Logged:
+def find_memory(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
     """Return the entry that a person means; ``find_record`` says how it is named.
 
     Raises:
@@ -117,7 +117,7 @@ def find_memory(view: View, wanted: str, field: str = "id") -> Logged:
 _OTHERWISE = {"bank": "See: satchel bank list."}
 
 
-def current_memory(view: View, wanted: str) -> Logged:
+def current_memory(view: View, wanted: str) -> VerifiedRecord:
     """Return the entry that a person means, for a new version of it.
 
     Raises:
@@ -135,7 +135,7 @@ def current_memory(view: View, wanted: str) -> Logged:
     return found
 
 
-def not_current(view: View, logged: Logged) -> RetiredMemoryError:
+def not_current(view: View, logged: VerifiedRecord) -> RetiredMemoryError:
     """Return the refusal for what is no longer current, naming what is."""
     newer = newest_of(view, logged)
     if newer is not None:
@@ -153,13 +153,13 @@ def not_current(view: View, logged: Logged) -> RetiredMemoryError:
     )
 
 
-def versions_of(view: View, logged: Logged) -> list[Logged]:
+def versions_of(view: View, logged: VerifiedRecord) -> list[VerifiedRecord]:
     """Return the versions of a memory that took one another's place, in the order of the log."""
     found = view.get(sorted(view.versions(logged.record.id)))
     return sorted(found.values(), key=lambda each: each.seq)
 
 
-def newest_of(view: View, logged: Logged) -> Logged | None:
+def newest_of(view: View, logged: VerifiedRecord) -> VerifiedRecord | None:
     """Return the current version of a memory, where there is one."""
     there = [each for each in versions_of(view, logged) if each.row.retired is None]
     if not there and logged.row.slot is not None:

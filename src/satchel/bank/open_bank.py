@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from satchel.bank.connections import (
+    configured_store,
     has_store,
     open_ledger,
-    opened_store,
     require_not_missing,
     witness_of,
 )
@@ -31,13 +31,13 @@ from satchel.errors import (
     ValueRefusedError,
     VerificationError,
 )
-from satchel.ledger.heads import missing, name_in
+from satchel.ledger.heads import missing_bank_error, read_bank_name
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Bank
 from satchel.model.values import is_id
-from satchel.ports.rows import Filter, saying_name
+from satchel.ports.rows import Filter, bank_name_bytes
 from satchel.ports.store import Reader, Store
 
 if TYPE_CHECKING:  # what a command without a token does not need, it does not import
@@ -134,7 +134,7 @@ class OpenBank:
 
 
 @contextmanager
-def opened_bank(
+def open_bank(
     settings: Settings, wanted: str | None = None, *, writes: bool = False
 ) -> Iterator[OpenBank]:
     """Open the configured store and one of its banks, and close it again.
@@ -153,7 +153,7 @@ def opened_bank(
     if not has_store(settings):
         missing = UnknownBankError("there is no store yet", hint="Create one: satchel init")
         raise missing if settings.token is not None else _elsewhere(settings, wanted, missing)
-    with opened_store(settings, read_only=not writes, for_holder=True) as store:
+    with configured_store(settings, read_only=not writes, for_holder=True) as store:
         yield open_bank_in(settings, store, wanted, writes=writes)
 
 
@@ -197,12 +197,12 @@ def is_still_meant(bank: OpenBank, wanted: str) -> bool:
 
 def _held_bank(settings: Settings, store: Store, wanted: str | None, *, writes: bool) -> OpenBank:
     """Return the bank of the token that is presented; nothing is said of the others."""
-    from satchel.bank.permissions import presented
+    from satchel.bank.permissions import load_bearer
 
-    bearer = presented(settings)
+    bearer = load_bearer(settings)
     bank, name = bearer.chain.bank, None
     with store.reading() as reader:
-        is_there = is_here(reader, bank)
+        is_there = bank_exists(reader, bank)
         if is_there:
             name = name_of(reader, bank)
     digits = (wanted or bank).removeprefix(_PREFIX)
@@ -226,7 +226,7 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             raise _elsewhere(settings, wanted, error) from None
     default = default_bank(settings)
     with store.reading() as reader:
-        if default is not None and is_here(reader, default):
+        if default is not None and bank_exists(reader, default):
             return default
         banks = reader.banks(limit=_MOST_NAMED + 1)
         if len(banks) > 1:
@@ -314,7 +314,7 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
         with store.reading() as reader:
             is_begun = is_on_its_way(reader, bank)
         if last is not None and not is_begun:
-            raise missing(bank, last.head, store.name)
+            raise missing_bank_error(bank, last.head, store.name)
 
 
 def find_bank(store: Store, wanted: str) -> str:
@@ -329,10 +329,10 @@ def find_bank(store: Store, wanted: str) -> str:
         UsageError: If there are several.
     """
     with store.reading() as reader:
-        if is_here(reader, wanted):
+        if bank_exists(reader, wanted):
             return wanted
         digits = wanted.removeprefix(_PREFIX)
-        found = called(reader, wanted)
+        found = find_by_name(reader, wanted)
         if not found and len(digits) >= _LEAST_DIGITS:
             found = starting(reader, digits)
         is_begun = not found and is_on_its_way(reader, wanted)
@@ -349,7 +349,7 @@ def find_bank(store: Store, wanted: str) -> str:
     return found[0]
 
 
-def is_here(reader: Reader, bank: str) -> bool:
+def bank_exists(reader: Reader, bank: str) -> bool:
     """Tell whether a store has a bank of a whole id; one that is on its way here is none yet."""
     stored = reader.head(bank) if is_id(bank) else None
     return stored is not None and bool(stored.signed)
@@ -369,10 +369,10 @@ def starting(reader: Reader, digits: str) -> list[str]:
 def banks_called(store: Store, name: str) -> list[str]:
     """Return the ids of the banks of a store that have a name; see ``called``."""
     with store.reading() as reader:
-        return called(reader, name)
+        return find_by_name(reader, name)
 
 
-def called(reader: Reader, name: str) -> list[str]:
+def find_by_name(reader: Reader, name: str) -> list[str]:
     """Return the ids of the banks that have a name, sorted; each is proved to have it.
 
     The store nominates those that say it anywhere, and nobody else can have it: a name is what a
@@ -380,7 +380,7 @@ def called(reader: Reader, name: str) -> list[str]:
     could be out of date, and what somebody forges is proved as all else, or refused.
     """
     try:
-        said = saying_name(name)
+        said = bank_name_bytes(name)
     except ValueRefusedError:
         return []
     try:
@@ -390,7 +390,7 @@ def called(reader: Reader, name: str) -> list[str]:
     return [bank for bank in likely if name_of(reader, bank) == name]
 
 
-class Names:
+class BankNames:
     """The banks of a store by name, for whoever may ask for many names.
 
     Args:
@@ -430,7 +430,7 @@ def name_of(reader: Reader, bank: str) -> str | None:
     whoever opens the bank is told what is wrong.
     """
     with suppress(VerificationError, StoreError):
-        return name_in(reader, bank)
+        return read_bank_name(reader, bank)
     for row in reader.at(bank, [0]):
         try:
             record, model = open_record(row.body or b"")

@@ -11,12 +11,12 @@ from satchel.bank import details as bank_details
 from satchel.bank import links as graphs
 from satchel.bank import links as walking
 from satchel.bank import remember as remembering
-from satchel.bank.changes import Edit, MemoryChange, Revised
-from satchel.bank.details import History, Shown
-from satchel.bank.links import MOST_NODES, Connections, Graph, Neighbourhood
-from satchel.bank.listing import Listing, Wanted
+from satchel.bank.changes import MemoryChange, MemoryEdit, MemoryUpdate
+from satchel.bank.details import History, MemoryDetails
+from satchel.bank.links import MOST_NODES, LinkPaths, MemoryGraph, Neighbourhood
+from satchel.bank.listing import Listing, ListRequest
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import Remembered
+from satchel.bank.remember import RememberResult
 from satchel.config.options import (
     FEW_FOR_MODELS,
     DryRun,
@@ -283,7 +283,7 @@ class GraphOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class PathOptions(Options):
+class LinkPathOptions(Options):
     """What to connect."""
 
     start: Annotated[str, Option("ID of the memory to start at.", argument=True, metavar="FROM")]
@@ -306,7 +306,7 @@ class PathOptions(Options):
     example='satchel remember "Ada takes her tea without sugar" --tag tea --user ada',
     for_models=FEW_FOR_MODELS,
 )
-def remember(bank: OpenBank, options: RememberOptions) -> Remembered:
+def remember(bank: OpenBank, options: RememberOptions) -> RememberResult:
     """Store a memory. It is durable when this returns.
 
     With a key, what was stored under it before (for the same owner and kind) becomes an older
@@ -347,7 +347,7 @@ def remember(bank: OpenBank, options: RememberOptions) -> Remembered:
     example='satchel update 0f3c12 "Ada takes her tea with milk" --add-tag milk',
     for_models=FEW_FOR_MODELS,
 )
-def update(bank: OpenBank, options: UpdateOptions) -> Revised:
+def update(bank: OpenBank, options: UpdateOptions) -> MemoryUpdate:
     """Store a new version of a memory. What is not given stays as it is.
 
     Metadata and owners (user, agent, run, app) are merged, name by name. The old version stays in
@@ -368,7 +368,7 @@ def update(bank: OpenBank, options: UpdateOptions) -> Revised:
     example='satchel correct 0f3c12 "Ada is allergic to hazelnuts" --reason "misheard"',
     absent={"mcp": "A model has `update`."},
 )
-def correct(bank: OpenBank, options: UpdateOptions) -> Revised:
+def correct(bank: OpenBank, options: UpdateOptions) -> MemoryUpdate:
     """Correct a memory that was wrong: like `update`, and the log says that it never was true.
 
     Raises:
@@ -429,7 +429,7 @@ def restore(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
 
 
 @operation(ShowOptions, name="show", example="satchel show 0f3c12")
-def show(bank: OpenBank, options: ShowOptions) -> Shown:
+def show(bank: OpenBank, options: ShowOptions) -> MemoryDetails:
     """Show a memory, or any other record, with its state, versions and proof.
 
     Raises:
@@ -482,7 +482,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
     Raises:
         UsageError: If a time names no moment.
     """
-    wanted = Wanted(
+    wanted = ListRequest(
         types=texts(options.type),
         tags=texts(options.tags),
         everything=options.all,
@@ -532,15 +532,15 @@ def links(bank: OpenBank, options: LinksOptions) -> Neighbourhood:
         "mcp": _FOR_MODELS,
     },
 )
-def graph(bank: OpenBank, options: GraphOptions) -> Graph:
+def graph(bank: OpenBank, options: GraphOptions) -> MemoryGraph:
     """Return the memories of a bank and the links between them, as nodes and edges."""
     return graphs.graph(bank, limit=options.limit, everything=options.all)
 
 
 @operation(
-    PathOptions, name="path", example="satchel path 0f3c12 9b04ad", absent={"mcp": _FOR_MODELS}
+    LinkPathOptions, name="path", example="satchel path 0f3c12 9b04ad", absent={"mcp": _FOR_MODELS}
 )
-def path(bank: OpenBank, options: PathOptions) -> Connections:
+def path(bank: OpenBank, options: LinkPathOptions) -> LinkPaths:
     """Show how two memories are connected: the shortest paths between them.
 
     Raises:
@@ -599,9 +599,9 @@ def members_of(
     return members
 
 
-def _edit(options: UpdateOptions) -> Edit:
+def _edit(options: UpdateOptions) -> MemoryEdit:
     parents = options.parents
-    return Edit(
+    return MemoryEdit(
         members=members_of(options, options.text),
         add_tags=texts(options.add_tags),
         drop_tags=texts(options.remove_tags),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from satchel.bank.connections import open_ledger, opened_store, writer_key
+from satchel.bank.connections import configured_store, open_ledger, writer_key
 from satchel.bank.keys import Owners, decider
 from satchel.bank.open_bank import find_bank, name_of
 from satchel.bank.owner_rights import require_owner
@@ -20,8 +20,8 @@ from satchel.ledger.authority import signers
 from satchel.model.records import Config
 from satchel.model.type_info import resolved
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import atomic_write
+from satchel.runtime.input import open_input
 
 
 class OwnerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,7 +35,7 @@ class OwnerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether its secret is here."""
 
 
-class BankOwners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OwnerList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The owners of a bank."""
 
     bank: str
@@ -50,7 +50,7 @@ Place = tuple[Store, str]
 """A store that is open, and the id of a bank in it."""
 
 
-def list_owners(settings: Settings, wanted: str) -> BankOwners:
+def list_owners(settings: Settings, wanted: str) -> OwnerList:
     """Return who owns a bank, by its log, which is proved.
 
     Raises:
@@ -58,7 +58,7 @@ def list_owners(settings: Settings, wanted: str) -> BankOwners:
         VerificationError: If the store is not what it was, or not what was signed.
     """
     require_owner(settings, "banks")
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         return owners_in(settings, store, find_bank(store, wanted))
 
 
@@ -68,10 +68,10 @@ def add_owner(
     owners: Owners,
     key: str,
     newcomer: SigningKey | None = None,
-) -> BankOwners:
+) -> OwnerList:
     """Make a key one of a bank's owners, by its name or itself; see ``KeyDecider.add_owner``."""
     require_owner(settings, "banks")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         place = (store, find_bank(store, wanted))
         return add_owner_in(settings, place, owners, key, newcomer)
 
@@ -82,7 +82,7 @@ def add_owner_in(
     owners: Owners,
     key: str,
     newcomer: SigningKey | None = None,
-) -> BankOwners:
+) -> OwnerList:
     """Make a key one of a bank's owners, in a store that is open."""
     require_owner(settings, "banks")
     store, bank = place
@@ -91,17 +91,15 @@ def add_owner_in(
     return owners_in(settings, store, bank)
 
 
-def set_threshold(settings: Settings, wanted: str, owners: Owners, threshold: int) -> BankOwners:
+def set_threshold(settings: Settings, wanted: str, owners: Owners, threshold: int) -> OwnerList:
     """Say how many owners of a bank have to sign; see ``KeyDecider.set_threshold``."""
     require_owner(settings, "banks")
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         place = (store, find_bank(store, wanted))
         return set_threshold_in(settings, place, owners, threshold)
 
 
-def set_threshold_in(
-    settings: Settings, place: Place, owners: Owners, threshold: int
-) -> BankOwners:
+def set_threshold_in(settings: Settings, place: Place, owners: Owners, threshold: int) -> OwnerList:
     """Say how many owners have to sign, in a store that is open."""
     require_owner(settings, "banks")
     store, bank = place
@@ -109,7 +107,7 @@ def set_threshold_in(
     return owners_in(settings, store, bank)
 
 
-def owners_in(settings: Settings, store: Store, bank: str) -> BankOwners:
+def owners_in(settings: Settings, store: Store, bank: str) -> OwnerList:
     """Return who owns a bank of a store that is open."""
     require_owner(settings, "banks")
     with store.reading() as reader:
@@ -118,7 +116,7 @@ def owners_in(settings: Settings, store: Store, bank: str) -> BankOwners:
         authority = view.authority
     held = {settings.keyring.read(one).key for one in settings.keyring.names()}
     known = {one.key: one.name for one in settings.registry.listed()}
-    return BankOwners(
+    return OwnerList(
         bank=bank,
         name=name,
         threshold=authority.threshold,
@@ -134,7 +132,7 @@ _MAX_FILE = 2**20
 _MOST = 64
 
 
-class Matter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProposedAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that is proposed."""
 
     bank: str
@@ -172,11 +170,11 @@ def write_proposal(settings: Settings, path: Path, records: Iterable[bytes]) -> 
 
 def _write(path: Path, records: Iterable[bytes], *, overwrite: bool) -> None:
     content = {"format": _FORMAT, "records": [decode_canonical(one) for one in records]}
-    with writing(path, overwrite=overwrite) as stream:
+    with atomic_write(path, overwrite=overwrite) as stream:
         stream.write(canonical_checked(content) + b"\n")
 
 
-def read_proposal(settings: Settings, path: Path) -> list[Matter]:
+def read_proposal(settings: Settings, path: Path) -> list[ProposedAction]:
     """Return what a file proposes, and whose signatures hold.
 
     Raises:
@@ -186,7 +184,7 @@ def read_proposal(settings: Settings, path: Path) -> list[Matter]:
     return [_matter(record) for record in _read(path)]
 
 
-def sign_proposal(settings: Settings, path: Path, key: SigningKey) -> list[Matter]:
+def sign_proposal(settings: Settings, path: Path, key: SigningKey) -> list[ProposedAction]:
     """Add a signature to what a file proposes; one that is there already changes nothing.
 
     Raises:
@@ -198,7 +196,7 @@ def sign_proposal(settings: Settings, path: Path, key: SigningKey) -> list[Matte
     return [_matter(record) for record in signed]
 
 
-def enact_proposal(settings: Settings, path: Path) -> list[Matter]:
+def enact_proposal(settings: Settings, path: Path) -> list[ProposedAction]:
     """Log what a file proposes, once enough owners signed; what is there already stays.
 
     Raises:
@@ -209,11 +207,11 @@ def enact_proposal(settings: Settings, path: Path) -> list[Matter]:
     """
     require_owner(settings, "banks")
     records = _read(path)
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         return _enacted(settings, store, records)
 
 
-def enact_in(settings: Settings, store: Store, bank: str, path: Path) -> list[Matter]:
+def enact_in(settings: Settings, store: Store, bank: str, path: Path) -> list[ProposedAction]:
     """Log what a file proposes about one bank, in a store that is open."""
     require_owner(settings, "banks")
     records = _read(path)
@@ -222,8 +220,8 @@ def enact_in(settings: Settings, store: Store, bank: str, path: Path) -> list[Ma
     return _enacted(settings, store, records)
 
 
-def _enacted(settings: Settings, store: Store, records: Sequence[Sealed]) -> list[Matter]:
-    done, writer = list[Matter](), writer_key(settings)
+def _enacted(settings: Settings, store: Store, records: Sequence[Sealed]) -> list[ProposedAction]:
+    done, writer = list[ProposedAction](), writer_key(settings)
     for bank in dict.fromkeys(_bank(record) for record in records):
         own = [record for record in records if _bank(record) == bank]
         is_new = decider(settings, store, bank, (writer,), writer).enact(own)
@@ -232,7 +230,7 @@ def _enacted(settings: Settings, store: Store, records: Sequence[Sealed]) -> lis
 
 
 def _read(path: Path) -> list[Sealed]:
-    with reading(path) as stream:
+    with open_input(path) as stream:
         data = stream.read(_MAX_FILE + 1)
     if len(data) > _MAX_FILE:
         raise MalformedError("a proposal can have at most a megabyte", file=str(path))
@@ -264,9 +262,9 @@ def _bank(record: Sealed) -> str:
     return str(_config(record).payload["bank"])
 
 
-def _matter(record: Sealed) -> Matter:
+def _matter(record: Sealed) -> ProposedAction:
     model = _config(record)
-    return Matter(
+    return ProposedAction(
         bank=_bank(record),
         action=model.action,
         about={name: value for name, value in model.payload.items() if name != "bank"},

@@ -7,13 +7,13 @@ from pathlib import Path
 from satchel.config.settings import Settings
 from satchel.crypto.keyring import key_from_text
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.token_chain import MOST_BYTES, Chain, opened, prove, require_possession
+from satchel.crypto.token_chain import MOST_BYTES, Chain, open_chain, prove, require_possession
 from satchel.crypto.tokens import Permission
 from satchel.errors import LimitError, SigningKeyError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.scope import Held, ScopedLedger
+from satchel.ledger.scope import ScopedLedger, VerifiedChain
 from satchel.model.times import now
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 
 _READ = frozenset({Permission.READ})
 _CHANGE = frozenset({Permission.READ, Permission.WRITE})
@@ -54,7 +54,7 @@ class Bearer:
         held: What was presented.
     """
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: VerifiedChain) -> None:
         self.held = held
 
     @property
@@ -99,7 +99,7 @@ def _inner(ledger: Ledger) -> Ledger:
     return ledger.inner if isinstance(ledger, ScopedLedger) else ledger
 
 
-def presented(settings: Settings, environment: Mapping[str, str] | None = None) -> Bearer:
+def load_bearer(settings: Settings, environment: Mapping[str, str] | None = None) -> Bearer:
     """Return who presents the token of the settings, once they proved to be its audience.
 
     The proof is made once for each opening: a verifier's key is made for it, so nothing that was
@@ -116,7 +116,7 @@ def presented(settings: Settings, environment: Mapping[str, str] | None = None) 
         verifier, at = SigningKey.generate().did, now()
         proof = prove(chain, holder_key(settings, chain.audience, env), verifier, at)
         require_possession(chain, proof, verifier, now())
-    return Bearer(Held(chain, lambda: revoked_keys(settings)))
+    return Bearer(VerifiedChain(chain, lambda: revoked_keys(settings)))
 
 
 def read_chain(text: str) -> Chain:
@@ -127,12 +127,12 @@ def read_chain(text: str) -> Chain:
         SatchelError: As ``seal.tokens.chain.opened``.
     """
     if text.lstrip().startswith("{"):
-        return opened(text.strip().encode("utf-8", "surrogatepass"))
-    with reading(Path(text)) as stream:
+        return open_chain(text.strip().encode("utf-8", "surrogatepass"))
+    with open_input(Path(text)) as stream:
         data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise LimitError(f"a token file can have at most {MOST_BYTES:,} bytes")
-        return opened(data)
+        return open_chain(data)
 
 
 def own_key(settings: Settings, environment: Mapping[str, str]) -> SigningKey:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.drafts import Members, sealed_of
+from satchel.bank.drafts import MemoryFields, sealed_of
 from satchel.bank.memory import PROVIDER, Memory, stored
 from satchel.bank.memory_ids import find_memory
 from satchel.bank.open_bank import OpenBank
@@ -19,15 +19,15 @@ from satchel.errors import (
     SlotTakenError,
     UsageError,
 )
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Status
-from satchel.model.text import said_from, words_of
+from satchel.model.text import parse_message, words_of
 from satchel.model.times import now
 from satchel.model.values import Component, TrustClass
 from satchel.ports.rows import slot_of
-from satchel.screening.policy import Screening
+from satchel.screening.records import SecretScreener
 
 MOST_TRIES = 100
 """How often something is begun again because another writer was faster."""
@@ -38,7 +38,7 @@ _AGENT = "agent:"
 _OF_EACH_TIME = ("id", "nonce", "created_at", "updated_at")
 
 
-class Remembered(Memory, frozen=True, kw_only=True, omit_defaults=True):
+class RememberResult(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """A memory that was stored, with what became of it."""
 
     bank: str
@@ -66,13 +66,13 @@ class Remembered(Memory, frozen=True, kw_only=True, omit_defaults=True):
 
 def remember(
     bank: OpenBank,
-    members: Members,
+    members: MemoryFields,
     *,
     key: str | None = None,
     parents: Sequence[str] = (),
     actor: str | None = None,
     scrub_secrets: bool = False,
-) -> Remembered:
+) -> RememberResult:
     """Keep a memory; when this returns it is durable.
 
     Args:
@@ -96,7 +96,7 @@ def remember(
     members = _keyed(_spoken(members, actor), key, bank)
     for turn in range(MOST_TRIES):
         try:
-            return _remember(asked, members, parents, actor, Screening(scrub=scrub_secrets))
+            return _remember(asked, members, parents, actor, SecretScreener(scrub=scrub_secrets))
         except (ChangedError, SlotTakenError):
             if turn == MOST_TRIES - 1:
                 raise
@@ -106,10 +106,10 @@ def remember(
 def remember_messages(
     bank: OpenBank,
     messages: Sequence[Any],
-    members: Members,
+    members: MemoryFields,
     *,
     scrub_secrets: bool = False,
-) -> Remembered:
+) -> RememberResult:
     """Store the messages of a conversation, each a turn, and return the last one.
 
     All are stored, or none. Their texts count, whatever else their content has; a message without
@@ -132,7 +132,7 @@ def remember_messages(
             raise UsageError("messages do not take this option", field=name)
     asked, limits = bank.asked("remember"), bank.settings.options.limits
     with asked.ledger.reading() as view:
-        screening = Screening(scrub=scrub_secrets or bool(asked.settled(view).scrub_secrets))
+        screening = SecretScreener(scrub=scrub_secrets or bool(asked.settled(view).scrub_secrets))
     records = [
         _screened(sealed_of({**said, "created_at": now()}, limits), screening, limits)
         for said in (_keyed(turn, None, asked) for turn in _turns(messages, members))
@@ -141,7 +141,7 @@ def remember_messages(
         raise EmptyInputError("no message has text", field="messages")
     places, ids = asked.ledger.append(records), [made.id for made in records]
     asked.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(asked, ids))
-    return Remembered(
+    return RememberResult(
         **stored(asked, records[-1], places[-1]),
         bank=asked.id,
         is_new=True,
@@ -152,11 +152,11 @@ def remember_messages(
     )
 
 
-def _turns(messages: Sequence[Any], members: Members) -> Iterator[Members]:
+def _turns(messages: Sequence[Any], members: MemoryFields) -> Iterator[MemoryFields]:
     """Yield messages as the members of entries."""
     for number, message in enumerate(messages):
         try:
-            said = said_from(message)
+            said = parse_message(message)
         except MalformedError as error:
             field = f"messages[{number}].{error.field}"
             raise MalformedError(error.message, field=field) from error
@@ -171,7 +171,7 @@ def _turns(messages: Sequence[Any], members: Members) -> Iterator[Members]:
             }
 
 
-def _spoken(members: Members, actor: str | None) -> Members:
+def _spoken(members: MemoryFields, actor: str | None) -> MemoryFields:
     """Return the members of a memory with its speaker; see ``remember``."""
     scope, kind = members.get("scope"), members.get("type")
     in_run = isinstance(scope, Mapping) and bool(scope.get("run"))
@@ -191,7 +191,7 @@ def contents(bank: OpenBank, ids: Sequence[str]) -> list[Any]:
         return [found[each].record.value for each in ids if each in found]
 
 
-def _keyed(members: Members, key: str | None, bank: OpenBank) -> dict[str, Any]:
+def _keyed(members: MemoryFields, key: str | None, bank: OpenBank) -> dict[str, Any]:
     """Return the members with the origin that names a memory; see ``_signed`` for a holder's."""
     if key is not None and not key.strip():
         raise UsageError("a key must not be empty", field="key")
@@ -202,7 +202,7 @@ def _keyed(members: Members, key: str | None, bank: OpenBank) -> dict[str, Any]:
     return made if bank.bearer is None else {**made, "origin": _signed(made, bank.bearer.name)}
 
 
-def _signed(members: Members, name: str) -> dict[str, Any]:
+def _signed(members: MemoryFields, name: str) -> dict[str, Any]:
     """Return the origin of what the holder of a token says.
 
     It names the holder, and claims no more trust than an agent. A key is one of the holder's own:
@@ -222,13 +222,13 @@ def _remember(
     members: dict[str, Any],
     parents: Sequence[str],
     actor: str | None,
-    screening: Screening,
-) -> Remembered:
+    screening: SecretScreener,
+) -> RememberResult:
     limits = bank.settings.options.limits
     said: dict[str, Any] = {"created_at": now(), **members}
     with bank.ledger.reading() as view:
         if bank.settled(view).scrub_secrets and not screening.scrub:
-            screening = Screening(scrub=True)
+            screening = SecretScreener(scrub=True)
         if parents:
             said["parent_ids"] = parents_of(view, parents)
         made = _screened(sealed_of(said, limits), screening, limits)
@@ -236,18 +236,18 @@ def _remember(
         there = view.current(slot) if slot is not None else None
         if there is not None:
             if _same(made, there) and bank.shows("read"):
-                return Remembered(
+                return RememberResult(
                     **stored(bank, there.record, there.seq), bank=bank.id, is_new=False
                 )
             again = sealed_of(_following(said, members, there), limits)
-            made = _screened(again, Screening(scrub=screening.scrub), limits)
+            made = _screened(again, SecretScreener(scrub=screening.scrub), limits)
         given = view.unchanged([there] if there is not None else [])
     records = [made]
     if there is not None:
         records.append(superseding(there.record.id, made.id, actor=actor))
     place = bank.ledger.append(records, given=given)[0]
     bank.tell("on_remember", [made.id], {"memories": 1}, lambda: contents(bank, [made.id]))
-    return Remembered(
+    return RememberResult(
         **stored(bank, made, place),
         bank=bank.id,
         replaces=there.record.id if there is not None and bank.shows("read") else None,
@@ -270,25 +270,27 @@ def _flagged(bank: OpenBank, made: Sealed) -> list[str]:
     is_own = trust in (None, TrustClass.USER, TrustClass.AGENT) and enforce != "all"
     if is_own and not may_have_shape(made.body.decode()):
         return []
-    from satchel.model.labels import said_by_entry
+    from satchel.model.labels import entry_statements
     from satchel.screening.injection import reasons_against
 
-    return reasons_against(said_by_entry(entry), made.type, trust or TrustClass.USER, enforce)
+    return reasons_against(entry_statements(entry), made.type, trust or TrustClass.USER, enforce)
 
 
-def _screened(made: Sealed, screening: Screening, limits: Limits) -> Sealed:
+def _screened(made: Sealed, screening: SecretScreener, limits: Limits) -> Sealed:
     model = made.model
     shown = screening(model)
     return made if shown is model else seal(shown, unknown=made.unknown, limits=limits)
 
 
-def _following(said: dict[str, Any], members: dict[str, Any], there: Logged) -> dict[str, Any]:
+def _following(
+    said: dict[str, Any], members: dict[str, Any], there: VerifiedRecord
+) -> dict[str, Any]:
     """Return the members of a later version: made when the first was, and changed now."""
     created = members.get("created_at") or there.record.value.get("created_at")
     return {"updated_at": now(), **said, "created_at": created}
 
 
-def _same(made: Sealed, there: Logged) -> bool:
+def _same(made: Sealed, there: VerifiedRecord) -> bool:
     """Tell whether two say the same, whenever they were made."""
     one, other = dict(made.value), dict(there.record.value)
     for name in _OF_EACH_TIME:

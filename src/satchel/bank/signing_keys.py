@@ -18,8 +18,8 @@ from satchel.crypto.trust import Profile, Role, TrustedKey
 from satchel.errors import MalformedError, SigningKeyError, UsageError
 from satchel.model.times import now
 from satchel.ports.operations import texts
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import open_input
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
 """Environment variable with a 32-byte seed in base64; it wins over key files."""
@@ -211,7 +211,7 @@ def export_secret(settings: Settings, name: str, output: Path, *, overwrite: boo
     require_owner(settings, "keys")
     content = msgspec.to_builtins(settings.keyring.read(name))
     content = {field: part for field, part in content.items() if part is not None}
-    with writing(output, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
+    with atomic_write(output, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
         stream.write(canonical(content) + b"\n")
     return output
 
@@ -261,7 +261,7 @@ def _succession_in(text: str) -> tuple[str, str] | None:
     """Return the old and the new key where a text is the file of a statement of succession."""
     if text.startswith("did:") or not Path(text).is_file():
         return None
-    with reading(Path(text)) as stream:
+    with open_input(Path(text)) as stream:
         data = stream.read(_MAX_KEY_FILE)
     if not data.startswith(b"{"):
         return None
@@ -299,7 +299,7 @@ def read_public_key(text: str) -> str:
     stated = stated_key(text)
     if stated is not None:
         return stated
-    with reading(Path(text)) as stream:
+    with open_input(Path(text)) as stream:
         data = stream.read(_MAX_KEY_FILE)
     if len(data) == _RAW_KEY_BYTES:
         return did_of(data)

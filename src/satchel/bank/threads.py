@@ -17,7 +17,7 @@ _Plain = TypeVar("_Plain")
 _UNSURE = "The call may already have started; then it continues, and its writes are kept."
 
 
-class ClosedOnExit:
+class AsyncClosable:
     """A class that ``async with`` closes at the end of its block; it has ``close``, awaited."""
 
     async def __aexit__(
@@ -36,7 +36,7 @@ def awaited(
     """Return a method that awaits one of the same arguments."""
 
     async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await away(partial(method, self._plain, *args, **kwargs))
+        return await run_in_thread(partial(method, self._plain, *args, **kwargs))
 
     update_wrapper(call, method)
     return call
@@ -49,13 +49,13 @@ def in_a_thread(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]
     """
 
     async def awaits(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await away(partial(call, *args, **kwargs))
+        return await run_in_thread(partial(call, *args, **kwargs))
 
     update_wrapper(awaits, call)
     return awaits
 
 
-async def away(call: Callable[[], _R]) -> _R:
+async def run_in_thread(call: Callable[[], _R]) -> _R:
     """Run a call in a thread; what it tells on the way is told in this loop."""
     loop = asyncio.get_running_loop()
 

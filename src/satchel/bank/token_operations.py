@@ -42,7 +42,7 @@ from satchel.crypto.tokens import (
     issue,
     parse_token,
     payload_value,
-    shifted,
+    shift_time,
 )
 from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageError
 from satchel.ledger.authority import revoking
@@ -52,7 +52,7 @@ from satchel.model.times import now, read_time
 from satchel.model.values import Component, is_whole_id
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 
 MOST_LIST_BYTES = 16 * 2**20
 """Of a file with ids."""
@@ -182,7 +182,7 @@ def _grant(
     named = getattr(options, "audience", None)
     audience = None if named is None else audience_of(settings, named)
     at = now()
-    usual = shifted(at, _USUAL_BEARER if audience is None else _USUAL)
+    usual = shift_time(at, _USUAL_BEARER if audience is None else _USUAL)
     if parent is not None:
         usual = min(usual, *(token.payload.expires_at for token in parent.tokens))
     unknown = sorted(set(options.permissions) - set(Permission))
@@ -247,7 +247,7 @@ def moment(text: str, at: str, field: str) -> str:
     """
     found = _AGE.fullmatch(text.strip())
     if found is not None:
-        return shifted(at, timedelta(minutes=int(found[1]) * _MINUTES[found[2]]))
+        return shift_time(at, timedelta(minutes=int(found[1]) * _MINUTES[found[2]]))
     exact = read_time(text.strip())
     if exact is None:
         raise UsageError(
@@ -298,7 +298,7 @@ def _found(view: View, wanted: Sequence[str]) -> list[str]:
 def _written(chain: Chain, options: GrantOptions) -> TokenChain:
     output = path_text(options.output)
     if output is not None:
-        with writing(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
+        with atomic_write(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
             stream.write(chain.encoded())
     return chain_told(chain, output)
 
@@ -307,7 +307,7 @@ _TOKENS = Filter(types=frozenset({"token"}))
 _LEAST_DIGITS, _PREFIX = 6, "blake3:"
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TokenList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tokens of a bank, the newest first."""
 
     tokens: list[TokenLine]
@@ -315,7 +315,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ids of revoked tokens that are not in the listing: those that holders made, for example."""
 
 
-class Revoked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TokenRevocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a token that was to be revoked."""
 
     id: str
@@ -324,7 +324,7 @@ class Revoked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False where it was revoked already."""
 
 
-class RevocationsWritten(msgspec.Struct, frozen=True, kw_only=True):
+class RevocationFile(msgspec.Struct, frozen=True, kw_only=True):
     """A signed list of revoked tokens."""
 
     bank: str
@@ -342,7 +342,7 @@ class RevocationsWritten(msgspec.Struct, frozen=True, kw_only=True):
     example="satchel token list --all",
     absent=NOT_FOR_MODELS,
 )
-def list_tokens(bank: OpenBank, options: TokenListOptions) -> Tokens:
+def list_tokens(bank: OpenBank, options: TokenListOptions) -> TokenList:
     """List the tokens that were issued for a bank, newest first.
 
     Args:
@@ -360,7 +360,7 @@ def list_tokens(bank: OpenBank, options: TokenListOptions) -> Tokens:
                 if len(found) == options.limit:
                     break
         revoked = view.authority.revoked
-    return Tokens(tokens=found, revoked=sorted(revoked - seen) if options.all else [])
+    return TokenList(tokens=found, revoked=sorted(revoked - seen) if options.all else [])
 
 
 @operation(
@@ -374,7 +374,7 @@ def revoke_token(
     options: TokenRevokeOptions,
     *,
     owner: Callable[[], SigningKey] | None = None,
-) -> Revoked:
+) -> TokenRevocation:
     """Revoke a token, and with it every token that was made from it.
 
     Args:
@@ -393,9 +393,9 @@ def revoke_token(
         require_owner_key(view, key)
         token = _meant(view, str(options.token))
         if token in view.authority.revoked:
-            return Revoked(id=token, bank=bank.id, is_new=False)
+            return TokenRevocation(id=token, bank=bank.id, is_new=False)
     bank.ledger.append([revoking(bank.id, token, key, now(), options.reason)])
-    return Revoked(id=token, bank=bank.id, is_new=True)
+    return TokenRevocation(id=token, bank=bank.id, is_new=True)
 
 
 @operation(
@@ -409,7 +409,7 @@ def write_revocations(
     options: TokenRevocationsOptions,
     *,
     owner: Callable[[], SigningKey] | None = None,
-) -> RevocationsWritten:
+) -> RevocationFile:
     """Write a signed list of a bank's revoked tokens, for verifiers without its log.
 
     Each list has a higher number than those before; a verifier that has seen a newer one refuses an
@@ -433,9 +433,9 @@ def write_revocations(
     at, output = now(), Path(options.output)
     until = moment(options.expires, at, "expires")
     data = signed_list(bank.id, key, number, tokens, (at, until))
-    with writing(output, overwrite=options.overwrite) as stream:
+    with atomic_write(output, overwrite=options.overwrite) as stream:
         stream.write(data)
-    return RevocationsWritten(
+    return RevocationFile(
         bank=bank.id, output=str(output), number=number, tokens=len(tokens), expires_at=until
     )
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from satchel.bank.connections import has_store, known_owners, opened_store
+from satchel.bank.connections import configured_store, has_store, known_owners
 from satchel.bank.memory_ids import find_memory
-from satchel.bank.open_bank import OpenBank, is_here, open_bank_in
+from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.permissions import read_chain, revoked_keys
 from satchel.config.options import (
@@ -26,7 +26,7 @@ from satchel.config.options import (
 )
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.token_chain import MOST_BYTES, Chain, Surroundings, opened_list
+from satchel.crypto.token_chain import MOST_BYTES, Chain, TokenContext, opened_list
 from satchel.crypto.tokens import Clause, Components, Entries, Permission, SignedToken, Tags
 from satchel.errors import (
     InputError,
@@ -41,8 +41,8 @@ from satchel.model.entries import Entry
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import private_folder
 
 
@@ -416,7 +416,7 @@ def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> T
             checked.append("list")
         if not checked:
             notes.append("revocations are unknown: the bank is not in this store")
-        around = Surroundings(
+        around = TokenContext(
             bank=chain.bank,
             owners=owners if view is None else issuers(view, chain),
             moment=now(),
@@ -436,7 +436,7 @@ def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> T
 
 
 def _problem(
-    chain: Chain, options: TokenVerifyOptions, around: Surroundings, view: View | None
+    chain: Chain, options: TokenVerifyOptions, around: TokenContext, view: View | None
 ) -> RefusedError | None:
     try:
         chain.require([Permission(each) for each in texts(options.permissions)], around)
@@ -457,9 +457,9 @@ def _bank_here(settings: Settings, bank: str) -> Iterator[View | None]:
     if not has_store(settings):
         yield None
         return
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         with store.reading() as reader:
-            is_there = is_here(reader, bank)
+            is_there = bank_exists(reader, bank)
         if not is_there:
             yield None
             return
@@ -471,14 +471,14 @@ def _listed(
     settings: Settings, path: Path, chain: Chain, owners: Collection[str]
 ) -> frozenset[str]:
     """Return the revoked tokens of a list, and remember that it was seen."""
-    with reading(path) as stream:
+    with open_input(path) as stream:
         data = stream.read(MOST_BYTES + 1)
         seen = _seen(settings)
         least = seen.get(chain.bank, 0)
         found = opened_list(data, chain.bank, owners, moment=now(), least=least)
     if found.number > least:
         private_folder(settings.state)
-        with writing(_path(settings), mode=PRIVATE_FILE) as stream:
+        with atomic_write(_path(settings), mode=PRIVATE_FILE) as stream:
             stream.write(canonical({**seen, chain.bank: found.number}) + b"\n")
     return frozenset(found.tokens)
 
@@ -488,7 +488,7 @@ def _seen(settings: Settings) -> dict[str, int]:
     path = _path(settings)
     if not path.exists():
         return {}
-    with suppress(InputError, msgspec.ValidationError), reading(path) as stream:
+    with suppress(InputError, msgspec.ValidationError), open_input(path) as stream:
         return msgspec.convert(
             decode_canonical(stream.read(_MOST_SEEN).strip()), resolved(_Numbers)
         )

@@ -48,7 +48,7 @@ def _is_plain(stream: TextIO) -> bool:
 
 
 @dataclass(slots=True)
-class State:
+class GlobalOptions:
     """The options that stand before the verb."""
 
     home: Path | None = None
@@ -110,7 +110,7 @@ class State:
             settings.hooks.finish()
 
 
-state = State()
+state = GlobalOptions()
 """Of the one command that this process runs."""
 
 
@@ -221,7 +221,7 @@ def _joined(parts: Iterable[object], style: str) -> "Text":
     return text
 
 
-def facts(rows: Iterable[tuple[str, object]]) -> None:
+def print_facts(rows: Iterable[tuple[str, object]]) -> None:
     """Print names and values in two columns."""
     table([], ([dim(name), value] for name, value in rows))
 
@@ -309,7 +309,7 @@ def dim(text: str) -> "Text":
     return shown
 
 
-def gist(text: str) -> str:
+def excerpt(text: str) -> str:
     """Return the beginning of a text, on one line."""
     words = " ".join(text[: 4 * _GIST].split())
     return words if len(words) <= _GIST else words[: _GIST - 1] + "…"

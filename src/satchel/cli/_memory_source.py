@@ -13,14 +13,14 @@ from satchel.config.path_permissions import file_to_read
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.ports.operations import Option, Options, PathText, texts
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 
 _STDIN = "-"
 _OWNERS = ("user", "agent", "run", "app")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source(Options):
+class MemorySourceOptions(Options):
     """Where a memory is read from."""
 
     file: Annotated[
@@ -33,13 +33,13 @@ class Source(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes(Source):
+class ChangeSourceOptions(MemorySourceOptions):
     """Where the changes of a memory are read from."""
 
     clear: Annotated[str | tuple[str, ...], Option("Remove this member. Repeatable.")] = ()
 
 
-def read_new(values: dict[str, Any], source: Source) -> None:
+def read_new(values: dict[str, Any], source: MemorySourceOptions) -> None:
     """Read the memory to store: from its arguments, a file, or a pipe.
 
     Raises:
@@ -57,7 +57,7 @@ def read_new(values: dict[str, Any], source: Source) -> None:
     read_source(values, source)
 
 
-def read_source(values: dict[str, Any], source: Source) -> None:
+def read_source(values: dict[str, Any], source: MemorySourceOptions) -> None:
     """Read what is in files, or on standard input, into the values of a command's options.
 
     Raises:
@@ -85,7 +85,7 @@ def read_source(values: dict[str, Any], source: Source) -> None:
     values["members"] = {name: part for name, part in members.items() if name not in values}
 
 
-def read_changes(values: dict[str, Any], source: Changes) -> None:
+def read_changes(values: dict[str, Any], source: ChangeSourceOptions) -> None:
     """Read the source of a change, and note the members that are to be removed."""
     read_source(values, source)
     for name in texts(source.clear):
@@ -105,7 +105,7 @@ def _record(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    with file_to_read(state.settings, path) as file, reading(file) as stream:
+    with file_to_read(state.settings, path) as file, open_input(file) as stream:
         yield stream
 
 

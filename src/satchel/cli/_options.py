@@ -8,24 +8,24 @@ from typing import Annotated
 
 import click
 
-from satchel.bank.owners import Matter, write_proposal
+from satchel.bank.owners import ProposedAction, write_proposal
 from satchel.bank.signing_keys import signing_key
 from satchel.cli import _passphrase
 from satchel.cli._console import count, line, message, print_json, print_text, short, state
-from satchel.cli._tree import Option
+from satchel.cli._tree import CommandOption
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import ThresholdError
-from satchel.ports.losses import Loss, Refused
+from satchel.ports.losses import Loss, RefusedRecord
 from satchel.receipts.page import plan_page
 from satchel.receipts.plans import TransferPlan
 
 _MOST_SHOWN = 5
 _SHOWN = 10
 
-Json = Annotated[bool, Option("--json", help="Print JSON.")]
+Json = Annotated[bool, CommandOption("--json", help="Print JSON.")]
 InBank = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--bank",
         help="Bank name, ID or unique ID prefix. Default: the default bank.",
         values="bank",
@@ -58,7 +58,7 @@ def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey
     return (owner_key(name), *(owner_key(one) for one in also or ()))
 
 
-def tell_refused(refused: Sequence[Refused]) -> None:
+def report_refused(refused: Sequence[RefusedRecord]) -> None:
     """Name the first bad records that were skipped."""
     for one in refused[:_SHOWN]:
         place = f"line {one.line}" if one.line is not None else f"record {one.field}"
@@ -67,7 +67,7 @@ def tell_refused(refused: Sequence[Refused]) -> None:
         message("  more: --json")
 
 
-def tell_receipts(receipts: list[str], unaccepted: int) -> int:
+def report_receipts(receipts: list[str], unaccepted: int) -> int:
     """Say where the receipts are, and return the exit status for what was lost."""
     for identity in receipts[:_MOST_SHOWN]:
         message(f"receipt: satchel receipt show {short(identity)}")
@@ -78,7 +78,7 @@ def tell_receipts(receipts: list[str], unaccepted: int) -> int:
     return int(bool(unaccepted))
 
 
-def tell_default(names: Sequence[str]) -> None:
+def report_default_bank(names: Sequence[str]) -> None:
     """Name the default bank of a store that was written."""
     for name in names:
         message(f"{name} is the default bank there, by a choice that this home stores")
@@ -101,7 +101,7 @@ def show_plan(plan: TransferPlan) -> None:
     print_text(plan_page(plan))
 
 
-def tell_secrets(found: Mapping[str, int], kept: int) -> None:
+def report_secrets(found: Mapping[str, int], kept: int) -> None:
     """Say which secrets were met, never what they are."""
     if not found:
         return
@@ -136,7 +136,7 @@ def tell_proposal(path: str) -> None:
     message(_NEXT)
 
 
-def show_matters(matters: Sequence[Matter]) -> None:
+def show_matters(matters: Sequence[ProposedAction]) -> None:
     """Say in words what is proposed, and who signed it."""
     for one in matters:
         line(_WORDS.get(one.action, one.action))

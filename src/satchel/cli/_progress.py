@@ -32,7 +32,7 @@ _UNITS = ("B", "kB", "MB", "GB")
 _CLEARED = b"\r\x1b[K"
 
 
-class Activity:
+class ProgressLine:
     """The line of one command."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Activity:
         return amount_of_bytes(number) if self._unit == "bytes" else f"{number:,}"
 
 
-activity = Activity()
+activity = ProgressLine()
 """Of the one command that this process runs."""
 
 

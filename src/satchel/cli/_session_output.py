@@ -3,25 +3,25 @@
 import json
 import shutil
 
-from satchel.cli._console import count, dim, gist, line, message, safe, short, table
-from satchel.cli._options import tell_secrets
-from satchel.model.text import spoken_in
+from satchel.cli._console import count, dim, excerpt, line, message, safe, short, table
+from satchel.cli._options import report_secrets
+from satchel.model.text import spoken_text
 from satchel.model.values import Json
-from satchel.sessions.branches import Forked
-from satchel.sessions.distillation import Distilled
-from satchel.sessions.queries import Conversation, SessionList, SessionsDiff
-from satchel.sessions.record import Recorded
-from satchel.sessions.views import CheckpointShown, MessageShown, SessionShown, StateShown
+from satchel.sessions.branches import ForkResult
+from satchel.sessions.distillation import DistillResult
+from satchel.sessions.queries import SessionList, SessionsDiff, SessionSnapshot
+from satchel.sessions.record import RecordResult
+from satchel.sessions.views import CheckpointInfo, MessageInfo, SessionInfo, StateInfo
 
 _COLUMNS, _LEAST_NAME, _DEEPEST = 80, 8, 6
 
 
-def show_recorded(result: Recorded, _: object = None) -> None:
+def show_recorded(result: RecordResult, _: object = None) -> None:
     """Print the ID of the conversation, and what was added to it."""
     line(result.session)
     more = f", {count(result.changes, 'change')} of state" if result.changes else ""
     message(f"added {count(result.messages, 'message')}{more}; total {result.total:,}")
-    tell_secrets(result.secrets, result.secrets_kept)
+    report_secrets(result.secrets, result.secrets_kept)
 
 
 def show_list(result: SessionList) -> None:
@@ -34,12 +34,12 @@ def show_list(result: SessionList) -> None:
         message(f"Showing the {len(result.sessions):,} newest. More: --limit")
 
 
-def show_changed(result: SessionShown) -> None:
+def show_changed(result: SessionInfo) -> None:
     """Print a conversation that was renamed or archived."""
     line(f"{short(result.id)}  ", result.name or "", "  archived" if result.archived else "")
 
 
-def show_conversation(result: Conversation) -> None:
+def show_conversation(result: SessionSnapshot) -> None:
     """Print the last messages of a conversation, and its state."""
     session = result.session
     line(f"{short(session.id)}  ", session.name or "", f"  {count(result.number, 'message')}")
@@ -67,7 +67,7 @@ def show_diff(result: SessionsDiff) -> None:
         line("the state beside the messages differs")
 
 
-def show_fork(result: Forked) -> None:
+def show_fork(result: ForkResult) -> None:
     """Print the ID of a fork."""
     line(result.id)
     source = short(result.source)
@@ -77,7 +77,7 @@ def show_fork(result: Forked) -> None:
         message(f"memories made later: {result.memories_later:,}, {state}")
 
 
-def show_distillation(result: Distilled) -> None:
+def show_distillation(result: DistillResult) -> None:
     """Print the memories of a distillation."""
     verb = "would be stored" if result.dry_run else "stored"
     line(
@@ -87,26 +87,26 @@ def show_distillation(result: Distilled) -> None:
     if result.memories:
         table(
             ["kind", "memory"],
-            [[dim(each.kind), safe(gist(each.text))] for each in result.memories],
+            [[dim(each.kind), safe(excerpt(each.text))] for each in result.memories],
         )
     if result.left_out:
         message(f"dropped: {count(result.left_out, 'finding')} of {result.model}, not valid")
     if result.summary:
-        line("summary: ", safe(gist(result.summary)))
+        line("summary: ", safe(excerpt(result.summary)))
     if result.checkpoint:
         line("checkpoint: ", short(result.checkpoint))
     if result.receipt:
         line("receipt: ", short(result.receipt))
-    tell_secrets(result.secrets, result.secrets_kept)
+    report_secrets(result.secrets, result.secrets_kept)
 
 
-def show_checkpoint(result: CheckpointShown) -> None:
+def show_checkpoint(result: CheckpointInfo) -> None:
     """Print the ID of a checkpoint."""
     line(result.id)
     message(f"{result.name or 'checkpoint'} at message {result.number:,}")
 
 
-def show_tree(sessions: list[SessionShown]) -> None:
+def show_tree(sessions: list[SessionInfo]) -> None:
     """Print sessions, each fork below what it is from, with the message that it begins after.
 
     Names are cut to what a line has room for, 80 columns where there is no terminal; the rest
@@ -127,7 +127,7 @@ def show_tree(sessions: list[SessionShown]) -> None:
     table(head, shown)
 
 
-def _row(one: SessionShown) -> list[str]:
+def _row(one: SessionInfo) -> list[str]:
     depth = one.depth - 1
     indent = "  " * min(depth, _DEEPEST) + (f"+{depth - _DEEPEST}" if depth > _DEEPEST else "")
     marks = [
@@ -141,7 +141,7 @@ def _row(one: SessionShown) -> list[str]:
         begins = f"{origin.number:,}" + (" (checkpoint)" if origin.checkpoint else "")
     return [
         (indent + "└ " if one.depth else "") + short(one.id),
-        gist(one.name or ""),
+        excerpt(one.name or ""),
         f"{one.messages:,}",
         begins,
         ", ".join(mark for mark in marks if mark),
@@ -157,7 +157,7 @@ def _fitted(text: str, room: int) -> str:
     return whole if cell_len(whole) <= room else set_cell_size(whole, room - 1).rstrip() + "…"
 
 
-def from_of(one: SessionShown) -> str:
+def from_of(one: SessionInfo) -> str:
     """Return where a fork begins, in words; empty for what is none."""
     if one.origin is None:
         return ""
@@ -166,18 +166,18 @@ def from_of(one: SessionShown) -> str:
     return f"{short(one.origin.session)} at {mark}{at}"
 
 
-def show_messages(messages: list[MessageShown]) -> None:
+def show_messages(messages: list[MessageInfo]) -> None:
     """Print messages, one line each."""
     table(
         ["number", "role", "message", "id"],
         [
-            [dim(f"{one.number:,}"), one.role or "", safe(gist(said(one))), dim(short(one.id))]
+            [dim(f"{one.number:,}"), one.role or "", safe(excerpt(said(one))), dim(short(one.id))]
             for one in messages
         ],
     )
 
 
-def said(one: MessageShown) -> str:
+def said(one: MessageInfo) -> str:
     """Return what a message says, or that it says it otherwise than in words."""
     content = one.content
     if content is None:
@@ -185,21 +185,21 @@ def said(one: MessageShown) -> str:
     if isinstance(content, str):
         return content
     parts = [one.text or "", *(f"[{name}]" for name in one.attachments)]
-    is_plain = bool(one.attachments) or spoken_in(content) is not None
+    is_plain = bool(one.attachments) or spoken_text(content) is not None
     return " ".join(filter(None, parts)) if is_plain else json_of(content)
 
 
-def show_state(state: StateShown) -> None:
+def show_state(state: StateInfo) -> None:
     """Print what is kept beside messages, where there is something."""
     if state.thread_summary:
-        line("summary: ", safe(gist(state.thread_summary)))
+        line("summary: ", safe(excerpt(state.thread_summary)))
     if state.working_state is not None:
-        line("working state: ", safe(gist(json_of(state.working_state))))
+        line("working state: ", safe(excerpt(json_of(state.working_state))))
     for note in state.notes:
-        line(f"note ({note.category}): ", safe(gist(note.content)))
+        line(f"note ({note.category}): ", safe(excerpt(note.content)))
 
 
-def show_checkpoints(checkpoints: list[CheckpointShown]) -> None:
+def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
     """Print points that can be returned to."""
     if not checkpoints:
         message("No checkpoints yet. Create one: satchel session checkpoint create SESSION")
@@ -209,7 +209,7 @@ def show_checkpoints(checkpoints: list[CheckpointShown]) -> None:
         [
             [
                 short(one.id),
-                gist(one.name or ""),
+                excerpt(one.name or ""),
                 f"message {one.number:,}",
                 why_of(one),
                 dim((one.created_at or "")[:16].replace("T", " ")),
@@ -219,7 +219,7 @@ def show_checkpoints(checkpoints: list[CheckpointShown]) -> None:
     )
 
 
-def why_of(one: CheckpointShown) -> str:
+def why_of(one: CheckpointInfo) -> str:
     """Return why a checkpoint was made, in words."""
     number = (one.distillation or {}).get("number")
     return f"distillation {number}" if one.distillation is not None else one.why

@@ -78,7 +78,7 @@ class Specification:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Option:
+class CommandOption:
     """An option of a command: an argument of ``Annotated``.
 
     Args:
@@ -215,7 +215,7 @@ def _declared(run: Callable[..., Any]) -> tuple[tuple[Parameter, ...], Mapping[s
     parameters, kinds = [], dict[str, Any]()
     for name, parameter in inspect.signature(run).parameters.items():
         base, *extras = get_args(hints[name]) if _is_annotated(hints[name]) else (hints[name],)
-        mark = next((each for each in extras if isinstance(each, Option | Argument)), None)
+        mark = next((each for each in extras if isinstance(each, CommandOption | Argument)), None)
         if mark is None:
             raise TypeError(f"{run.__qualname__}: {name} is neither an Option nor an Argument")
         kind, is_many = _kind(base)
@@ -235,7 +235,7 @@ def _declared(run: Callable[..., Any]) -> tuple[tuple[Parameter, ...], Mapping[s
             "choices": _choices(kind),
             "type": TYPE_NAMES.get(kind, "text"),
         }
-        if isinstance(mark, Option):
+        if isinstance(mark, CommandOption):
             flags = mark.flags or ("--" + name.replace("_", "-"),)
             pairs = [flag.partition("/") for flag in flags]
             common["flags"] = [on for on, _, _ in pairs]

@@ -8,11 +8,11 @@ import click
 
 from satchel.agents import operations
 from satchel.agents.agents import Agent, AgentLine
-from satchel.agents.export import AgentExported
-from satchel.agents.imports import AgentImported, OnAgent
-from satchel.cli._console import count, facts, line, message, size, state, table
+from satchel.agents.export import AgentExportResult
+from satchel.agents.imports import AgentImportResult, OnAgent
+from satchel.cli._console import count, line, message, print_facts, size, state, table
 from satchel.cli._operations import command
-from satchel.cli._options import show_losses, tell_receipts, tell_secrets
+from satchel.cli._options import report_receipts, report_secrets, show_losses
 from satchel.cli._tree import Group
 
 _SHOWN, _MOST_ACTIVE = 10, 20
@@ -35,7 +35,7 @@ def _state(agent: AgentLine) -> str:
 
 def show_agent(result: Agent) -> None:
     """Print what an agent consists of."""
-    facts(
+    print_facts(
         [
             ("agent", result.id),
             ("name", result.name),
@@ -48,12 +48,12 @@ def show_agent(result: Agent) -> None:
     )
 
 
-def show_exported(done: AgentExported) -> int:
+def show_exported(done: AgentExportResult) -> int:
     """Print what an export wrote, and what it left out."""
     told = done.export
     would = "would write " if told.dry_run else ""
     line(f"{done.agent} -> {told.format}: {would}", count(told.entries, "memory"))
-    facts(
+    print_facts(
         [
             ("messages", f"{done.messages:,} of {done.messages_there:,}"),
             ("files", f"{done.texts:,} with text, {done.binaries:,} others"),
@@ -61,9 +61,9 @@ def show_exported(done: AgentExported) -> int:
     )
     if told.output_bytes is not None:
         written = f"{told.output}  {size(told.output_bytes)}  {told.output_digest}"
-        facts([("written", written)])
+        print_facts([("written", written)])
     if told.signed_by:
-        facts([("signed by", told.signed_by)])
+        print_facts([("signed by", told.signed_by)])
     if done.lossless:
         message("The file includes the whole agent.")
     for one in done.report["omittedSections"]:
@@ -76,11 +76,11 @@ def show_exported(done: AgentExported) -> int:
         )
     for file in done.left_out[:_SHOWN]:
         message("  ", file.path, ": ", file.reason)
-    tell_secrets(told.secrets, told.secrets_kept)
+    report_secrets(told.secrets, told.secrets_kept)
     for note in told.notes:
         message("note: ", note)
     show_losses(told.losses, dry_run=told.dry_run)
-    return tell_receipts([told.receipt] if told.receipt else [], told.unaccepted)
+    return report_receipts([told.receipt] if told.receipt else [], told.unaccepted)
 
 
 _CONFLICTS = {
@@ -90,14 +90,14 @@ _CONFLICTS = {
 """What became of things that have one id and say something else."""
 
 
-def show_imported(done: AgentImported) -> int:
+def show_imported(done: AgentImportResult) -> int:
     """Print what became of an agent."""
     if done.how == "known":
         line(f"{done.agent}: this file was imported before; nothing changed")
         return 0
     would = "would be" if done.dry_run else "is now"
     line(f"{done.came_as} {would} {done.agent} ({done.how})")
-    facts(_rows_of(done))
+    print_facts(_rows_of(done))
     for name in done.files.differ[:_SHOWN]:
         message("kept, although the file has other text: ", name)
     for path in done.files.active[:_MOST_ACTIVE]:
@@ -116,11 +116,11 @@ def show_imported(done: AgentImported) -> int:
         message("note: ", note)
     if told is not None:
         show_losses(told.losses)
-        tell_secrets(told.secrets, told.secrets_kept)
-    return 0 if told is None else tell_receipts(told.receipts, told.unaccepted)
+        report_secrets(told.secrets, told.secrets_kept)
+    return 0 if told is None else report_receipts(told.receipts, told.unaccepted)
 
 
-def _rows_of(done: AgentImported) -> list[tuple[str, object]]:
+def _rows_of(done: AgentImportResult) -> list[tuple[str, object]]:
     told, files = done.memory, done.files
     rows: list[tuple[str, object]] = [("bank", done.bank)]
     banks = told.banks if told is not None else []

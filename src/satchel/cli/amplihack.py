@@ -6,14 +6,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from satchel.amplihack import operations
-from satchel.amplihack.hosts import LONGEST_REQUEST, Asked, Start, Stop, asked_from, host_answer
+from satchel.amplihack.hosts import (
+    LONGEST_REQUEST,
+    HookRequest,
+    Start,
+    Stop,
+    host_answer,
+    parse_hook_request,
+)
 from satchel.amplihack.operations import AgentBranch, MemoryTree, SessionBranch
-from satchel.amplihack.roles import Cleaned
+from satchel.amplihack.roles import CleanResult
 from satchel.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, SessionSummary
 from satchel.amplihack.transfer import ExportResult, ImportResult
 from satchel.cli._console import count, line, message, print_json, size, state
 from satchel.cli._operations import command
-from satchel.cli._options import show_losses, tell_receipts, tell_refused, tell_secrets
+from satchel.cli._options import report_receipts, report_refused, report_secrets, show_losses
 from satchel.cli._progress import activity
 from satchel.cli._tree import Group
 from satchel.ports.operations import Options
@@ -34,13 +41,13 @@ _MEMORIES = 2
 
 def show_tree(result: MemoryTree) -> None:
     """Print the tree of sessions and agents."""
-    for text in drawn(result.backend, result.sessions, result.agents, result.depth):
+    for text in tree_lines(result.backend, result.sessions, result.agents, result.depth):
         line(text)
     if not result.sessions and not result.agents:
         message("note: ", "the tree shows memories of sessions only; for all: satchel list")
 
 
-def drawn(
+def tree_lines(
     backend: str,
     rows: Sequence[SessionBranch],
     counts: Sequence[AgentBranch],
@@ -67,14 +74,14 @@ def drawn(
         inner = stem + ("    " if is_last else "│   ")
         if depth is None or depth >= _MEMORIES:
             for number, memory in enumerate(memories, 1):
-                yield f"{inner}{_branch(number == len(memories))} {described(memory)}"
+                yield f"{inner}{_branch(number == len(memories))} {memory_line(memory)}"
     if counts:
         yield f"└── 👥 Agents ({len(counts)})"
         for at, each in enumerate(counts, 1):
             yield f"    {_branch(at == len(counts))} {each.agent} ({each.memories} memories)"
 
 
-def described(memory: MemoryRecord) -> str:
+def memory_line(memory: MemoryRecord) -> str:
     """Return a memory as a line of the tree."""
     icon = ICONS.get(memory.memory_type, _OTHER)
     title = " ".join(memory.title.split())[:_TITLE]
@@ -95,7 +102,7 @@ def _branch(is_last: bool) -> str:
     return "└──" if is_last else "├──"
 
 
-def show_cleaned(result: Cleaned) -> None:
+def show_cleaned(result: CleanResult) -> None:
     """Print which sessions were forgotten, or would be."""
     line(f"Found {count(len(result.matched), 'session')} matching '{result.pattern}'")
     for one in result.matched:
@@ -121,7 +128,7 @@ def show_exported(found: ExportResult) -> int:
     for note in found.notes:
         message("note: ", note)
     show_losses(found.failed)
-    return tell_receipts([found.receipt] if found.receipt else [], found.unaccepted)
+    return report_receipts([found.receipt] if found.receipt else [], found.unaccepted)
 
 
 def show_imported(found: ImportResult) -> int:
@@ -139,10 +146,10 @@ def show_imported(found: ImportResult) -> int:
         message("  ", one)
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
-    tell_refused(found.failed)
+    report_refused(found.failed)
     for note in found.notes:
         message("note: ", note)
-    return tell_receipts(found.receipts, found.unaccepted)
+    return report_receipts(found.receipts, found.unaccepted)
 
 
 def _show_statistics(found: list[tuple[str, str]]) -> None:
@@ -160,15 +167,15 @@ def add_to(app: Group) -> None:
     app.add(hook, name="hook")
 
 
-def _request() -> Asked:
-    return asked_from(sys.stdin.buffer.read(LONGEST_REQUEST + 1))
+def _request() -> HookRequest:
+    return parse_hook_request(sys.stdin.buffer.read(LONGEST_REQUEST + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRequest(Options):
     """What a host says on standard input."""
 
-    request: Asked = field(default_factory=_request)
+    request: HookRequest = field(default_factory=_request)
 
 
 def _name_request(values: dict[str, Any], host: HostRequest) -> None:
@@ -184,7 +191,7 @@ def _show_stop(result: Stop, host: HostRequest) -> None:
     message(f"stored {count(len(result.stored), 'learning')}, {result.known:,} known already")
     if result.passed_over:
         message(f"{count(result.passed_over, 'line')} of the transcript could not be read")
-    tell_secrets(result.secrets, 0)
+    report_secrets(result.secrets, 0)
 
 
 def _asking(_: object) -> dict[str, Any]:

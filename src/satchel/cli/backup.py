@@ -12,15 +12,20 @@ from satchel.backup.listing import (
     list_backups,
     verify_backups,
 )
-from satchel.backup.prune import Dropped, prune_backups
+from satchel.backup.prune import BackupPruneResult, prune_backups
 from satchel.backup.restore import restore_backup
-from satchel.backup.restore_results import Restored, RestoredAgent, RestoredBank, RestoredSession
-from satchel.backup.run import BackupRun, Made, run_backup
-from satchel.backup.schedule import Scheduled, schedule_backups
+from satchel.backup.restore_results import (
+    RestoredAgent,
+    RestoredBank,
+    RestoredSession,
+    RestoreResult,
+)
+from satchel.backup.run import BackupRun, DestinationResult, run_backup
+from satchel.backup.schedule import ScheduleResult, schedule_backups
 from satchel.backup.setup import BackupSetup, backup_setup
 from satchel.cli._console import count, line, message, print_json, print_text, state, table
 from satchel.cli._operations import command
-from satchel.cli._options import tell_receipts
+from satchel.cli._options import report_receipts
 from satchel.cli._timers import show_timer
 from satchel.cli._tree import Group
 from satchel.config.invocation import Timer
@@ -52,7 +57,7 @@ def show_run(found: BackupRun) -> None:
             message(f"{one.destination}: failed: ", one.error, style="bold red")
 
 
-def _sentence(one: Made) -> str:
+def _sentence(one: DestinationResult) -> str:
     parts = [count(one.banks, "bank"), count(one.records, "record")]
     parts += [f"files of {count(one.files, 'key')}"] if one.files else []
     parts += [count(one.agents, "agent")] if one.agents else []
@@ -82,7 +87,7 @@ def listed(one: BackupLine) -> Iterator[str]:
         yield f"holds {count(one.holds_erased, 'erased record')}"
 
 
-def show_restored(found: Restored) -> None:
+def show_restored(found: RestoreResult) -> None:
     """Print what was restored."""
     for one in found.banks:
         line(f"{one.name or one.bank}: {_restored(one, dry_run=found.dry_run)}")
@@ -103,7 +108,7 @@ def show_restored(found: Restored) -> None:
             message(f"what was replaced is in {agent.aside}")
     _notes("backup", found.notes)
     line(f"{found.backup} of {found.taken} -> {found.target}")
-    tell_receipts(found.receipts, 0)
+    report_receipts(found.receipts, 0)
 
 
 def _agent(one: RestoredAgent, *, dry_run: bool) -> str:
@@ -157,7 +162,7 @@ def show_drill(found: Drill) -> None:
         message("missing from the backup: ", name, style="bold red")
     line(f"{found.backup}: {'restorable' if found.is_good else 'NOT restorable'}")
     _notes("drill", found.notes)
-    tell_receipts(found.receipts, 0)
+    report_receipts(found.receipts, 0)
 
 
 def _drilled(one: DrilledBank) -> str:
@@ -205,7 +210,7 @@ def show_verified(result: Sequence[VerifiedBackup]) -> None:
         _notes(each.id, each.notes)
 
 
-def show_pruned(result: Sequence[Dropped]) -> None:
+def show_pruned(result: Sequence[BackupPruneResult]) -> None:
     """Print what was removed at each destination."""
     for each in result:
         verb = "would be removed" if each.dry_run else "removed"
@@ -259,7 +264,7 @@ def _report(_: Any) -> dict[str, Callable[[Any], None]]:
     return {"told": print_json if state.json else show_run, "waiting": waiting}
 
 
-def _show_scheduled(result: Scheduled | Timer) -> None:
+def _show_scheduled(result: ScheduleResult | Timer) -> None:
     if isinstance(result, Timer):
         show_timer(result)
 

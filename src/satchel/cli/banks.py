@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import click
 
 from satchel.admin import bank_operations
-from satchel.admin.bank_copy import Copied, Deleted, delete_bank
-from satchel.admin.bank_operations import AcceptedBank, Admitted, ResumedBank
+from satchel.admin.bank_copy import BankCopyResult, BankDeleteResult, delete_bank
+from satchel.admin.bank_operations import AcceptedBank, AdmittedWriter, ResumedBank
 from satchel.bank import banks as actions
 from satchel.bank.connections import shown_address
 from satchel.bank.log import LogOptions, LogPage, log
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._bank_owners import owners
 from satchel.cli._bank_settings import bank_config
-from satchel.cli._console import count, gist, line, message, short, state, table
+from satchel.cli._console import count, excerpt, line, message, short, state, table
 from satchel.cli._operations import command
 from satchel.cli._progress import activity
 from satchel.cli._tree import Group
@@ -48,7 +48,7 @@ def _show_default(bank: actions.BankLine) -> None:
 
 
 def _to_read(bank: str | None, _: LogOptions) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _show_log(page: LogPage) -> None:
@@ -64,7 +64,7 @@ def _show_log(page: LogPage) -> None:
                 entry.state,
                 "yes" if entry.verified else entry.problem,
                 short(entry.id),
-                gist(entry.text or ""),
+                excerpt(entry.text or ""),
             ]
             for entry in page.entries
         ],
@@ -76,13 +76,13 @@ def _show_log(page: LogPage) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmation(Options):
+class BankConfirmOptions(Options):
     """Whether a person is asked."""
 
     yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
 
 
-def _confirm(given: dict[str, Any], confirmation: Confirmation) -> None:
+def _confirm(given: dict[str, Any], confirmation: BankConfirmOptions) -> None:
     """Ask a person whether a bank may be deleted; without a terminal it is refused."""
     if confirmation.yes or given.get("dry_run"):
         return
@@ -99,7 +99,7 @@ def _confirm(given: dict[str, Any], confirmation: Confirmation) -> None:
         raise click.Abort
 
 
-def _size(deleted: Deleted) -> str:
+def _size(deleted: BankDeleteResult) -> str:
     return count(sum(deleted.records.values()), "record")
 
 
@@ -142,12 +142,12 @@ def _show_renamed(bank: actions.BankLine) -> None:
     line(f"{bank.id} renamed to {bank.name}")
 
 
-def _show_copied(copied: Copied) -> None:
+def _show_copied(copied: BankCopyResult) -> None:
     line(copied.bank)
     message(f"{count(copied.carried.records, 'record')} copied")
 
 
-def _show_merged(merged: Copied) -> None:
+def _show_merged(merged: BankCopyResult) -> None:
     carried = merged.carried
     verb = "would be added" if carried.dry_run else "added"
     line(f"{count(carried.records, 'record')} {verb}")
@@ -159,12 +159,12 @@ def _show_merged(merged: Copied) -> None:
         line(f"{carried.there:,} unchanged")
 
 
-def _show_deleted(deleted: Deleted, _: Confirmation) -> None:
+def _show_deleted(deleted: BankDeleteResult, _: BankConfirmOptions) -> None:
     verb = "would be deleted" if deleted.dry_run else "deleted"
     line(f"{deleted.name or deleted.id} {verb}: {_size(deleted)}")
 
 
-def _show_admitted(result: Admitted) -> None:
+def _show_admitted(result: AdmittedWriter) -> None:
     message(f"admitted {result.admitted}")
 
 
@@ -189,7 +189,9 @@ command(banks, bank_operations.list_banks, _show_banks, status=_status)
 command(banks, bank_operations.rename_bank, _show_renamed)
 command(banks, bank_operations.copy_bank, _show_copied, label="copying")
 command(banks, bank_operations.merge_banks, _show_merged, label="merging")
-command(banks, bank_operations.delete_bank, _show_deleted, extra=Confirmation, prepare=_confirm)
+command(
+    banks, bank_operations.delete_bank, _show_deleted, extra=BankConfirmOptions, prepare=_confirm
+)
 command(banks, bank_operations.admit_writer, _show_admitted)
 command(banks, bank_operations.adopt_bank, _show_resumed)
 command(banks, bank_operations.accept_loss, _show_resumed)

@@ -4,18 +4,24 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from satchel.bank.open_bank import OpenBank, opened_bank
-from satchel.cli._console import count, facts, gist, line, message, short, state, table
+from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.cli._console import count, excerpt, line, message, print_facts, short, state, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.code_graph import operations as code_graph_operations
-from satchel.code_graph.operations import CodeDropped, CodeFound, CodeIndexed, CodeShown, CodeTree
-from satchel.code_graph.queries import Code, Edge
+from satchel.code_graph.operations import (
+    CodeDropResult,
+    CodeIndexResult,
+    CodeQueryResult,
+    CodeTree,
+    SymbolDetails,
+)
+from satchel.code_graph.queries import CodeEdge, CodeSymbol
 
 _MOST_SHOWN = 10
 
 
-def show_symbols(result: Sequence[CodeShown]) -> None:
+def show_symbols(result: Sequence[SymbolDetails]) -> None:
     """Print symbols, member by member."""
     for each in result:
         _tell_symbol(each)
@@ -29,7 +35,7 @@ def show_trees(result: Sequence[CodeTree]) -> None:
     table(["tree", "files", "symbols", "indexed", "state", "folder"], map(_tree, result))
 
 
-def show_dropped(result: CodeDropped) -> None:
+def show_dropped(result: CodeDropResult) -> None:
     """Print what was removed, or would be."""
     done = "would be removed" if result.dry_run else "removed"
     tree = result.tree
@@ -42,10 +48,10 @@ def _tree(tree: CodeTree) -> list[object]:
     return [tree.name, *sizes, tree.at[:16].replace("T", " "), whole, tree.root]
 
 
-def show_index(done: CodeIndexed) -> None:
+def show_index(done: CodeIndexResult) -> None:
     """Print what was read of a source tree."""
     tree = done.tree
-    facts(
+    print_facts(
         [
             ("tree", tree.name),
             ("files", f"{tree.files:,}: {done.read:,} read, {done.unchanged:,} unchanged"),
@@ -68,7 +74,7 @@ def show_index(done: CodeIndexed) -> None:
         message(f"and {len(done.findings) - _MOST_SHOWN:,} more: --json")
 
 
-def show_answer(found: CodeFound) -> None:
+def show_answer(found: CodeQueryResult) -> None:
     """Print symbols and relations."""
     if len(found.meant) > 1:
         message(f"several match: {', '.join(each.id for each in found.meant)}")
@@ -84,11 +90,11 @@ def show_answer(found: CodeFound) -> None:
         message("Not everything was considered: a name is in too many files.")
 
 
-def _symbol(code: Code) -> list[object]:
-    return [code.kind, code.name, f"{code.path}:{code.line}", gist(code.signature)]
+def _symbol(code: CodeSymbol) -> list[object]:
+    return [code.kind, code.name, f"{code.path}:{code.line}", excerpt(code.signature)]
 
 
-def _edge(edge: Edge) -> list[object]:
+def _edge(edge: CodeEdge) -> list[object]:
     how = edge.how if edge.is_certain else f"perhaps: {len(edge.candidates)} of that name"
     if not edge.targets and not edge.candidates:
         how = "outside" if edge.how else "not known"
@@ -96,10 +102,10 @@ def _edge(edge: Edge) -> list[object]:
     if of is None:
         ends = ", ".join(edge.targets)
         return [edge.kind, f"{edge.source}:{edge.line}", edge.name, how, ends]
-    return [edge.kind, of.name, f"{of.path}:{edge.line or of.line}", how, gist(of.signature)]
+    return [edge.kind, of.name, f"{of.path}:{edge.line or of.line}", how, excerpt(of.signature)]
 
 
-def _tell_symbol(shown: CodeShown) -> None:
+def _tell_symbol(shown: SymbolDetails) -> None:
     code = shown.code
     line(code.signature or code.name, style="bold")
     rows: list[tuple[str, object]] = [
@@ -120,11 +126,11 @@ def _tell_symbol(shown: CodeShown) -> None:
     rows += [("called by", f"{edge.source}:{edge.line}{_perhaps(edge)}") for edge in shown.callers]
     if shown.more_callers:
         rows.append(("called by", f"{shown.more_callers:,} more: --limit"))
-    rows += [("memory", f"{short(each.id)}  {gist(each.text)}") for each in shown.memories]
-    facts(rows)
+    rows += [("memory", f"{short(each.id)}  {excerpt(each.text)}") for each in shown.memories]
+    print_facts(rows)
 
 
-def _ends(edge: Edge) -> str:
+def _ends(edge: CodeEdge) -> str:
     if edge.targets:
         return f"-> {', '.join(edge.targets)}"
     if edge.candidates:
@@ -132,7 +138,7 @@ def _ends(edge: Edge) -> str:
     return f"({edge.how or 'not known'})"
 
 
-def _perhaps(edge: Edge) -> str:
+def _perhaps(edge: CodeEdge) -> str:
     return "" if edge.is_certain else "  (perhaps)"
 
 
@@ -145,11 +151,11 @@ def add_to(app: Group) -> None:
 
 
 def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_write(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
+    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
 
 
 command(

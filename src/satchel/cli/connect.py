@@ -3,7 +3,7 @@
 from satchel.cli._console import line, message, print_text
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
-from satchel.setup.connect import Connected, connect
+from satchel.setup.connect import ConnectResult, connect
 
 
 def add_to(app: Group) -> None:
@@ -11,7 +11,7 @@ def add_to(app: Group) -> None:
     command(app, connect, _show)
 
 
-def _show(done: Connected) -> None:
+def _show(done: ConnectResult) -> None:
     for each in done.files:
         if each.diff is not None:
             print_text(each.diff)

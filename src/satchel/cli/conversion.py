@@ -7,10 +7,10 @@ from pathlib import Path
 from rich.text import Text
 
 from satchel.artifact.verification import STANDING_TEXTS, Outcome, Verification
-from satchel.cli._console import count, facts, line, message, safe, size, state, table
+from satchel.cli._console import count, line, message, print_facts, safe, size, state, table
 from satchel.cli._encryption import Encryption, read_passphrase
 from satchel.cli._operations import command
-from satchel.cli._options import owner_key, show_losses, show_plan, tell_receipts, tell_refused
+from satchel.cli._options import owner_key, report_receipts, report_refused, show_losses, show_plan
 from satchel.cli._streams import output_file, stdin_as_file
 from satchel.cli._tree import Group
 from satchel.errors import UsageError
@@ -104,14 +104,14 @@ def _show_conversion(done: Conversion, _: Encryption) -> int:
         rows.append(("signed by", done.signed_by))
     if done.read_back:
         rows.append(("read back", done.read_back))
-    facts(rows)
+    print_facts(rows)
     for note in done.notes:
         message("note: ", note)
     show_losses(done.losses, dry_run=done.dry_run)
-    tell_refused(done.refused)
+    report_refused(done.refused)
     if done.plan is not None:
         show_plan(done.plan)
-    return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+    return report_receipts([done.receipt] if done.receipt else [], done.unaccepted)
 
 
 def _show_ignored(found: Overview) -> None:
@@ -146,7 +146,7 @@ def _show_overview(found: Overview) -> None:
         rows.append(
             ("verdict", Text(found.outcome, _STYLE.get(Outcome(found.outcome), "bold red")))
         )
-    facts(rows)
+    print_facts(rows)
     if found.outcome not in (None, Outcome.GOOD):
         message(f"for details: satchel verify {found.file}")
     _show_ignored(found)

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from satchel.cli._console import count, facts, line, message
+from satchel.cli._console import count, line, message, print_facts
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.replication.copies import Relation
-from satchel.replication.merge import Merged
+from satchel.replication.merge import MergeResult
 from satchel.replication.operations import Exchange
 from satchel.replication.store_operations import pull, push
 
@@ -38,7 +38,7 @@ def _status(found: Exchange) -> int:
 def _shown(found: Exchange, where: tuple[str, str]) -> None:
     source, target = where
     line(f"{found.name or found.bank}: ", _sentence(found, source, target))
-    facts([("from", found.source), ("to", found.target)])
+    print_facts([("from", found.source), ("to", found.target)])
     if found.merged is not None:
         _show_merge(found.merged, target)
     if found.emptied:
@@ -73,13 +73,13 @@ def _sentence(found: Exchange, source: str, target: str) -> str:
     return f"diverged at {found.common:,}: {only}; {new:,} of them {verb}"
 
 
-def _show_merge(done: Merged, target: str) -> None:
+def _show_merge(done: MergeResult, target: str) -> None:
     taken = ", ".join(f"{number:,} {name}" for name, number in sorted(done.taken.items()))
     rows: list[tuple[str, object]] = [("merged", taken or "nothing")]
     if done.known:
         rows.append((f"{target} already", f"{done.known:,}"))
     if done.conflicts:
         rows.append(("changed in both", f"{done.conflicts:,}"))
-    facts(rows)
+    print_facts(rows)
     for conflict in done.first_conflicts:
         line(f"  {conflict.kept[7:19]} stays, {conflict.superseded[7:19]} is superseded")

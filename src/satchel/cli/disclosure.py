@@ -3,11 +3,11 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from satchel.bank.open_bank import OpenBank, opened_bank
-from satchel.cli._console import count, facts, line, message, size, state
+from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.cli._console import count, line, message, print_facts, size, state
 from satchel.cli._encryption import Encryption, read_passphrase
 from satchel.cli._operations import command
-from satchel.cli._options import show_plan, tell_receipts
+from satchel.cli._options import report_receipts, show_plan
 from satchel.cli._tree import Group
 from satchel.transfer.disclosure import disclose_memories
 from satchel.transfer.export_results import Export
@@ -27,7 +27,7 @@ def add_to(app: Group) -> None:
 
 
 def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _show(done: Export, _: Encryption) -> None:
@@ -40,9 +40,9 @@ def _show(done: Export, _: Encryption) -> None:
         rows.append(("written", f"{done.output}  {size(done.output_bytes)}"))
     if done.read_back:
         rows.append(("verified", done.read_back))
-    facts(rows)
+    print_facts(rows)
     for note in done.notes:
         message("note: ", note)
     if done.plan is not None:
         show_plan(done.plan)
-    tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+    report_receipts([done.receipt] if done.receipt else [], done.unaccepted)

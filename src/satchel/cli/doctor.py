@@ -10,7 +10,7 @@ from rich.text import Text
 
 from satchel.admin.doctor import Configuration, doctor, show_config
 from satchel.bank.checks import Check
-from satchel.cli._console import facts, line, message, print_text, table
+from satchel.cli._console import line, message, print_facts, print_text, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.config.settings import Settings
@@ -43,7 +43,7 @@ def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
     if length.long or len(found) == 1:
         for each in found:
             line(f"{each['name']}: {each['title']}")
-            facts(
+            print_facts(
                 (label.replace("_", " "), value if isinstance(value, str) else _plain(value))
                 for label, value in each.items()
                 if value not in ("", [], None) and label != "name"

@@ -2,12 +2,12 @@
 
 from contextlib import AbstractContextManager
 
-from satchel.bank.open_bank import OpenBank, opened_bank
-from satchel.cli._console import count, facts, gist, line, message, short, state
+from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.cli._console import count, excerpt, line, message, print_facts, short, state
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.recall.duplicates import Duplicates, duplicates
-from satchel.recall.embedding import Embedded, embed_bank
+from satchel.recall.embedding import EmbedResult, embed_bank
 
 
 def add_to(app: Group) -> None:
@@ -17,14 +17,14 @@ def add_to(app: Group) -> None:
 
 
 def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_write(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=True)
+    return open_bank(state.settings, bank, writes=True)
 
 
-def show_embedded(result: Embedded) -> None:
+def show_embedded(result: EmbedResult) -> None:
     """Print how many vectors were computed."""
     model = f"{result.model}, {result.dimensions:,} dimensions, generation {result.generation}"
     rows: list[tuple[str, object]] = [
@@ -34,7 +34,7 @@ def show_embedded(result: Embedded) -> None:
     ]
     if result.dropped:
         rows.append(("dropped", f"{result.dropped:,} of the previous generation"))
-    facts(rows)
+    print_facts(rows)
     for note in result.notes:
         message("note: ", note)
 
@@ -42,8 +42,8 @@ def show_embedded(result: Embedded) -> None:
 def show_duplicates(result: Duplicates) -> None:
     """Print each duplicate below the memory that it repeats."""
     for pair in result.pairs:
-        line(f"{pair.similarity:.3f}  {short(pair.memory.id)}  ", gist(pair.memory.text))
-        line(f"   like  {short(pair.like.id)}  ", gist(pair.like.text))
+        line(f"{pair.similarity:.3f}  {short(pair.memory.id)}  ", excerpt(pair.memory.text))
+        line(f"   like  {short(pair.like.id)}  ", excerpt(pair.like.text))
     left = result.found - len(result.pairs)
     more = f"; {left:,} are not shown: --limit" if left else ""
     message(f"{result.found:,} of {count(result.memories, 'memory')} repeat another one{more}")

@@ -7,7 +7,7 @@ from satchel.cli import _passphrase
 from satchel.cli._console import line, message, size, state
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
-from satchel.transfer.encryption import Crypted, decrypt, encrypt
+from satchel.transfer.encryption import FileEncryption, decrypt, encrypt
 
 
 def add_to(app: Group) -> None:
@@ -20,7 +20,7 @@ def _new_passphrase(_: Any) -> Mapping[str, Any]:
     return {"new_file_passphrase": lambda: _passphrase.new_of_file(state.passphrase_file)}
 
 
-def _show(done: Crypted) -> None:
+def _show(done: FileEncryption) -> None:
     line(f"{done.output}  {size(done.output_bytes)}  {done.output_digest}")
     for recipient in done.recipients:
         message(f"for {recipient}")

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 
 import click
 
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, line, message, short, size, state
 from satchel.cli._operations import command
 from satchel.cli._progress import activity
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
-from satchel.erasure.erase import Erased, erase
+from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.options import EraseOptions, PruneMemoryOptions
-from satchel.erasure.prune import Pruned, prune_memories
-from satchel.erasure.report import Everything, report_everything
+from satchel.erasure.prune import MemoryPruneResult, prune_memories
+from satchel.erasure.report import PersonReport, report_everything
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 
@@ -32,7 +32,7 @@ def add_to(app: Group) -> None:
         _show,
         bank=_to_erase,
         label="erasing",
-        extra=Confirmation,
+        extra=EraseConfirmOptions,
         status=_status,
     )
     command(app, prune_memories, _show_pruned, bank=_to_prune, label="pruning")
@@ -47,7 +47,7 @@ def add_to(app: Group) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmation(Options):
+class EraseConfirmOptions(Options):
     """Whether a person is asked."""
 
     yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
@@ -55,27 +55,27 @@ class Confirmation(Options):
 
 @contextmanager
 def _to_erase(
-    bank: str | None, options: EraseOptions, confirmation: Confirmation
+    bank: str | None, options: EraseOptions, confirmation: EraseConfirmOptions
 ) -> Iterator[OpenBank]:
     """Open a bank, and ask a person whether what would be erased may be."""
     is_asked = not confirmation.yes and not options.dry_run
     if is_asked:
         _require_person()
-    with opened_bank(state.settings, bank, writes=not options.dry_run) as opened:
+    with open_bank(state.settings, bank, writes=not options.dry_run) as opened:
         if is_asked:
             _show_plan(erase.run(opened, replace(options, dry_run=True, progress=None)))
             _ask()
         yield opened
 
 
-def _show(done: Erased, _: Confirmation) -> None:
+def _show(done: ErasureResult, _: EraseConfirmOptions) -> None:
     if done.dry_run:
         _show_plan(done)
     else:
         _show_erased(done)
 
 
-def _status(done: Erased) -> int:
+def _status(done: ErasureResult) -> int:
     return 0 if done.dry_run else done.exit_status
 
 
@@ -93,7 +93,7 @@ def _ask() -> None:
         raise click.Abort
 
 
-def _show_plan(plan: Erased) -> None:
+def _show_plan(plan: ErasureResult) -> None:
     line(f"{count(plan.erased, 'record')} would be erased: {plan.chosen:,} named")
     _show_kinds(plan)
     if plan.derived_left:
@@ -104,7 +104,7 @@ def _show_plan(plan: Erased) -> None:
     _show_arriving(plan)
 
 
-def _show_kinds(found: Erased) -> None:
+def _show_kinds(found: ErasureResult) -> None:
     reasons = {
         "version": "other versions",
         "joins": "links to it",
@@ -116,7 +116,7 @@ def _show_kinds(found: Erased) -> None:
         line(f"  {number:,} {name}")
 
 
-def _show_arriving(found: Erased) -> None:
+def _show_arriving(found: ErasureResult) -> None:
     if found.arriving:
         message(
             f"{count(found.arriving, 'record')} of incomplete imports cannot be erased:"
@@ -125,7 +125,7 @@ def _show_arriving(found: Erased) -> None:
         )
 
 
-def _show_erased(done: Erased) -> None:
+def _show_erased(done: ErasureResult) -> None:
     line(f"{count(done.erased, 'record')} erased, {size(done.bytes)}")
     _show_kinds(done)
     for name, number in done.held.items():
@@ -153,17 +153,17 @@ def _show_erased(done: Erased) -> None:
         message(f"report: satchel receipt show {short(done.receipt)}")
 
 
-def _result(done: Erased) -> str:
+def _result(done: ErasureResult) -> str:
     return f"{done.found:,} REMNANTS FOUND" if done.found else "no remnants"
 
 
 def _to_prune(
     bank: str | None, options: PruneMemoryOptions, *_: Any
 ) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=not options.dry_run)
+    return open_bank(state.settings, bank, writes=not options.dry_run)
 
 
-def _show_pruned(done: Pruned) -> None:
+def _show_pruned(done: MemoryPruneResult) -> None:
     verb = "would be erased" if done.dry_run else "erased"
     line(f"{count(done.erased, 'record')} {verb}, {size(done.bytes)}")
     for name, number in done.types.items():
@@ -177,12 +177,12 @@ def _show_pruned(done: Pruned) -> None:
 
 
 def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_standard_output(given: dict[str, Any]) -> None:
     given.setdefault("output", NAME)
 
 
-def _show_everything(done: Everything) -> None:
+def _show_everything(done: PersonReport) -> None:
     line(f"{count(done.records, 'record')} in {done.output}")

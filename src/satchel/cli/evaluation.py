@@ -11,14 +11,14 @@ from satchel.evaluation.paper_data import Table, cell_text
 from satchel.ports.operations import Option, Options, PathText
 
 if TYPE_CHECKING:
-    from satchel.evaluation.containment import Contained
-    from satchel.evaluation.context import Framed
+    from satchel.evaluation.containment import ContainmentResult
+    from satchel.evaluation.context import FramedResult
     from satchel.evaluation.continuity import Fidelity, TransferScore
     from satchel.evaluation.paper import Paper
     from satchel.evaluation.recall import Evaluation
 
 
-class Paged(Protocol):
+class PageResult(Protocol):
     """Where a page was written."""
 
     @property
@@ -45,7 +45,7 @@ def show_recall(result: "Evaluation") -> None:
     _notes(result.notes)
 
 
-def show_framed(result: "Framed", page: Paged) -> None:
+def show_framed(result: "FramedResult", page: PageResult) -> None:
     """Print how much evidence reaches a model."""
     from satchel.evaluation.pages import framed_rows
 
@@ -55,7 +55,7 @@ def show_framed(result: "Framed", page: Paged) -> None:
     _notes(result.notes)
 
 
-def show_containment(result: "Contained") -> None:
+def show_containment(result: "ContainmentResult") -> None:
     """Print which texts break out."""
     from satchel.evaluation.pages import contained_rows
 
@@ -65,7 +65,7 @@ def show_containment(result: "Contained") -> None:
     message(count(result.whole.escapes, "escape"))
 
 
-def show_transfer(result: "TransferScore", page: Paged) -> None:
+def show_transfer(result: "TransferScore", page: PageResult) -> None:
     """Print a score of transfer continuity."""
     from satchel.evaluation.pages import transfer_rows
 
@@ -75,7 +75,7 @@ def show_transfer(result: "TransferScore", page: Paged) -> None:
     _notes(result.notes)
 
 
-def show_fidelity(result: "Fidelity", page: Paged) -> None:
+def show_fidelity(result: "Fidelity", page: PageResult) -> None:
     """Print rehydration fidelity by budget."""
     from satchel.evaluation.pages import fidelity_rows
 
@@ -88,7 +88,7 @@ def show_fidelity(result: "Fidelity", page: Paged) -> None:
     _notes(result.notes)
 
 
-def show_paper(result: "Paper", page: Paged) -> None:
+def show_paper(result: "Paper", page: PageResult) -> None:
     """Print all tables of the paper."""
     _show_page(page)
     for each in result.tables:
@@ -98,7 +98,7 @@ def show_paper(result: "Paper", page: Paged) -> None:
     _notes(result.notes)
 
 
-def _show_page(page: Paged) -> None:
+def _show_page(page: PageResult) -> None:
     if page.page is not None:
         message(f"page: {page.page}")
 

@@ -5,15 +5,15 @@ from contextlib import contextmanager
 
 from rich.text import Text
 
-from satchel.cli._console import count, facts, line, message, safe, size, state
+from satchel.cli._console import count, line, message, print_facts, safe, size, state
 from satchel.cli._encryption import Encryption, read_passphrase
 from satchel.cli._operations import command
-from satchel.cli._options import owner_key, show_losses, show_plan, tell_receipts, tell_secrets
+from satchel.cli._options import owner_key, report_receipts, report_secrets, show_losses, show_plan
 from satchel.cli._streams import output_file, path_or_address
 from satchel.cli._tree import Group
 from satchel.config.path_permissions import OWN
 from satchel.errors import UsageError
-from satchel.transfer.comparison import Comparison, Only, diff
+from satchel.transfer.comparison import Comparison, UnpairedEntry, diff
 from satchel.transfer.export_operations import (
     ExportRequest,
     ExportSource,
@@ -80,14 +80,14 @@ def _show_export(done: Export, _: Encryption) -> int:
         rows.append(("signed by", done.signed_by))
     if done.read_back:
         rows.append(("read back", done.read_back))
-    facts(rows)
-    tell_secrets(done.secrets, done.secrets_kept)
+    print_facts(rows)
+    report_secrets(done.secrets, done.secrets_kept)
     for note in done.notes:
         message("note: ", note)
     show_losses(done.losses, dry_run=done.dry_run)
     if done.plan is not None:
         show_plan(done.plan)
-    return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+    return report_receipts([done.receipt] if done.receipt else [], done.unaccepted)
 
 
 def _show_comparison(found: Comparison) -> None:
@@ -96,7 +96,7 @@ def _show_comparison(found: Comparison) -> None:
         f"{found.same:,} the same, {found.only_a:,} only in A, {found.only_b:,} only in B, ",
         f"{found.changed:,} changed",
     )
-    facts(
+    print_facts(
         [
             ("A", f"{found.a}  {count(found.a_entries, 'memory')}"),
             ("B", f"{found.b}  {count(found.b_entries, 'memory')}"),
@@ -122,6 +122,6 @@ def _more(number: int, shown: int, what: str) -> None:
         message(f"  and {number - shown:,} more {what}: --limit")
 
 
-def _shown(one: Only) -> Text:
+def _shown(one: UnpairedEntry) -> Text:
     named = f"  [{one.origin}]" if one.origin else ""
     return safe(f"{one.id[7:19]} {one.type}{named}  {one.text or ''}".rstrip())

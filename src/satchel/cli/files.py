@@ -14,12 +14,12 @@ from satchel.cli._tree import Group
 from satchel.config.path_permissions import file_to_read
 from satchel.errors import LimitError, UsageError
 from satchel.files import MemoryMeta, operations
-from satchel.files.anthropic_stores import Moved, read_memories
+from satchel.files.anthropic_stores import FileTransferResult, read_memories
 from satchel.files.bank_files import opened_files
-from satchel.files.commit import Collected
-from satchel.files.folder_sync import Alike
-from satchel.files.manifest import Version
-from satchel.files.memory_store import Found, Synced
+from satchel.files.commit import CollectResult
+from satchel.files.folder_sync import FolderSyncResult
+from satchel.files.manifest import StoredVersion
+from satchel.files.memory_store import FileMatch, FileSyncResult
 from satchel.files.operations import (
     FileAudit,
     FileContent,
@@ -29,7 +29,7 @@ from satchel.files.operations import (
     FileSyncOptions,
     OpenFiles,
 )
-from satchel.files.promotion import Decision
+from satchel.files.promotion import PromotionDecision
 from satchel.files.tree import LARGEST
 from satchel.ports.operations import Option, Options, PathText
 
@@ -71,7 +71,7 @@ def show_content(result: FileContent, _: object) -> None:
     print_raw(result.content)
 
 
-def show_lines(result: Sequence[Found], _: object) -> None:
+def show_lines(result: Sequence[FileMatch], _: object) -> None:
     """Print the lines that match."""
     for each in result:
         line(f"{each.path}:{each.line}: {each.text}")
@@ -79,7 +79,7 @@ def show_lines(result: Sequence[Found], _: object) -> None:
         message("nothing found")
 
 
-def show_history(result: Sequence[Version], _: object) -> None:
+def show_history(result: Sequence[StoredVersion], _: object) -> None:
     """Print the versions of a file."""
     if not result:
         message("no versions")
@@ -119,7 +119,7 @@ def show_audit(result: FileAudit, _: object) -> None:
     table(["when", "event", "path", "by", "why"], rows)
 
 
-def show_promoted(result: Sequence[Decision], _: object) -> None:
+def show_promoted(result: Sequence[PromotionDecision], _: object) -> None:
     """Print which proposals were promoted, or would be."""
     stay = [each for each in result if each.reason is not None]
     line(f"proposals allowed: {len(result) - len(stay):,} of {len(result):,}")
@@ -130,9 +130,9 @@ def show_promoted(result: Sequence[Decision], _: object) -> None:
             message(f"  not promoted: {each.proposal}: {each.reason}")
 
 
-def show_synced(result: Synced | Alike, _: object) -> None:
+def show_synced(result: FileSyncResult | FolderSyncResult, _: object) -> None:
     """Print what was synchronised."""
-    if isinstance(result, Synced):
+    if isinstance(result, FileSyncResult):
         created, changed, deleted = map(len, (result.created, result.changed, result.deleted))
         line(f"{created:,} new, {changed:,} changed, {deleted:,} deleted")
         skipped: Sequence[str] = result.refused
@@ -149,14 +149,14 @@ def show_synced(result: Synced | Alike, _: object) -> None:
         message(f"  skipped: {problem}")
 
 
-def show_exchanged(result: Moved, _: object) -> None:
+def show_exchanged(result: FileTransferResult, _: object) -> None:
     """Print how many memories were moved."""
     line(f"{len(result.moved):,} moved, {len(result.unchanged):,} unchanged")
     for problem in result.lost:
         message(f"  skipped: {problem}")
 
 
-def show_collected(result: Collected, _: object) -> None:
+def show_collected(result: CollectResult, _: object) -> None:
     """Print what was removed."""
     line(f"{count(result.removed, 'pack')} removed, {result.waiting:,} waiting")
     if result.rewritten:
@@ -250,9 +250,9 @@ def _read_text(values: dict[str, Any], source: TextOptions) -> None:
     values["content"] = data
 
 
-def _rest(result: Synced | Alike) -> int:
+def _rest(result: FileSyncResult | FolderSyncResult) -> int:
     """Return the exit status for what is not in sync."""
-    if isinstance(result, Synced):
+    if isinstance(result, FileSyncResult):
         return int(bool(result.refused))
     return int(bool(result.left_out or result.conflicts))
 

@@ -6,17 +6,23 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from satchel.agents.undo import UndoOptions, undo
-from satchel.bank.open_bank import OpenBank, opened_bank
-from satchel.cli._console import count, facts, gist, line, message, state, table
+from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.cli._console import count, excerpt, line, message, print_facts, state, table
 from satchel.cli._operations import command
-from satchel.cli._options import owner_key, show_plan, tell_receipts, tell_refused, tell_secrets
+from satchel.cli._options import (
+    owner_key,
+    report_receipts,
+    report_refused,
+    report_secrets,
+    show_plan,
+)
 from satchel.cli._progress import activity
 from satchel.cli._tree import Group
 from satchel.config.path_permissions import OWN
 from satchel.ports.operations import Option, Options, PathText
 from satchel.transfer.import_operations import ImportRequest, ImportTarget, import_
-from satchel.transfer.import_results import BankImported, Imported
-from satchel.transfer.imports import ImportLine, Undone
+from satchel.transfer.import_results import BankImportResult, ImportSummary
+from satchel.transfer.imports import ImportLine, UndoResult
 
 _PAIRS = 20
 
@@ -77,7 +83,7 @@ class Input(Options):
 
 
 def _to_undo(bank: str | None, options: UndoOptions) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=not options.dry_run)
+    return open_bank(state.settings, bank, writes=not options.dry_run)
 
 
 def _prepare(given: dict[str, Any], other: Input) -> None:
@@ -96,7 +102,7 @@ def _target(bank: str | None, *_: ImportRequest | Input) -> Iterator[ImportTarge
     )
 
 
-def show_import(found: Imported, _: Input | None = None) -> int:
+def show_import(found: ImportSummary, _: Input | None = None) -> int:
     """Print what an import did, and return its exit status."""
     would = "would import" if found.dry_run else "imported" if found.changed else "read"
     read = sum(one.done.read for one in found.banks)
@@ -111,9 +117,9 @@ def show_import(found: Imported, _: Input | None = None) -> int:
         )
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
-    tell_refused(found.refused)
+    report_refused(found.refused)
     _show_near(found)
-    tell_secrets(found.secrets, found.secrets_kept)
+    report_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)
     if found.advice is not None:
@@ -122,19 +128,21 @@ def show_import(found: Imported, _: Input | None = None) -> int:
         show_plan(found.plan)
     elif not found.changed:
         line("nothing changed")
-    return tell_receipts(found.receipts, found.unaccepted)
+    return report_receipts(found.receipts, found.unaccepted)
 
 
-def _show_near(found: Imported) -> None:
+def _show_near(found: ImportSummary) -> None:
     if found.near_found:
         message(f"{count(found.near_found, 'memory')} the bank has in other words:")
     for pair in found.near[:_PAIRS]:
-        message(f"  {pair.similarity:.3f}  ", gist(pair.text), "  like  ", gist(pair.like_text))
+        message(
+            f"  {pair.similarity:.3f}  ", excerpt(pair.text), "  like  ", excerpt(pair.like_text)
+        )
     if len(found.near) > _PAIRS:
         message("  and more: --json has them")
 
 
-def _show_bank(one: BankImported) -> None:
+def _show_bank(one: BankImportResult) -> None:
     made = " (new)" if one.made or one.bank is None else ""
     rows: list[tuple[str, object]] = [("bank", f"{one.name or one.bank}{made}")]
     for name, words in _WORDS.items():
@@ -156,7 +164,7 @@ def _show_bank(one: BankImported) -> None:
         rows.append(("vectors", f"{told.made:,} made, {told.kept:,} unchanged ({told.model})"))
     if one.source is not None:
         rows.append(("undo", f"satchel undo {one.source[:23]}"))
-    facts(rows)
+    print_facts(rows)
 
 
 def show_imports(lines: list[ImportLine]) -> None:
@@ -170,7 +178,7 @@ def show_imports(lines: list[ImportLine]) -> None:
     table(["began", "format", "records", "state", "import"], rows)
 
 
-def _show_undone(done: Undone) -> None:
+def _show_undone(done: UndoResult) -> None:
     if done.already:
         message("This import was already undone.")
         return

@@ -12,12 +12,12 @@ from satchel.cli._tree import Group
 from satchel.cli.imports import show_import
 from satchel.transfer.import_operations import (
     ImportTarget,
-    ResumeOptions,
+    JobResumeOptions,
     cancel_job,
     list_jobs,
     resume_job,
 )
-from satchel.transfer.imports import Cancelled
+from satchel.transfer.imports import JobCancelResult
 
 jobs = Group("Imports that are running or were interrupted.")
 
@@ -28,7 +28,7 @@ def add_to(app: Group) -> None:
 
 
 @contextmanager
-def _target(_: ResumeOptions) -> Iterator[ImportTarget]:
+def _target(_: JobResumeOptions) -> Iterator[ImportTarget]:
     reading = activity.stage("reading", "bytes")
     yield ImportTarget(settings=state.settings, bank=None, owner=owner_key, on_reading=reading)
 
@@ -47,7 +47,7 @@ def _shown(job: Job) -> list[object]:
     return [f"{job.done:,}{of}", banks, job.input or "standard input"]
 
 
-def _show_cancelled(done: Cancelled) -> None:
+def _show_cancelled(done: JobCancelResult) -> None:
     line(f"removed {count(done.records, 'record')} of {done.job.id}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from satchel.bank import key_operations, signing_keys
 from satchel.bank.identities import IdentityLine
 from satchel.bank.key_operations import KeyExport
-from satchel.bank.keys import BankTold, HandedOver, KeyEnded, Rotated
+from satchel.bank.keys import BankKeyResult, KeyEndResult, KeyHandover, KeyRotation
 from satchel.bank.signing_keys import KeyLine
 from satchel.cli import _passphrase
 from satchel.cli._console import line, message, print_json, state, table
@@ -109,22 +109,22 @@ def _show_exported(exported: KeyExport) -> None:
         message(f"written to {exported.output} (mode 0600)")
 
 
-def _show_rotated(rotated: Rotated) -> int:
+def _show_rotated(rotated: KeyRotation) -> int:
     line(rotated.key)
     if rotated.role == "owner":
         message("The statement of succession, signed by both keys, is beside the key files.")
     return _show_banks(rotated, f"Then run: satchel key hand-over {rotated.name}")
 
 
-def _show_handed_over(handed: HandedOver) -> int:
+def _show_handed_over(handed: KeyHandover) -> int:
     if not handed.banks:
         message("No bank of this store has one of its earlier keys.")
     return _show_banks(handed, f"Then run: satchel key hand-over {handed.name}")
 
 
-def _show_banks(done: Rotated | HandedOver | KeyEnded, next_step: str) -> int:
+def _show_banks(done: KeyRotation | KeyHandover | KeyEndResult, next_step: str) -> int:
     """Print what became of the banks, and return the exit status."""
-    banks: Sequence[BankTold] = done.banks
+    banks: Sequence[BankKeyResult] = done.banks
     for bank in banks:
         text = "recorded in its log" if bank.noted else bank.problem or "already in its log"
         message(f"{bank.name or bank.id}: {text}")
@@ -141,12 +141,12 @@ def _show_trusted(trusted: TrustedKey) -> None:
     line(f"trusted {trusted.name}: {trusted.key}")
 
 
-def _show_retired(ended: KeyEnded) -> int:
+def _show_retired(ended: KeyEndResult) -> int:
     line(f"{ended.entry.state} {ended.entry.name}: {ended.entry.key}")
     return _show_banks(ended, "The key is not retired on this machine either.")
 
 
-def _show_revoked(ended: KeyEnded) -> int:
+def _show_revoked(ended: KeyEndResult) -> int:
     line(f"revoked {ended.entry.name}: {ended.entry.key}")
     if ended.statement is not None:
         print_json(ended.statement)
@@ -168,7 +168,7 @@ def _show_identities(identities: Sequence[IdentityLine]) -> None:
     table(["name", "passphrase", "recipient"], rows)
 
 
-def _status(done: Rotated | HandedOver | KeyEnded) -> int:
+def _status(done: KeyRotation | KeyHandover | KeyEndResult) -> int:
     return int(not done.is_whole)
 
 

@@ -106,12 +106,12 @@ def _show(tools: Sequence[Tool] | None) -> None:
 def _serve_streams(settings: Settings, bank: str | None, toolsets: tuple[str, ...]) -> None:
     """Serve the host that started this program, as whoever started that."""
     gc.disable()  # the protocol's types live as long as the server: no look for cycles finds any
-    from satchel.api.store import Satchel, opened
-    from satchel.mcp.principal import Asker
+    from satchel.api.store import Satchel, open_store
+    from satchel.mcp.principal import ToolCaller
     from satchel.mcp.sdk import for_streams
 
-    with opened(Satchel, settings, bank=bank) as satchel:
-        asker = Asker(satchel=satchel, settings=settings, bank=bank)
+    with open_store(Satchel, settings, bank=bank) as satchel:
+        asker = ToolCaller(satchel=satchel, settings=settings, bank=bank)
         made = for_streams(lambda: _server(asker, toolsets))
         gc.freeze()
         gc.enable()
@@ -128,10 +128,10 @@ def _serve_http(settings: Settings, bank: str | None, port: int) -> None:
     """Serve hosts of this machine by the gateway, which has nothing else behind it."""
     require_owner(settings, "serve")
     require_gateway()
-    from satchel.http.server import Serving, address_of, listening, serve
+    from satchel.http.server import ServerOptions, address_of, open_sockets, serve
 
-    asked = Serving(port=port, only_mcp=True, bank=bank)
-    sockets = listening(asked)
+    asked = ServerOptions(port=port, only_mcp=True, bank=bank)
+    sockets = open_sockets(asked)
     line(f"{address_of(asked, sockets)}mcp")
     message("Press Ctrl-C to stop.")
     sys.stdout.flush()  # who reads it waits for it

@@ -11,20 +11,20 @@ from satchel.admin import statistics
 from satchel.admin.statistics import Stats
 from satchel.bank import details as bank_details
 from satchel.bank import operations
-from satchel.bank.changes import MemoryChange, Revised
-from satchel.bank.details import History, Shown, Version
-from satchel.bank.links import PLACEHOLDER, Connections, Neighbourhood, Step, Thing
+from satchel.bank.changes import MemoryChange, MemoryUpdate
+from satchel.bank.details import History, MemoryDetails, MemoryVersion
+from satchel.bank.links import PLACEHOLDER, LinkedItem, LinkPaths, LinkStep, Neighbourhood
 from satchel.bank.listing import Listing
 from satchel.bank.memory import CURRENT, Memory, gist_of
-from satchel.bank.open_bank import OpenBank, opened_bank
-from satchel.bank.remember import Remembered
+from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.bank.remember import RememberResult
 from satchel.cli._console import (
     count,
     dim,
-    facts,
-    gist,
+    excerpt,
     line,
     message,
+    print_facts,
     print_json,
     print_raw,
     safe,
@@ -33,19 +33,24 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._memory_source import Changes, Source, read_changes, read_new
+from satchel.cli._memory_source import (
+    ChangeSourceOptions,
+    MemorySourceOptions,
+    read_changes,
+    read_new,
+)
 from satchel.cli._operations import command
-from satchel.cli._options import InBank, Json, export_of, owner_key, tell_secrets
-from satchel.cli._tree import Argument, Group, Option
+from satchel.cli._options import InBank, Json, export_of, owner_key, report_secrets
+from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.setup import init
 
 _MOST_COUNTED = 8
 
 
-def show_remembered(result: Remembered, _: object = None) -> None:
+def show_remembered(result: RememberResult, _: object = None) -> None:
     """Print the ID of a memory that was stored."""
     line(result.id)
-    tell_secrets(result.secrets, result.secrets_kept)
+    report_secrets(result.secrets, result.secrets_kept)
     if result.flagged:
         message(
             f"Possible prompt injection ({'; '.join(result.flagged)}): not provided to models "
@@ -71,7 +76,7 @@ def show_listing(result: Listing) -> None:
         message(f"More: --after {result.next}")
 
 
-def show_memory(result: Shown) -> None:
+def show_memory(result: MemoryDetails) -> None:
     """Print a record, member by member."""
     _notes(result.notes)
     rows = list[tuple[str, object]]([("id", result.id), ("state", result.state)])
@@ -89,7 +94,7 @@ def show_memory(result: Shown) -> None:
     rows += [("version", each) for each in result.versions]
     rows += [("derived", each) for each in result.children]
     rows.append(("verified by", f"{result.proof.root}, signed {result.proof.at}"))
-    facts(rows)
+    print_facts(rows)
 
 
 def show_history(result: History) -> None:
@@ -104,10 +109,10 @@ def show_history(result: History) -> None:
 def show_stats(result: Stats) -> None:
     """Print what a bank holds."""
     _notes(result.notes)
-    facts(_numbers(result))
+    print_facts(_numbers(result))
 
 
-def show_revised(result: Revised, _: object = None) -> None:
+def show_revised(result: MemoryUpdate, _: object = None) -> None:
     """Print the ID of the new version."""
     line(result.id)
     if result.is_new:
@@ -130,7 +135,7 @@ def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> Non
     for each in result:
         done = f"would be {changed}" if each.dry_run else changed
         what = done if each.is_changed else unchanged
-        line(short(each.id), f"  {what}  ", gist(each.text))
+        line(short(each.id), f"  {what}  ", excerpt(each.text))
 
 
 def show_links(result: Neighbourhood) -> None:
@@ -145,7 +150,7 @@ def show_links(result: Neighbourhood) -> None:
     _bounds(result)
 
 
-def show_paths(result: Connections) -> None:
+def show_paths(result: LinkPaths) -> None:
     """Print how two memories are connected."""
     if not result.ways:
         message("no path found")
@@ -162,7 +167,7 @@ def show_paths(result: Connections) -> None:
     _bounds(result)
 
 
-def _bounds(result: Neighbourhood | Connections) -> None:
+def _bounds(result: Neighbourhood | LinkPaths) -> None:
     if not result.complete:
         message("There may be more: raise --budget, --hops or --limit.", style="yellow")
     _notes(result.notes)
@@ -176,11 +181,11 @@ def _notes(notes: list[str]) -> None:
 def _row(memory: Memory) -> list[object]:
     """Return the columns of a memory in a listing; what can be long comes last."""
     marks = [f"#{tag}" for tag in memory.tags]
-    said = safe(gist(memory.text))
+    said = safe(excerpt(memory.text))
     if marks:
-        said.append("  ").append_text(dim(gist(" ".join(marks))))
+        said.append("  ").append_text(dim(excerpt(" ".join(marks))))
     if memory.redacted is not None:
-        said.append("  ").append_text(dim(gist("redacted")))
+        said.append("  ").append_text(dim(excerpt("redacted")))
     when = memory.text_of_date
     return [short(memory.id), when[:16].replace("T", " "), memory.type, said]
 
@@ -197,7 +202,7 @@ def _members(record: dict[str, Any]) -> Iterator[tuple[str, object]]:
             yield name, part
 
 
-def _show_version(version: Version) -> None:
+def _show_version(version: MemoryVersion) -> None:
     what = "corrected" if version.corrects else "changed" if version.differs else "remembered"
     line(
         Text((version.text_of_arrived_at or "")[:19].replace("T", " ")),
@@ -208,9 +213,9 @@ def _show_version(version: Version) -> None:
     for name, (was, now) in version.differs.items():
         line(f"  {name}: ", _shown(was), " -> ", _shown(now))
     if not version.differs:
-        line("  ", gist(version.text))
+        line("  ", excerpt(version.text))
     if version.redacted is not None:
-        line("  redacted ", gist(version.redacted.told))
+        line("  redacted ", excerpt(version.redacted.told))
     for event in version.events:
         why = f": {event.reason}" if event.reason else ""
         who = f" by {event.actor}" if event.actor else ""
@@ -222,7 +227,7 @@ def _show_version(version: Version) -> None:
 def _shown(part: Any) -> str:
     if part is None:
         return "nothing"
-    return gist(part if isinstance(part, str) else gist_of({"data": part}))
+    return excerpt(part if isinstance(part, str) else gist_of({"data": part}))
 
 
 def _numbers(found: Stats) -> Iterator[tuple[str, object]]:
@@ -253,25 +258,25 @@ def _numbers(found: Stats) -> Iterator[tuple[str, object]]:
 def _most(counted: dict[str, int]) -> str:
     shown = list(counted.items())[:_MOST_COUNTED]
     rest = len(counted) - len(shown)
-    said = ", ".join(f"{gist(name)} {number:,}" for name, number in shown)
+    said = ", ".join(f"{excerpt(name)} {number:,}" for name, number in shown)
     return f"{said}, and {rest:,} more" if rest else said
 
 
-def _how(step: Step, end: str) -> str:
+def _how(step: LinkStep, end: str) -> str:
     """Return the type of a link, and the way that it leads to one of its ends."""
     if step.target == end:
-        return f"{short(step.source)} {gist(step.type)} ->"
-    return f"{short(step.target)} <- {gist(step.type)}"
+        return f"{short(step.source)} {excerpt(step.type)} ->"
+    return f"{short(step.target)} <- {excerpt(step.type)}"
 
 
-def _name(thing: Thing) -> str:
-    return gist(short(thing.id) if thing.state != PLACEHOLDER else thing.id)
+def _name(thing: LinkedItem) -> str:
+    return excerpt(short(thing.id) if thing.state != PLACEHOLDER else thing.id)
 
 
-def _thing(thing: Thing) -> object:
+def _thing(thing: LinkedItem) -> object:
     if thing.state != CURRENT:
         return dim(f"({thing.state})")
-    return safe(gist(thing.text)) if thing.text is not None else dim(thing.type or "")
+    return safe(excerpt(thing.text)) if thing.text is not None else dim(thing.type or "")
 
 
 def add_to(app: Group) -> None:
@@ -282,7 +287,7 @@ def add_to(app: Group) -> None:
         operations.remember,
         show_remembered,
         bank=_to_fill,
-        extra=Source,
+        extra=MemorySourceOptions,
         prepare=read_new,
     )
     command(app, operations.list_memories, show_listing, bank=_to_read, label="searching")
@@ -295,7 +300,7 @@ def add_to(app: Group) -> None:
             operation,
             show_revised,
             bank=_to_write,
-            extra=Changes,
+            extra=ChangeSourceOptions,
             prepare=read_changes,
         )
     command(app, operations.forget, show_forgotten, bank=_to_write)
@@ -305,24 +310,24 @@ def add_to(app: Group) -> None:
 
 
 def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=True)
+    return open_bank(state.settings, bank, writes=True)
 
 
 def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return init.opened_to_fill(state.settings, bank, lambda: owner_key(None), _report_created)
 
 
-def _report_created(done: init.Started) -> None:
+def _report_created(done: init.InitResult) -> None:
     message(f"created the bank {done.name!r} in {done.store}")
 
 
-def _show_started(started: init.Started) -> None:
+def _show_started(started: init.InitResult) -> None:
     bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
-    facts([("home", started.home), ("store", started.store), ("bank", bank)])
+    print_facts([("home", started.home), ("store", started.store), ("bank", bank)])
     if "bank" in started.made and started.key is not None:
         message(f"Keep a copy of your key elsewhere: {export_of(started.key)}")
         message('Next: satchel remember "..."')
@@ -335,7 +340,7 @@ def show_command(
         str, Argument(metavar="ID", help="ID of the memory, or its first six digits or more.")
     ],
     raw: Annotated[
-        bool, Option("--raw", help="Print its canonical bytes, whose hash is its ID.")
+        bool, CommandOption("--raw", help="Print its canonical bytes, whose hash is its ID.")
     ] = False,
     bank: InBank = None,
     as_json: Json = False,
@@ -344,7 +349,7 @@ def show_command(
 
     Example: `satchel show 0f3c12`
     """
-    with opened_bank(state.settings, bank) as there:
+    with open_bank(state.settings, bank) as there:
         if raw:
             print_raw(bank_details.raw(there, memory))
             return

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from satchel.cli._console import count, line, message, state
 from satchel.cli._operations import command
-from satchel.cli._options import owner_key, tell_default, tell_receipts
+from satchel.cli._options import owner_key, report_default_bank, report_receipts
 from satchel.cli._tree import Group
 from satchel.config.files import STORES
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
-from satchel.receipts.steps import Migrated, MigratedBank
+from satchel.receipts.steps import MigratedBank, MigrationResult
 from satchel.replication.store_operations import migrate
 
 
@@ -22,14 +22,14 @@ def add_to(app: Group) -> None:
         _show,
         label="migrating",
         internal=lambda _: {"key": lambda: owner_key(None)},
-        extra=Banks,
+        extra=BankNamesOptions,
         prepare=_prepare,
         status=lambda found: found.exit_status,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Banks(Options):
+class BankNamesOptions(Options):
     """Another way to name banks."""
 
     banks_listed: Annotated[
@@ -37,7 +37,7 @@ class Banks(Options):
     ] = None
 
 
-def _prepare(given: dict[str, Any], listed: Banks) -> None:
+def _prepare(given: dict[str, Any], listed: BankNamesOptions) -> None:
     if state.store is not None:
         raise UsageError(
             "a migration has two stores", field="store", hint="Use: satchel migrate FROM TO"
@@ -52,7 +52,7 @@ def _tell(done: MigratedBank) -> None:
         message(f"{done.name or done.bank}: ", "verified" if done.verified else "compared")
 
 
-def _show(found: Migrated, _: Banks) -> None:
+def _show(found: MigrationResult, _: BankNamesOptions) -> None:
     for one in found.banks:
         name = one.name or one.bank
         if one.problem is not None:
@@ -72,13 +72,13 @@ def _show(found: Migrated, _: Banks) -> None:
     if found.left:
         message(f"not migrated, and not in {found.target}: {', '.join(found.left)}", style="yellow")
     _show_switch(found)
-    tell_default([one.name or one.bank for one in found.banks if one.default])
+    report_default_bank([one.name or one.bank for one in found.banks if one.default])
     for note in found.notes:
         message("note: ", note)
-    tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
+    report_receipts([one.receipt for one in found.banks if one.receipt], 0)
 
 
-def _show_switch(found: Migrated) -> None:
+def _show_switch(found: MigrationResult) -> None:
     if found.switched is not None:
         was = "" if found.switched.changed else " (unchanged)"
         line(f"switched: {found.switched.file}{was}")

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from satchel.bank.memory import Memory, Why
+from satchel.bank.memory import Memory, ScoreParts
 from satchel.bank.open_bank import OpenBank
 from satchel.cli._console import count, line, message, state, wrapped
 from satchel.cli._operations import command
@@ -119,7 +119,7 @@ def _tell_versions(memory: Memory) -> None:
 _PARTS = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "reranked")
 
 
-def _tell_why(why: Why, terms: list[str]) -> None:
+def _tell_why(why: ScoreParts, terms: list[str]) -> None:
     parts = {name: getattr(why, name) for name in _PARTS}
     told = [f"{name} {part:.2f}" for name, part in parts.items() if part]
     if why.linked_to is not None:

@@ -3,7 +3,7 @@
 from satchel.cli._console import count, line, message, print_text, short, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
-from satchel.receipts.archive import Receipt, ReceiptLine
+from satchel.receipts.archive import ReceiptLine, StoredReceipt
 from satchel.receipts.page import other_page, page_of
 from satchel.transfer.conversion import how_to_trust
 from satchel.transfer.import_operations import list_receipts, show_receipt, verify_receipt
@@ -37,11 +37,11 @@ def _show_list(found: list[ReceiptLine]) -> None:
     table(["receipt", "when", "kind", "result", "lost", "from", "to"], rows)
 
 
-def _show_pages(found: Receipt) -> None:
+def _show_pages(found: StoredReceipt) -> None:
     print_text("\n".join(map(_page, (found, *found.others))))
 
 
-def _show_verified(found: Receipt) -> None:
+def _show_verified(found: StoredReceipt) -> None:
     for one in (found, *found.others):
         line(f"{one.standing}  {one.id}  {', '.join(one.signed_by)}")
         if one.problem:
@@ -50,7 +50,7 @@ def _show_verified(found: Receipt) -> None:
             message(how_to_trust(one.signed_by[0]))
 
 
-def _page(one: Receipt) -> str:
+def _page(one: StoredReceipt) -> str:
     who = f": {', '.join(one.signed_by)}" if one.signed_by else ""
     why = f" ({one.problem})" if one.problem else ""
     signed = f"{_SAID[one.standing]}{who}{why}"

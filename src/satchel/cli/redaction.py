@@ -3,13 +3,13 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, line, message, print_json, short, state
 from satchel.cli._operations import command
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.options import RedactOptions
-from satchel.erasure.redaction import Recovered, Redacted, recover, redact
+from satchel.erasure.redaction import RecoveredMemory, RedactionResult, recover, redact
 
 _SHOWN = 20
 
@@ -30,11 +30,11 @@ def add_to(app: Group) -> None:
 def _to_redact(
     bank: str | None, options: RedactOptions, *_: Any
 ) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=not options.dry_run)
+    return open_bank(state.settings, bank, writes=not options.dry_run)
 
 
 def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_print(given: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def _to_print(given: dict[str, Any]) -> None:
         del given["output"]
 
 
-def _show(done: Redacted) -> None:
+def _show(done: RedactionResult) -> None:
     verb = "would be redacted" if done.dry_run else "redacted"
     line(f"{count(done.redacted, 'memory')} {verb}, of {done.looked_at:,} scanned")
     for name, number in done.kinds.items():
@@ -61,7 +61,7 @@ def _show(done: Redacted) -> None:
         message("note: ", note)
 
 
-def _show_recovered(recovered: Recovered) -> None:
+def _show_recovered(recovered: RecoveredMemory) -> None:
     if recovered.output is None:
         print_json(recovered.record)
     else:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from satchel.bank.changes import MemoryChange
-from satchel.bank.open_bank import OpenBank, opened_bank
-from satchel.cli._console import count, gist, line, message, print_json, short, state
+from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.cli._console import count, excerpt, line, message, print_json, short, state
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.config.options import TrustedKeys, UnsafeAccept
@@ -18,8 +18,13 @@ from satchel.rehydrate import quarantine as promoting
 from satchel.rehydrate import quarantine as quarantining
 from satchel.rehydrate.operations import MemoryFile, from_file, rehydrate_memories
 from satchel.rehydrate.options import FileFormat, RehydrateOptions
-from satchel.rehydrate.quarantine import Held, Promoted, QuarantineList, Screened
-from satchel.rehydrate.request import Rehydrated, Shown
+from satchel.rehydrate.quarantine import (
+    QuarantinedMemory,
+    QuarantineList,
+    QuarantineScan,
+    TrustPromotion,
+)
+from satchel.rehydrate.request import ContextMemory, RehydrateResult
 
 _MOST_EXPLAINED = 200
 _MOST_WITHHELD = 20
@@ -37,7 +42,7 @@ def show_quarantine(result: QuarantineList) -> None:
         message("More: --limit")
 
 
-def show_held(result: Held) -> None:
+def show_held(result: QuarantinedMemory) -> None:
     """Print a quarantined memory, and what is found in it."""
     _show_head(result)
     for row in result.memory.text.splitlines():
@@ -46,22 +51,22 @@ def show_held(result: Held) -> None:
         line("  found: ", finding, style="yellow")
 
 
-def _show_head(held: Held) -> None:
+def _show_head(held: QuarantinedMemory) -> None:
     memory, since = held.memory, (held.since or "")[:10]
     parts = filter(None, (short(memory.id), memory.type, held.trust, since))
     line("  ".join(parts), style="dim")
-    line("  ", gist(memory.text))
+    line("  ", excerpt(memory.text))
     if held.reason:
         line("  quarantined: ", held.reason, style="yellow")
 
 
-def show_scan(result: Screened) -> None:
+def show_scan(result: QuarantineScan) -> None:
     """Print the memories that read like a prompt."""
     done = "would be quarantined" if result.dry_run else "quarantined"
     for each in result.flagged:
         memory = each.memory
         line("  ".join((short(memory.id), memory.type, each.trust)), style="dim")
-        line("  ", gist(memory.text))
+        line("  ", excerpt(memory.text))
         what = done if each.quarantined else "withheld from context"
         line(f"  {what}: ", "; ".join(each.reasons), style="yellow")
     for note in result.notes:
@@ -90,10 +95,10 @@ def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> Non
     for each in result:
         done = f"would be {changed}" if each.dry_run else changed
         what = done if each.is_changed else unchanged
-        line(short(each.id), f"  {what}  ", gist(each.text))
+        line(short(each.id), f"  {what}  ", excerpt(each.text))
 
 
-def show_promoted(result: list[Promoted]) -> None:
+def show_promoted(result: list[TrustPromotion]) -> None:
     """Print how far each memory is trusted now, or would be."""
     for each in result:
         done = "would be trusted" if each.dry_run else "trusted"
@@ -101,7 +106,7 @@ def show_promoted(result: list[Promoted]) -> None:
         line(short(each.id), f"  {each.type}  {what if each.is_changed else 'unchanged'}")
 
 
-def show_context(result: Rehydrated, *, explain: bool) -> None:
+def show_context(result: RehydrateResult, *, explain: bool) -> None:
     """Print text for a model; what is withheld goes to standard error."""
     for row in result.text.split("\n") if result.text else []:
         line(row)
@@ -119,7 +124,7 @@ def show_context(result: Rehydrated, *, explain: bool) -> None:
         message("Not every memory was considered: give a longer task, or narrow the filters.")
 
 
-def _why(one: Shown) -> str:
+def _why(one: ContextMemory) -> str:
     parts = one.parts
     told = f"  {short(one.id)} {one.type} {one.score:.2f} {one.form}"
     if parts is None:
@@ -167,7 +172,7 @@ def _source(
     bank: str | None, _: RehydrateOptions, extra: ContextOptions
 ) -> Iterator[OpenBank | MemoryFile]:
     if extra.file is None:
-        with opened_bank(state.settings, bank) as opened:
+        with open_bank(state.settings, bank) as opened:
             yield opened
         return
     if bank is not None:
@@ -175,7 +180,7 @@ def _source(
     yield MemoryFile(state.settings, Path(extra.file), from_file(extra))
 
 
-def _show(result: Rehydrated, extra: ContextOptions) -> None:
+def _show(result: RehydrateResult, extra: ContextOptions) -> None:
     if extra.messages is None:
         show_context(result, explain=extra.explain)
     else:
@@ -183,11 +188,11 @@ def _show(result: Rehydrated, extra: ContextOptions) -> None:
 
 
 def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_change(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=not options.dry_run)
+    return open_bank(state.settings, bank, writes=not options.dry_run)
 
 
 command(quarantine, quarantining.list_quarantine, show_quarantine, bank=_to_read)

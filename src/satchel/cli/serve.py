@@ -81,11 +81,11 @@ def serve(settings: Settings, options: ServeOptions) -> Mapping[str, Any] | None
 
     require_owner(settings, "serve")
     require_extra()
-    from satchel.api.store import Satchel, opened
-    from satchel.http.server import Serving, address_of, listening, served
+    from satchel.api.store import Satchel, open_store
+    from satchel.http.server import ServerOptions, address_of, open_gateway, open_sockets
     from satchel.http.server import serve as run
 
-    asked = Serving(
+    asked = ServerOptions(
         host=options.host,
         port=options.port,
         workers=options.workers,
@@ -102,11 +102,11 @@ def serve(settings: Settings, options: ServeOptions) -> Mapping[str, Any] | None
     if options.openapi:
         from satchel.http.app import application
 
-        gateway = served(opened(Satchel, settings), settings, asked)
+        gateway = open_gateway(open_store(Satchel, settings), settings, asked)
         document: dict[str, Any] = application(gateway).openapi()
         gateway.close()
         return document
-    sockets = listening(asked)
+    sockets = open_sockets(asked)
     address = address_of(asked, sockets)
     if state.json:
         port = sockets[0].getsockname()[1]

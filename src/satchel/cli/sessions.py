@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import click
 
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli import _session_output as views
 from satchel.cli._console import count, message, short, state
 from satchel.cli._operations import command
@@ -102,11 +102,11 @@ def add_to(root: Group) -> None:
 
 
 def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_write(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
+    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
 
 
 def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:

@@ -3,7 +3,7 @@
 from satchel.cli._console import count, line, message
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
-from satchel.replication.sinks import Followed
+from satchel.replication.sinks import SinkResult
 from satchel.replication.store_operations import run_sink
 
 sink = Group(help="Follow banks into a database or files.")
@@ -14,7 +14,7 @@ def add_to(app: Group) -> None:
     app.add(sink, name="sink")
 
 
-def _show(found: list[Followed]) -> None:
+def _show(found: list[SinkResult]) -> None:
     for one in found:
         line(f"{one.name or one.bank}: {count(one.rows, 'row')}, up to position {one.seq}")
         if one.waiting:
@@ -24,7 +24,7 @@ def _show(found: list[Followed]) -> None:
             )
 
 
-def _tell(one: Followed) -> None:
+def _tell(one: SinkResult) -> None:
     message(f"{one.name or one.bank}: {count(one.rows, 'row')}, up to position {one.seq}")
 
 

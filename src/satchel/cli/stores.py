@@ -6,10 +6,10 @@ from satchel.cli import _passphrase
 from satchel.cli._console import count, line, message, state
 from satchel.cli._encryption import Encryption
 from satchel.cli._operations import command
-from satchel.cli._options import tell_default, tell_receipts
+from satchel.cli._options import report_default_bank, report_receipts
 from satchel.cli._tree import Group
 from satchel.replication.copies import Relation
-from satchel.replication.encryption import AtRest
+from satchel.replication.encryption import StoreEncryption
 from satchel.replication.store_copy import CopiedBank, StoreCopy
 from satchel.replication.store_operations import copy_store, decrypt_store, encrypt_store
 
@@ -29,10 +29,10 @@ def _show(found: StoreCopy) -> None:
             message(f"{name}: note: ", note)
     did = "compared" if found.dry_run else "copied and compared"
     line(f"{count(len(found.banks), 'bank')} {did}: {found.source} -> {found.target}")
-    tell_default([one.name or one.bank for one in found.banks if one.default])
+    report_default_bank([one.name or one.bank for one in found.banks if one.default])
     for note in found.notes:
         message("note: ", note)
-    tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
+    report_receipts([one.receipt for one in found.banks if one.receipt], 0)
 
 
 def _sentence(one: CopiedBank, *, dry_run: bool) -> str:
@@ -48,7 +48,7 @@ def _sentence(one: CopiedBank, *, dry_run: bool) -> str:
     return f"{size}, {', '.join(parts)}; all read again, the same"
 
 
-def _show_encrypted(done: AtRest, _: Encryption) -> None:
+def _show_encrypted(done: StoreEncryption, _: Encryption) -> None:
     line(f"{done.store}: {'created, encrypted' if done.begun else 'encrypted'}")
     for recipient in done.recipients:
         message(f"for {recipient}")
@@ -61,7 +61,7 @@ def _show_encrypted(done: AtRest, _: Encryption) -> None:
         message(f"not encrypted: {path}")
 
 
-def _show_decrypted(done: AtRest) -> None:
+def _show_decrypted(done: StoreEncryption) -> None:
     line(f"{done.store}: not encrypted")
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from satchel.bank import token_operations, tokens
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.tokens import TokenChain, TokenVerdict
-from satchel.cli._console import facts, line, message, print_text, short, state, table
+from satchel.cli._console import line, message, print_facts, print_text, short, state, table
 from satchel.cli._operations import command
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.ports.operations import Option, Options, PathText
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 
 token = Group(help="Manage capability tokens: what others may do with a bank.")
 
@@ -36,17 +36,17 @@ class EntriesFile(Options):
 def _add_entries(given: dict[str, Any], source: EntriesFile) -> None:
     if source.entries_from is None:
         return
-    with reading(Path(source.entries_from)) as stream:
+    with open_input(Path(source.entries_from)) as stream:
         ids = token_operations.ids_in(stream.read(token_operations.MOST_LIST_BYTES + 1))
     given["entries"] = (*given.get("entries", ()), *ids)
 
 
 def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank)
+    return open_bank(state.settings, bank)
 
 
 def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return opened_bank(state.settings, bank, writes=True)
+    return open_bank(state.settings, bank, writes=True)
 
 
 def _show_made(made: TokenChain, _: object = None) -> None:
@@ -72,7 +72,7 @@ def _show_chain(chain: TokenChain) -> None:
         ]
         if each.root_hash:
             rows.append(("artifact", each.root_hash))
-        facts(rows)
+        print_facts(rows)
 
 
 def _show_verdict(verdict: TokenVerdict) -> None:
@@ -82,11 +82,11 @@ def _show_verdict(verdict: TokenVerdict) -> None:
         message("note: ", note)
 
 
-def _show_revoked(revoked: token_operations.Revoked) -> None:
+def _show_revoked(revoked: token_operations.TokenRevocation) -> None:
     line("revoked " if revoked.is_new else "already revoked: ", revoked.id)
 
 
-def _show_list(listed: token_operations.Tokens) -> None:
+def _show_list(listed: token_operations.TokenList) -> None:
     if not listed.tokens:
         message("No active tokens. To include expired and revoked ones: --all")
         return
@@ -104,7 +104,7 @@ def _show_list(listed: token_operations.Tokens) -> None:
     table(["token", "state", "expires", "may", "scope", "audience"], rows)
 
 
-def _show_revocations(written: token_operations.RevocationsWritten) -> None:
+def _show_revocations(written: token_operations.RevocationFile) -> None:
     line(f"{written.output}  number {written.number}, {written.tokens} revoked")
 
 

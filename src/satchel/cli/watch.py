@@ -7,7 +7,7 @@ from satchel.cli._console import count, line, message, print_json, state
 from satchel.cli._operations import command
 from satchel.cli._timers import show_timer
 from satchel.cli._tree import Group
-from satchel.setup.watch import Watched, watch
+from satchel.setup.watch import WatchResult, watch
 
 
 def add_to(app: Group) -> None:
@@ -26,14 +26,14 @@ def _report(_: Any) -> Mapping[str, Any]:
     return {"told": print_json if state.json else _show_captured}
 
 
-def _show(found: Watched) -> None:
+def _show(found: WatchResult) -> None:
     if found.timer is not None:
         show_timer(found.timer)
     else:
         _show_captured(found)
 
 
-def _show_captured(found: Watched) -> None:
+def _show_captured(found: WatchResult) -> None:
     verb = "would read" if found.dry_run else "captured from"
     line(
         f"{verb} {count(len(found.captured), 'file')}, {found.unchanged:,} unchanged;"

@@ -2,8 +2,8 @@
 
 from itertools import islice
 
-from satchel.code_graph.facts import CALLED, TYPES, Node
-from satchel.code_graph.mentions import Mention, mentions
+from satchel.code_graph.facts import CALLED, TYPES, CodeNode
+from satchel.code_graph.mentions import CodeMention, mentions
 from satchel.code_graph.queries import CodeGraph
 from satchel.ports.code_context import CodeContext
 
@@ -27,7 +27,7 @@ def contexts(graph: CodeGraph, text: str, most: int = MOST_SHOWN) -> list[CodeCo
     ]
 
 
-def _of_symbol(graph: CodeGraph, mention: Mention, node: Node) -> CodeContext:
+def _of_symbol(graph: CodeGraph, mention: CodeMention, node: CodeNode) -> CodeContext:
     symbol = node.symbol
     calls = list(islice(graph.callers(node), MOST_COUNTED))
     certain = sorted(
@@ -57,7 +57,7 @@ def _of_symbol(graph: CodeGraph, mention: Mention, node: Node) -> CodeContext:
     )
 
 
-def _of_file(graph: CodeGraph, mention: Mention) -> CodeContext:
+def _of_file(graph: CodeGraph, mention: CodeMention) -> CodeContext:
     nodes = graph.in_file(mention.tree, mention.path)
     top = [node.symbol for node in nodes if "." not in node.symbol.qualified]
     return CodeContext(

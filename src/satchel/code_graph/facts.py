@@ -78,7 +78,7 @@ class Use(msgspec.Struct, frozen=True, array_like=True):
     """As ``Symbol.key``, of what is meant."""
 
 
-class Import(msgspec.Struct, frozen=True, array_like=True):
+class ImportStatement(msgspec.Struct, frozen=True, array_like=True):
     """A name that a file takes from another module."""
 
     module: str
@@ -100,12 +100,12 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     lines: int
     symbols: tuple[Symbol, ...]
     uses: tuple[Use, ...]
-    imports: tuple[Import, ...]
+    imports: tuple[ImportStatement, ...]
     finding: str = ""
     """What could not be read of it; empty when all was."""
 
 
-class Node(NamedTuple):
+class CodeNode(NamedTuple):
     """A symbol, and where it is."""
 
     tree: str

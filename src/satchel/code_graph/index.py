@@ -18,7 +18,7 @@ import msgspec
 
 from satchel.code_graph.facts import Facts, names_of
 from satchel.code_graph.languages.language import language_called
-from satchel.code_graph.sources.source import CodeSource, Offer
+from satchel.code_graph.sources.source import CodeSource, SourceFile
 from satchel.errors import ChangedError, InputError, MissingExtraError, StoreError
 from satchel.ledger.ledger import Ledger
 from satchel.model.times import now
@@ -40,7 +40,7 @@ Side = Callable[[str], Mapping[str, bytes]]
 _T = TypeVar("_T")
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class TreeHead(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a tree as a whole."""
 
     name: str
@@ -67,7 +67,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """When it was last found to be so."""
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True):
+class IndexedFile(msgspec.Struct, frozen=True, array_like=True):
     """How a file is known to be unchanged."""
 
     stamp: Stamp | None
@@ -81,7 +81,7 @@ Names = dict[str, tuple[list[int], list[int]]]
 """By name: the parts in which it is defined, and those in which it is used."""
 
 
-def stored_heads(side: Side, *, damaged: bool = False) -> list[Head]:
+def stored_heads(side: Side, *, damaged: bool = False) -> list[TreeHead]:
     """Return the trees of a bank, by name.
 
     Args:
@@ -91,10 +91,10 @@ def stored_heads(side: Side, *, damaged: bool = False) -> list[Head]:
     Raises:
         StoreError: If what is kept is damaged.
     """
-    found = list[Head]()
+    found = list[TreeHead]()
     for value in side(HEADS).values():
         try:
-            found.append(_decoded(value, Head, msgspec.json))
+            found.append(_decoded(value, TreeHead, msgspec.json))
         except StoreError:
             if not damaged:
                 raise
@@ -130,34 +130,36 @@ def parts_for(files: int) -> int:
     return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
 
 
-def files_of(side: Side, head: Head) -> dict[str, Known]:
+def files_of(side: Side, head: TreeHead) -> dict[str, IndexedFile]:
     """Return how all files of a tree are known."""
-    found = dict[str, Known]()
+    found = dict[str, IndexedFile]()
     for value in side(f"code/{FILES}/{head.number:04x}/").values():
-        found |= _decoded(value, dict[str, Known])
+        found |= _decoded(value, dict[str, IndexedFile])
     return found
 
 
-def known_in(side: Side, head: Head, part: int) -> dict[str, Known]:
+def known_in(side: Side, head: TreeHead, part: int) -> dict[str, IndexedFile]:
     """Return how the files of one part are known."""
-    found: dict[str, Known] = _one(side, part_name(FILES, head.number, part), dict[str, Known])
+    found: dict[str, IndexedFile] = _one(
+        side, part_name(FILES, head.number, part), dict[str, IndexedFile]
+    )
     return found
 
 
-def raw_facts(side: Side, head: Head, part: int) -> dict[str, msgspec.Raw]:
+def raw_facts(side: Side, head: TreeHead, part: int) -> dict[str, msgspec.Raw]:
     """Return what the files of a part say, each of them encoded still."""
     name = part_name(FACTS, head.number, part)
     found: dict[str, msgspec.Raw] = _one(side, name, dict[str, msgspec.Raw])
     return found
 
 
-def names_in(side: Side, head: Head, part: int) -> Names:
+def names_in(side: Side, head: TreeHead, part: int) -> Names:
     """Return one part of the names."""
     found: Names = _one(side, part_name(NAMES, head.number, part), Names)
     return found
 
 
-def every_name(side: Side, head: Head) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
+def every_name(side: Side, head: TreeHead) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
     """Yield all names, and where they are."""
     for value in side(f"code/{NAMES}/{head.number:04x}/").values():
         yield from _decoded(value, Names).items()
@@ -177,7 +179,7 @@ def encoded(value: Any) -> bytes | None:
     return msgspec.msgpack.encode(value) if value else None
 
 
-def encoded_head(head: Head) -> bytes:
+def encoded_head(head: TreeHead) -> bytes:
     """Return a head as it is kept."""
     return msgspec.json.encode(head)
 
@@ -204,15 +206,15 @@ _TOGETHER = 4 << 20
 _MOST_TRIES = 5
 _DEFINED, _PRESENT, _BITS = 1, 2, 2
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 """Is told how many changed files were looked into, and of how many."""
 
 
 @dataclass(slots=True)
-class Indexed:
+class TreeIndexResult:
     """What became of a tree."""
 
-    head: Head
+    head: TreeHead
     unchanged: int = 0
     read: int = 0
     """Files whose text was new."""
@@ -232,11 +234,11 @@ def index(
     store: Store,
     ledger: Ledger,
     source: CodeSource,
-    head: Head,
+    head: TreeHead,
     *,
     rebuild: bool = False,
-    told: Told | None = None,
-) -> Indexed:
+    told: Progress | None = None,
+) -> TreeIndexResult:
     """Bring what is kept of a tree up to date.
 
     Args:
@@ -261,7 +263,7 @@ def index(
     raise AssertionError("unreachable")
 
 
-def remove(store: Store, ledger: Ledger, head: Head) -> None:
+def remove(store: Store, ledger: Ledger, head: TreeHead) -> None:
     """Remove all that is kept of a tree."""
     with store.writing() as writing:
         side = partial(writing.side, ledger.bank)
@@ -277,25 +279,25 @@ class _Round:
         ledger: Ledger,
         source: CodeSource,
         rebuild: bool,  # noqa: FBT001 - from the one who has it by name
-        told: Told | None,
+        told: Progress | None,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._source = source
         self._rebuild = rebuild
         self._told = told
-        self._head: Head
-        self._seen: Head | None = None
+        self._head: TreeHead
+        self._seen: TreeHead | None = None
         self._fresh = self._was_whole = True
         self._names: dict[str, array[int]] = {}
         """By name: each part that it came into or left, with what was said of it."""
 
         self._waiting = dict[str, bytes | None]()
         self._size = 0
-        self._files = dict[str, Known]()
+        self._files = dict[str, IndexedFile]()
         self._changed = 0
 
-    def run(self, wanted: Head) -> Indexed:
+    def run(self, wanted: TreeHead) -> TreeIndexResult:
         """Compare, read what changed, write."""
         with self._ledger.reading() as view:
             heads = stored_heads(view.side, damaged=True)
@@ -314,7 +316,7 @@ class _Round:
         )
         self._head, self._seen, self._fresh = head, there, fresh
         self._was_whole = there is None or there.whole
-        done = Indexed(head)
+        done = TreeIndexResult(head)
         changes = self._compared({} if fresh else old, offers, done)
         done.removed = len(old.keys() - offers.keys())
         if fresh:
@@ -324,10 +326,10 @@ class _Round:
         return self._finish(done)
 
     def _compared(
-        self, old: dict[str, Known], offers: dict[str, Offer], done: Indexed
-    ) -> dict[int, list[tuple[str, Offer | None]]]:
+        self, old: dict[str, IndexedFile], offers: dict[str, SourceFile], done: TreeIndexResult
+    ) -> dict[int, list[tuple[str, SourceFile | None]]]:
         """Return by part what has to be looked into: files, with None for those that are gone."""
-        changes = dict[int, list[tuple[str, Offer | None]]]()
+        changes = dict[int, list[tuple[str, SourceFile | None]]]()
         for path, offer in offers.items():
             known = old.get(path)
             if known is not None and _is_same(known, offer):
@@ -343,7 +345,9 @@ class _Round:
     def _part_of(self, text: str) -> int:
         return part_of(text, self._head.parts)
 
-    def _part(self, number: int, changes: list[tuple[str, Offer | None]], done: Indexed) -> None:
+    def _part(
+        self, number: int, changes: list[tuple[str, SourceFile | None]], done: TreeIndexResult
+    ) -> None:
         """Read what has changed in one part, and put it down for writing."""
         with self._ledger.reading() as view:
             empty = self._fresh
@@ -371,11 +375,11 @@ class _Round:
 
     def _file(
         self,
-        offer: Offer,
-        was: tuple[Known | None, msgspec.Raw | None],
-        known: dict[str, Known],
+        offer: SourceFile,
+        was: tuple[IndexedFile | None, msgspec.Raw | None],
+        known: dict[str, IndexedFile],
         facts: dict[str, msgspec.Raw],
-        done: Indexed,
+        done: TreeIndexResult,
     ) -> None:
         self._changed -= 1
         if self._told is not None:
@@ -397,7 +401,7 @@ class _Round:
             self._source.seen.find(offer.path, error.message)
             return
         done.read += 1
-        known[offer.path] = Known(
+        known[offer.path] = IndexedFile(
             offer.stamp, digest, offer.language, len(said.symbols), said.finding
         )
         facts[offer.path] = msgspec.Raw(msgspec.msgpack.encode(said))
@@ -426,7 +430,7 @@ class _Round:
             writing.put_side(self._ledger.bank, values)
         self._head = self._seen = head
 
-    def _write(self, head: Head) -> None:
+    def _write(self, head: TreeHead) -> None:
         head = msgspec.structs.replace(head, round=self._head.round + 1)
         with self._store.writing() as writing:
             self._require_seen(writing)
@@ -446,7 +450,7 @@ class _Round:
                 hint="Run again when that is done.",
             )
 
-    def _finish(self, done: Indexed) -> Indexed:
+    def _finish(self, done: TreeIndexResult) -> TreeIndexResult:
         """Write the names, and say that all of it is there."""
         if self._was_whole or self._fresh:
             self._write_names()
@@ -501,19 +505,19 @@ class _Round:
             kept[name] = (sorted(defined), sorted(used))
 
 
-def _free(heads: list[Head]) -> int:
+def _free(heads: list[TreeHead]) -> int:
     taken = {head.number for head in heads}
     return next(number for number in count() if number not in taken)
 
 
 def _round_of(value: bytes | None) -> int | None:
     try:
-        return None if value is None else msgspec.json.decode(value, type=resolved(Head)).round
+        return None if value is None else msgspec.json.decode(value, type=resolved(TreeHead)).round
     except msgspec.DecodeError:
         return None  # damaged: nobody has written it since
 
 
-def _is_same(known: Known, offer: Offer) -> bool:
+def _is_same(known: IndexedFile, offer: SourceFile) -> bool:
     if known.language != offer.language:
         return False
     if offer.digest is not None:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from satchel.code_graph.facts import CALLED, TYPES, Node
+from satchel.code_graph.facts import CALLED, TYPES, CodeNode
 from satchel.code_graph.languages.language import language_of_file
-from satchel.code_graph.queries import CodeGraph, fits, parts_of_name
-from satchel.code_graph.trees import Tree
+from satchel.code_graph.queries import CodeGraph, matches_name, parts_of_name
+from satchel.code_graph.trees import SourceTree
 
 LONGEST_TEXT, MOST_WORDS = 50_000, 400
 """Characters of a text that are looked at, and different words in it."""
@@ -48,14 +48,14 @@ class Word(NamedTuple):
     """``file``; ``qualified``: with dots; ``name``: looks like code; ``word``: looks like any."""
 
 
-class Mention(NamedTuple):
+class CodeMention(NamedTuple):
     """Something in a program that a text names."""
 
     how: str
-    node: Node | None
+    node: CodeNode | None
     """The symbol; None for a file."""
 
-    tree: Tree
+    tree: SourceTree
     path: str
 
     @property
@@ -125,7 +125,7 @@ def _looks_like_code(word: str) -> bool:
     return "_" in word or "$" in word or _CAMEL.search(word) is not None
 
 
-def mentions(graph: CodeGraph, text: str, most: int) -> list[Mention]:
+def mentions(graph: CodeGraph, text: str, most: int) -> list[CodeMention]:
     """Return what a text names, the clearest first.
 
     Args:
@@ -133,7 +133,7 @@ def mentions(graph: CodeGraph, text: str, most: int) -> list[Mention]:
         text: What a memory says.
         most: How many at most.
     """
-    found = dict[tuple[str, str], Mention]()
+    found = dict[tuple[str, str], CodeMention]()
     for word in words_of(text):
         if len(found) >= most:
             break
@@ -142,17 +142,17 @@ def mentions(graph: CodeGraph, text: str, most: int) -> list[Mention]:
     return list(found.values())[:most]
 
 
-def _meant(graph: CodeGraph, word: Word) -> Iterator[Mention]:
+def _meant(graph: CodeGraph, word: Word) -> Iterator[CodeMention]:
     trees = {tree.name: tree for tree in graph.trees}
     if word.how == FILE:
         for _, (tree, path) in zip(range(MOST_OF_NAME), graph.files(word.text), strict=False):
-            yield Mention(FILE, None, tree, path)
+            yield CodeMention(FILE, None, tree, path)
         return
     for node in _symbols(graph, word):
-        yield Mention(word.how, node, trees[node.tree], node.path)
+        yield CodeMention(word.how, node, trees[node.tree], node.path)
 
 
-def _symbols(graph: CodeGraph, word: Word) -> list[Node]:
+def _symbols(graph: CodeGraph, word: Word) -> list[CodeNode]:
     if word.how == PLAIN:
         if len(word.text) < _LEAST_PLAIN:
             return []
@@ -160,7 +160,7 @@ def _symbols(graph: CodeGraph, word: Word) -> list[Node]:
         return found if len(found) <= MOST_OF_PLAIN else []
     parts = word.text.split(".")
     found = [node for tree in graph.trees for node in tree.defined(parts[-1])]
-    meant = [node for node in found if fits(node, parts)]
+    meant = [node for node in found if matches_name(node, parts)]
     if not meant and len(parts) > 1 and _looks_like_code(parts[-1]):
         meant = found  # client.fetch_rows(): what a variable is called, nobody knows here
     return meant[:MOST_OF_NAME]

@@ -12,15 +12,15 @@ import msgspec
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.code_graph import index
-from satchel.code_graph.facts import KINDS, Node
-from satchel.code_graph.index import Head
+from satchel.code_graph.facts import KINDS, CodeNode
+from satchel.code_graph.index import TreeHead
 from satchel.code_graph.languages.language import language_of_file
 from satchel.code_graph.mentions import mentions
 from satchel.code_graph.queries import (
-    Called,
-    Code,
+    CallSite,
+    CodeEdge,
     CodeGraph,
-    Edge,
+    CodeSymbol,
     belonging,
     call_of,
     certain_first,
@@ -29,15 +29,20 @@ from satchel.code_graph.queries import (
     inheritance_of,
     is_type,
 )
-from satchel.code_graph.sources.folders import Folder
+from satchel.code_graph.sources.folders import SourceFolder
 from satchel.code_graph.sources.scip import ScipIndex
 from satchel.code_graph.sources.source import CodeSource
 from satchel.config.options import DryRun, OnProgress, PathOptions
-from satchel.config.path_permissions import Permission, file_to_read, folder_to_read, is_contained
+from satchel.config.path_permissions import (
+    PathPermission,
+    file_to_read,
+    folder_to_read,
+    is_contained,
+)
 from satchel.errors import EmptyInputError, MissingExtraError, UnknownCodeError, UsageError
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.ports.operations import Option, Options, PathText, operation
 
 Progress = Callable[[int, int], None]
@@ -125,7 +130,7 @@ _MENTIONS = 50
 _Some = TypeVar("_Some")
 
 
-class MentionedBy(msgspec.Struct, frozen=True, kw_only=True):
+class MentioningMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that names a symbol."""
 
     id: str
@@ -133,17 +138,17 @@ class MentionedBy(msgspec.Struct, frozen=True, kw_only=True):
     """Its beginning."""
 
 
-class CodeFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CodeQueryResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a question."""
 
-    meant: list[Code] = []
+    meant: list[CodeSymbol] = []
     """The symbols that the question is about; several where its words fit several."""
 
-    symbols: list[Code] = []
+    symbols: list[CodeSymbol] = []
     files: list[str] = []
     """As ``TREE/PATH``."""
 
-    edges: list[Edge] = []
+    edges: list[CodeEdge] = []
     """What is certain first."""
 
     more: int = 0
@@ -153,20 +158,20 @@ class CodeFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether everything was looked at; a very common name may be in too many files."""
 
 
-class CodeShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SymbolDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A symbol with all that is known of it."""
 
-    code: Code
-    edges: list[Edge] = []
+    code: CodeSymbol
+    edges: list[CodeEdge] = []
     """That go out from it: DEFINED_IN, METHOD_OF, INHERITS, CALLS and REFERENCES."""
 
-    callers: list[Edge] = []
+    callers: list[CodeEdge] = []
     """CALLS and REFERENCES that lead to it, what is certain first."""
 
     more_callers: int = 0
-    methods: list[Code] = []
-    heirs: list[Edge] = []
-    memories: list[MentionedBy] = []
+    methods: list[CodeSymbol] = []
+    heirs: list[CodeEdge] = []
+    memories: list[MentioningMemory] = []
     """Memories that name it."""
 
 
@@ -176,7 +181,7 @@ class CodeShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     example="satchel code query --callers-of Config.load",
     absent=NOT_SERVED,
 )
-def query_code(bank: OpenBank, options: CodeQueryOptions) -> CodeFound:
+def query_code(bank: OpenBank, options: CodeQueryOptions) -> CodeQueryResult:
     """Query the indexed code: symbols, callers, callees, methods, subtypes, imports.
 
     A symbol is named as in a program: load, Config.load, app.config.Config.load; or by its ID.
@@ -217,7 +222,7 @@ def _require_question(options: CodeQueryOptions) -> None:
     items="symbols",
     absent=NOT_SERVED,
 )
-def show_code(bank: OpenBank, options: CodeShowOptions) -> list[CodeShown]:
+def show_code(bank: OpenBank, options: CodeShowOptions) -> list[SymbolDetails]:
     """Show a symbol: its signature, what it calls, its callers, and memories that mention it.
 
     All symbols that match are shown.
@@ -241,7 +246,7 @@ def _graph(view: View) -> CodeGraph:
     return graph
 
 
-def _meant(graph: CodeGraph, said: str) -> list[Node]:
+def _meant(graph: CodeGraph, said: str) -> list[CodeNode]:
     found = graph.find(said)
     if not found:
         raise UnknownCodeError(
@@ -251,14 +256,14 @@ def _meant(graph: CodeGraph, said: str) -> list[Node]:
     return found
 
 
-def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeFound:
+def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeQueryResult:
     files = list[str]()
     if options.file is not None:
-        nodes, files = list[Node](), list[str]()
+        nodes, files = list[CodeNode](), list[str]()
         for tree, path in graph.files(options.file):
             files.append(f"{tree.name}/{path}")
             nodes += graph.in_file(tree, path)
-        found: Iterable[Node] = nodes
+        found: Iterable[CodeNode] = nodes
         if options.name is not None:
             named = {node.id for node in graph.symbols(options.name)}
             found = (node for node in nodes if node.id in named)
@@ -267,7 +272,7 @@ def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeFound:
     kept = (node for node in found if options.kind in {None, node.symbol.kind})
     some = islice(kept, MOST_LOOKED_AT)
     shown, more = _cut(sorted(some, key=_by_place), options.limit)
-    return CodeFound(
+    return CodeQueryResult(
         symbols=[code_of(node) for node in shown],
         files=files[: options.limit],
         more=more,
@@ -275,7 +280,7 @@ def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeFound:
     )
 
 
-def _by_place(node: Node) -> tuple[str, str, int]:
+def _by_place(node: CodeNode) -> tuple[str, str, int]:
     return node.tree, node.path, node.number
 
 
@@ -285,37 +290,37 @@ def _cut(some: Iterable[_Some], limit: int) -> tuple[list[_Some], int]:
 
 
 def _edges(
-    graph: CodeGraph, meant: list[Node], edges: Iterator[Edge], options: CodeQueryOptions
-) -> CodeFound:
+    graph: CodeGraph, meant: list[CodeNode], edges: Iterator[CodeEdge], options: CodeQueryOptions
+) -> CodeQueryResult:
     kept = (edge for edge in edges if _is_kept(edge, options))
     shown, more = _cut(certain_first(islice(kept, MOST_LOOKED_AT)), options.limit)
-    return CodeFound(
+    return CodeQueryResult(
         meant=[code_of(node) for node in meant], edges=shown, more=more, complete=graph.complete
     )
 
 
-def _is_kept(edge: Edge, options: CodeQueryOptions) -> bool:
+def _is_kept(edge: CodeEdge, options: CodeQueryOptions) -> bool:
     return options.kind is None or (edge.of is not None and edge.of.kind == options.kind)
 
 
-def _callers(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+def _callers(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
     meant = _meant(graph, said)
     edges = (call_of(call, of=call.caller) for node in meant for call in graph.callers(node))
     return _edges(graph, meant, edges, options)
 
 
-def _callees(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+def _callees(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
     meant = _meant(graph, said)
     edges = (_callee(call) for node in meant for call in graph.callees(node))
     return _edges(graph, meant, edges, options)
 
 
-def _callee(call: Called) -> Edge:
+def _callee(call: CallSite) -> CodeEdge:
     nodes = call.meaning.nodes
     return call_of(call, of=nodes[0] if len(nodes) == 1 and call.meaning.is_certain else None)
 
 
-def _methods(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+def _methods(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
     meant = [node for node in _meant(graph, said) if is_type(node)]
     if not meant:
         raise UnknownCodeError(f"{said[:200]!r} is not a type, so it has no methods")
@@ -325,19 +330,19 @@ def _methods(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFoun
     return _edges(graph, meant, edges, options)
 
 
-def _heirs(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+def _heirs(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
     meant = _meant(graph, said)
     edges = (inheritance_of(one, of=one.node) for node in meant for one in graph.heirs(node))
     return _edges(graph, meant, edges, options)
 
 
-def _importing(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+def _importing(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
     if language_of_file(said) is not None and not any(True for _ in graph.files(said)):
         raise UnknownCodeError(f"no file {said[:200]!r} in the code of this bank")
     return _edges(graph, [], (import_of(one) for one in graph.importing(said)), options)
 
 
-_RELATIONS: dict[str, Callable[[CodeGraph, str, CodeQueryOptions], CodeFound]] = {
+_RELATIONS: dict[str, Callable[[CodeGraph, str, CodeQueryOptions], CodeQueryResult]] = {
     "callers_of": _callers,
     "callees_of": _callees,
     "methods_of": _methods,
@@ -346,7 +351,7 @@ _RELATIONS: dict[str, Callable[[CodeGraph, str, CodeQueryOptions], CodeFound]] =
 }
 
 
-def _shown(view: View, graph: CodeGraph, node: Node, limit: int) -> CodeShown:
+def _shown(view: View, graph: CodeGraph, node: CodeNode, limit: int) -> SymbolDetails:
     owner = graph.owner(node)
     edges = [belonging("DEFINED_IN", node, f"{node.tree}/{node.path}")]
     if owner is not None and is_type(owner):
@@ -357,7 +362,7 @@ def _shown(view: View, graph: CodeGraph, node: Node, limit: int) -> CodeShown:
     callers = certain_first(
         call_of(call, of=call.caller) for call in islice(graph.callers(node), MOST_LOOKED_AT)
     )
-    return CodeShown(
+    return SymbolDetails(
         code=code_of(node),
         edges=edges,
         callers=callers[:limit],
@@ -370,16 +375,16 @@ def _shown(view: View, graph: CodeGraph, node: Node, limit: int) -> CodeShown:
     )
 
 
-def _memories(view: View, graph: CodeGraph, node: Node) -> list[MentionedBy]:
+def _memories(view: View, graph: CodeGraph, node: CodeNode) -> list[MentioningMemory]:
     """Return the memories that name a symbol: its words nominate them, its name decides."""
-    found = list[MentionedBy]()
+    found = list[MentioningMemory]()
     for logged, _ in view.candidates(node.symbol.name, limit=_NOMINATED):
         if len(found) >= _MOST_MEMORIES or not isinstance(logged.model, Entry):
             continue
-        text = text_of(logged.model)
+        text = memory_text(logged.model)
         named = mentions(graph, text, _MENTIONS)
         if any(one.node is not None and one.node.id == node.id for one in named):
-            found.append(MentionedBy(id=logged.record.id, text=text[:_GIST]))
+            found.append(MentioningMemory(id=logged.record.id, text=text[:_GIST]))
     return found
 
 
@@ -390,7 +395,7 @@ _LONGEST_NAME = 100
 _SCIP_ENDING = ".scip"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class UnreadableFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of which something could not be read."""
 
     path: str
@@ -416,14 +421,14 @@ class CodeTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False while it is written, or after that was cut short; reading it again makes it whole."""
 
 
-class CodeDropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CodeDropResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was removed from a bank."""
 
     tree: CodeTree
     dry_run: bool = False
 
 
-class CodeIndexed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CodeIndexResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a source tree."""
 
     tree: CodeTree
@@ -449,7 +454,7 @@ class CodeIndexed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     hint: str = ""
     """How to install it."""
 
-    findings: list[Finding] = []
+    findings: list[UnreadableFile] = []
     """Files of which something could not be read."""
 
 
@@ -460,8 +465,8 @@ class CodeIndexed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     absent=NOT_SERVED,
 )
 def index_code(
-    bank: OpenBank, options: CodeIndexOptions, *, permission: Permission | None = None
-) -> CodeIndexed:
+    bank: OpenBank, options: CodeIndexOptions, *, permission: PathPermission | None = None
+) -> CodeIndexResult:
     """Index a source tree, or what has changed in it, so that memories are recalled with its code.
 
     Python, JavaScript, TypeScript, Go, Rust and Java. Files that .gitignore and .satchelignore name
@@ -486,7 +491,7 @@ def index_code(
     if not done.head.files:
         index.remove(bank.store, bank.ledger, done.head)
         _refuse_empty(str(options.path), done, _findings(done))
-    return CodeIndexed(
+    return CodeIndexResult(
         tree=_tree(done.head),
         read=done.read,
         unchanged=done.unchanged,
@@ -521,7 +526,7 @@ def code_trees(bank: OpenBank, options: CodeTreesOptions) -> list[CodeTree]:
     example="satchel code drop website",
     absent=NOT_SERVED,
 )
-def drop_code(bank: OpenBank, options: CodeDropOptions) -> CodeDropped:
+def drop_code(bank: OpenBank, options: CodeDropOptions) -> CodeDropResult:
     """Remove a source tree from a bank. Its files are not changed, nor any memory.
 
     Raises:
@@ -536,20 +541,20 @@ def drop_code(bank: OpenBank, options: CodeDropOptions) -> CodeDropped:
         raise UnknownCodeError(f"no source tree {name!r} in this bank", hint=hint)
     if not dry_run:
         index.remove(bank.store, bank.ledger, there[name])
-    return CodeDropped(tree=_tree(there[name]), dry_run=dry_run)
+    return CodeDropResult(tree=_tree(there[name]), dry_run=dry_run)
 
 
 @contextmanager
-def _opened(bank: OpenBank, path: str | Path, permission: Permission) -> Iterator[CodeSource]:
+def _opened(bank: OpenBank, path: str | Path, permission: PathPermission) -> Iterator[CodeSource]:
     if str(path).endswith(_SCIP_ENDING):
         with file_to_read(bank.settings, path, permission) as file:
             yield ScipIndex(file)
         return
     with folder_to_read(bank.settings, path, permission) as folder:
-        yield Folder(folder, look_above=not is_contained(bank.settings, permission))
+        yield SourceFolder(folder, look_above=not is_contained(bank.settings, permission))
 
 
-def _head(bank: OpenBank, source: CodeSource, name: str | None) -> Head:
+def _head(bank: OpenBank, source: CodeSource, name: str | None) -> TreeHead:
     """Return what is kept of a tree so far, or the beginnings of it."""
     with bank.ledger.reading() as view:
         heads = index.stored_heads(view.side, damaged=True)
@@ -568,7 +573,7 @@ def _head(bank: OpenBank, source: CodeSource, name: str | None) -> Head:
             return msgspec.structs.replace(head, root=source.root, kind=source.kind)
     if len(heads) >= MOST_TREES:
         raise UsageError(f"a bank can have at most {MOST_TREES:,} source trees", field="name")
-    return Head(
+    return TreeHead(
         name=wanted,
         root=source.root,
         kind=source.kind,
@@ -597,7 +602,7 @@ def _named(source: CodeSource, name: str | None) -> str:
     return name
 
 
-def _refuse_empty(path: str, done: index.Indexed, findings: list[Finding]) -> None:
+def _refuse_empty(path: str, done: index.TreeIndexResult, findings: list[UnreadableFile]) -> None:
     if done.needs:
         files = ", ".join(f"{number:,} in {name}" for name, number in sorted(done.needs.items()))
         raise MissingExtraError(
@@ -611,11 +616,11 @@ def _refuse_empty(path: str, done: index.Indexed, findings: list[Finding]) -> No
     )
 
 
-def _findings(done: index.Indexed) -> list[Finding]:
-    return [Finding(path=path, what=what) for path, what in done.findings]
+def _findings(done: index.TreeIndexResult) -> list[UnreadableFile]:
+    return [UnreadableFile(path=path, what=what) for path, what in done.findings]
 
 
-def _tree(head: Head) -> CodeTree:
+def _tree(head: TreeHead) -> CodeTree:
     return CodeTree(
         name=head.name,
         root=head.root,

@@ -9,9 +9,9 @@ import msgspec
 from satchel.code_graph.facts import (
     MODULE,
     TYPES,
+    CodeNode,
     Facts,
-    Import,
-    Node,
+    ImportStatement,
     Use,
     last_module,
     last_of,
@@ -19,9 +19,9 @@ from satchel.code_graph.facts import (
 )
 from satchel.code_graph.index import Side
 from satchel.code_graph.languages.language import language_of_file, without_ending
-from satchel.code_graph.resolution import File, Meaning, Resolver
+from satchel.code_graph.resolution import Resolution, Resolver, SourceContext
 from satchel.code_graph.sources.folders import part_matches
-from satchel.code_graph.trees import Tree, trees_of
+from satchel.code_graph.trees import SourceTree, trees_of
 
 MOST_MEANT = 50
 """Symbols that one name may mean at most."""
@@ -30,35 +30,35 @@ _WILD = frozenset("*?[")
 _HIDDEN = frozenset({"__init__", "index", "mod", "lib"})
 
 
-class Called(NamedTuple):
+class CallSite(NamedTuple):
     """A call, or another place that names something."""
 
     tree: str
     path: str
     facts: Facts
     use: Use
-    meaning: Meaning
+    meaning: Resolution
 
     @property
-    def caller(self) -> Node | None:
+    def caller(self) -> CodeNode | None:
         """The symbol that it stands in; None for the file itself."""
-        return None if self.use.by == MODULE else Node(*self[:3], self.use.by)
+        return None if self.use.by == MODULE else CodeNode(*self[:3], self.use.by)
 
 
-class Inherits(NamedTuple):
+class Inheritance(NamedTuple):
     """A type, and what it says that it inherits from."""
 
-    node: Node
+    node: CodeNode
     text: str
-    meaning: Meaning
+    meaning: Resolution
 
 
-class Imported(NamedTuple):
+class ResolvedImport(NamedTuple):
     """An import, and the files it means."""
 
     tree: str
     path: str
-    imported: Import
+    imported: ImportStatement
     files: tuple[str, ...]
 
 
@@ -82,7 +82,7 @@ class CodeGraph:
         """Whether everything was looked at; a name may be in too many files."""
         return all(tree.complete for tree in self.trees)
 
-    def symbols(self, name: str) -> Iterator[Node]:
+    def symbols(self, name: str) -> Iterator[CodeNode]:
         """Yield the symbols of a name, which may hold ``*``, ``?`` and ``[a-z]``."""
         for tree in self.trees:
             if _WILD & set(name):
@@ -92,14 +92,14 @@ class CodeGraph:
             for one in names:
                 yield from tree.defined(one)
 
-    def files(self, wanted: str) -> Iterator[tuple[Tree, str]]:
+    def files(self, wanted: str) -> Iterator[tuple[SourceTree, str]]:
         """Yield the files whose path is, ends with or matches what is wanted."""
         parts = [part for part in wanted.split("/") if part not in {"", "."}]
         for tree in self.trees:
             for path in self._paths(tree, parts):
                 yield tree, path
 
-    def _paths(self, tree: Tree, parts: list[str]) -> list[str]:
+    def _paths(self, tree: SourceTree, parts: list[str]) -> list[str]:
         if not parts:
             return []
         if _WILD & set("".join(parts)):
@@ -108,14 +108,14 @@ class CodeGraph:
             paths = sorted(path for path, _ in tree.files_called(parts[-1]))
         return [path for path in paths if _path_ends(f"{tree.name}/{path}".split("/"), parts)]
 
-    def in_file(self, tree: Tree, path: str) -> list[Node]:
+    def in_file(self, tree: SourceTree, path: str) -> list[CodeNode]:
         """Return the symbols of a file, in its order."""
         facts = tree.facts(path)
         if facts is None:
             return []
-        return [Node(tree.name, path, facts, number) for number in range(len(facts.symbols))]
+        return [CodeNode(tree.name, path, facts, number) for number in range(len(facts.symbols))]
 
-    def find(self, said: str) -> list[Node]:
+    def find(self, said: str) -> list[CodeNode]:
         """Return the symbols that somebody means.
 
         Args:
@@ -129,10 +129,10 @@ class CodeGraph:
         if not parts:
             return []
         found = (node for tree in self.trees for node in tree.defined(parts[-1]))
-        return list(islice((node for node in found if fits(node, parts)), MOST_MEANT))
+        return list(islice((node for node in found if matches_name(node, parts)), MOST_MEANT))
 
-    def _in_path(self, path: str, rest: str) -> list[Node]:
-        found = list[Node]()
+    def _in_path(self, path: str, rest: str) -> list[CodeNode]:
+        found = list[CodeNode]()
         for tree, there in self.files(path):
             for node in self.in_file(tree, there):
                 qualified = node.symbol.qualified
@@ -144,45 +144,45 @@ class CodeGraph:
                     found.append(node)
         return found[:MOST_MEANT]
 
-    def callers(self, node: Node) -> Iterator[Called]:
+    def callers(self, node: CodeNode) -> Iterator[CallSite]:
         """Yield the places that mean a symbol, or may: those in which it is a candidate."""
         tree, resolver = self._by_name[node.tree], self._resolvers[node.tree]
         name, wanted = node.symbol.name, node.id
         for path, facts in tree.using(name):
-            file = File(path, facts)
+            file = SourceContext(path, facts)
             bound = {one.binds for one in facts.imports if one.name == name} | {name}
             for use in facts.uses:
                 if last_of(use.text) not in bound:
                     continue
                 meaning = resolver.meaning(file, use)
                 if any(found.id == wanted for found in meaning.nodes):
-                    yield Called(tree.name, path, facts, use, meaning)
+                    yield CallSite(tree.name, path, facts, use, meaning)
 
-    def callees(self, node: Node) -> Iterator[Called]:
+    def callees(self, node: CodeNode) -> Iterator[CallSite]:
         """Yield what a symbol names, in the order of its text."""
-        file, resolver = File(node.path, node.facts), self._resolvers[node.tree]
+        file, resolver = SourceContext(node.path, node.facts), self._resolvers[node.tree]
         uses = [use for use in node.facts.uses if use.by == node.number]
         for use in sorted(uses, key=lambda one: one.line):
-            yield Called(*node[:3], use, resolver.meaning(file, use))
+            yield CallSite(*node[:3], use, resolver.meaning(file, use))
 
-    def methods(self, node: Node) -> list[Node]:
+    def methods(self, node: CodeNode) -> list[CodeNode]:
         """Return the methods of a type, also those that stand apart from it."""
         return self._resolvers[node.tree].methods(node)
 
-    def owner(self, node: Node) -> Node | None:
+    def owner(self, node: CodeNode) -> CodeNode | None:
         """Return the type or function that a symbol stands in; None for the file."""
         number = node.symbol.owner
         return None if number == MODULE else node._replace(number=number)
 
-    def bases(self, node: Node) -> list[Inherits]:
+    def bases(self, node: CodeNode) -> list[Inheritance]:
         """Return what a type says that it inherits from."""
-        file, resolver = File(node.path, node.facts), self._resolvers[node.tree]
+        file, resolver = SourceContext(node.path, node.facts), self._resolvers[node.tree]
         return [
-            Inherits(node, text, resolver.base(file, node.number, text))
+            Inheritance(node, text, resolver.base(file, node.number, text))
             for text in node.symbol.bases
         ]
 
-    def heirs(self, node: Node) -> Iterator[Inherits]:
+    def heirs(self, node: CodeNode) -> Iterator[Inheritance]:
         """Yield the types that inherit from a type directly, or may."""
         tree, name, wanted = self._by_name[node.tree], node.symbol.name, node.id
         for path, facts in tree.using(name):
@@ -191,23 +191,25 @@ class CodeGraph:
                 for text in symbol.bases:
                     if last_of(text) not in bound:
                         continue
-                    heir = Node(tree.name, path, facts, number)
-                    meaning = self._resolvers[tree.name].base(File(path, facts), number, text)
+                    heir = CodeNode(tree.name, path, facts, number)
+                    meaning = self._resolvers[tree.name].base(
+                        SourceContext(path, facts), number, text
+                    )
                     if any(found.id == wanted for found in meaning.nodes):
-                        yield Inherits(heir, text, meaning)
+                        yield Inheritance(heir, text, meaning)
 
-    def imports(self, tree: Tree, path: str) -> list[Imported]:
+    def imports(self, tree: SourceTree, path: str) -> list[ResolvedImport]:
         """Return the imports of a file."""
         facts, resolver = tree.facts(path), self._resolvers[tree.name]
         if facts is None:
             return []
-        file = File(path, facts)
+        file = SourceContext(path, facts)
         return [
-            Imported(tree.name, path, one, tuple(resolver.files(file, one)))
+            ResolvedImport(tree.name, path, one, tuple(resolver.files(file, one)))
             for one in facts.imports
         ]
 
-    def importing(self, said: str) -> Iterator[Imported]:
+    def importing(self, said: str) -> Iterator[ResolvedImport]:
         """Yield the imports of a module, of something in it, or of a file."""
         wanted = list(self.files(said)) if language_of_file(said) is not None else []
         for tree in self.trees:
@@ -216,11 +218,13 @@ class CodeGraph:
                 for one in facts.imports:
                     if not paths and not _names(one, said):
                         continue
-                    files = tuple(self._resolvers[tree.name].files(File(path, facts), one))
+                    files = tuple(self._resolvers[tree.name].files(SourceContext(path, facts), one))
                     if not paths or paths & set(files):
-                        yield Imported(tree.name, path, one, files)
+                        yield ResolvedImport(tree.name, path, one, files)
 
-    def _that_import(self, tree: Tree, said: str, paths: set[str]) -> Iterator[tuple[str, Facts]]:
+    def _that_import(
+        self, tree: SourceTree, said: str, paths: set[str]
+    ) -> Iterator[tuple[str, Facts]]:
         """Yield the files in which the last part of a module, or of a name in it, is used."""
         seen, names = set[str](), {last_module(said.replace("::", "."))}
         for path in paths:
@@ -246,7 +250,7 @@ def _is_name(part: str) -> bool:
     return part.replace("$", "_").isidentifier()
 
 
-def fits(node: Node, parts: list[str]) -> bool:
+def matches_name(node: CodeNode, parts: list[str]) -> bool:
     """Tell whether a symbol can be called so: its qualified name, then its modules, in order."""
     own = node.symbol.qualified.split(".")
     if len(parts) <= len(own):
@@ -267,7 +271,7 @@ def _path_ends(path: list[str], parts: list[str]) -> bool:
     return len(tail) == len(parts) and all(map(part_matches, parts, tail))
 
 
-def _names(imported: Import, said: str) -> bool:
+def _names(imported: ImportStatement, said: str) -> bool:
     """Tell whether an import names a module, or something in it."""
     plain = said.replace("::", ".").strip("/.")
     module = imported.module.lstrip("./@~")
@@ -277,7 +281,7 @@ def _names(imported: Import, said: str) -> bool:
     )
 
 
-def is_type(node: Node) -> bool:
+def is_type(node: CodeNode) -> bool:
     """Tell whether a symbol can have methods and heirs."""
     return node.symbol.kind in TYPES
 
@@ -285,7 +289,7 @@ def is_type(node: Node) -> bool:
 EdgeKind = Literal["CALLS", "REFERENCES", "INHERITS", "IMPORTS", "METHOD_OF", "DEFINED_IN"]
 
 
-class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CodeSymbol(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One symbol."""
 
     id: str
@@ -308,7 +312,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """1 and the number of places where it branches; absent for what is not called."""
 
 
-class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CodeEdge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What joins a symbol or a file to others."""
 
     kind: EdgeKind
@@ -331,7 +335,7 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     line: int = 0
     times: int = 1
-    of: Code | None = None
+    of: CodeSymbol | None = None
     """The symbol at the end that was not asked for, where it is known."""
 
     @property
@@ -340,10 +344,10 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.targets)
 
 
-def code_of(node: Node) -> Code:
+def code_of(node: CodeNode) -> CodeSymbol:
     """Return a symbol as it is shown."""
     symbol = node.symbol
-    return Code(
+    return CodeSymbol(
         id=node.id,
         name=symbol.qualified,
         kind=symbol.kind,
@@ -358,7 +362,7 @@ def code_of(node: Node) -> Code:
     )
 
 
-def call_of(call: Called, *, of: Node | None) -> Edge:
+def call_of(call: CallSite, *, of: CodeNode | None) -> CodeEdge:
     """Return a call, or another place that names something, as it is shown.
 
     Args:
@@ -368,7 +372,7 @@ def call_of(call: Called, *, of: Node | None) -> Edge:
     ids = [node.id for node in call.meaning.nodes]
     certain = call.meaning.is_certain
     caller = call.caller
-    return Edge(
+    return CodeEdge(
         kind="CALLS" if call.use.is_call else "REFERENCES",
         source=caller.id if caller is not None else f"{call.tree}/{call.path}",
         name=call.use.text,
@@ -381,11 +385,11 @@ def call_of(call: Called, *, of: Node | None) -> Edge:
     )
 
 
-def inheritance_of(one: Inherits, *, of: Node | None) -> Edge:
+def inheritance_of(one: Inheritance, *, of: CodeNode | None) -> CodeEdge:
     """Return what a type inherits from, or what inherits from it."""
     ids = [node.id for node in one.meaning.nodes]
     certain = one.meaning.is_certain
-    return Edge(
+    return CodeEdge(
         kind="INHERITS",
         source=one.node.id,
         name=one.text,
@@ -397,10 +401,10 @@ def inheritance_of(one: Inherits, *, of: Node | None) -> Edge:
     )
 
 
-def import_of(one: Imported) -> Edge:
+def import_of(one: ResolvedImport) -> CodeEdge:
     """Return an import; its targets are files."""
     name = f"{one.imported.module} {one.imported.name}".strip()
-    return Edge(
+    return CodeEdge(
         kind="IMPORTS",
         source=f"{one.tree}/{one.path}",
         name=name,
@@ -410,9 +414,9 @@ def import_of(one: Imported) -> Edge:
     )
 
 
-def belonging(kind: Literal["METHOD_OF", "DEFINED_IN"], node: Node, target: str) -> Edge:
+def belonging(kind: Literal["METHOD_OF", "DEFINED_IN"], node: CodeNode, target: str) -> CodeEdge:
     """Return that a symbol is a method of a type, or stands in a file."""
-    return Edge(
+    return CodeEdge(
         kind=kind,
         source=node.id,
         name=target.rpartition("#")[2].partition(":")[0],
@@ -423,6 +427,6 @@ def belonging(kind: Literal["METHOD_OF", "DEFINED_IN"], node: Node, target: str)
     )
 
 
-def certain_first(edges: Iterable[Edge]) -> list[Edge]:
+def certain_first(edges: Iterable[CodeEdge]) -> list[CodeEdge]:
     """Return edges in the order in which they are told: what is certain, then by place."""
     return sorted(edges, key=lambda edge: (not edge.is_certain, edge.source, edge.line))

@@ -13,14 +13,14 @@ from satchel.code_graph.facts import (
     CALLED,
     MODULE,
     TYPES,
+    CodeNode,
     Facts,
-    Import,
-    Node,
+    ImportStatement,
     Use,
     last_module,
     last_of,
 )
-from satchel.code_graph.trees import Tree, language_of
+from satchel.code_graph.trees import SourceTree, language_of
 
 DEEPEST = 64
 """Symbols inside one another that are looked through."""
@@ -64,7 +64,7 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def may_share(type_: Node, path: str) -> bool:
+def may_share(type_: CodeNode, path: str) -> bool:
     """Tell whether a file may say more of a type in another one."""
     language = language_of(type_.facts)
     return language.name == "rust" or (
@@ -86,7 +86,7 @@ NAME, OUTSIDE = "name", "outside"
 """How something was found that is not certain: by its name alone; not in the tree at all."""
 
 
-class Meaning(NamedTuple):
+class Resolution(NamedTuple):
     """Who is meant."""
 
     how: str
@@ -94,7 +94,7 @@ class Meaning(NamedTuple):
     (another tool says so) where it is certain; ``name`` where only the name fits; ``outside`` where
     it is not in the tree; empty where nothing is known of it."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[CodeNode, ...] = ()
     """What it is; candidates where it is not certain."""
 
     @property
@@ -103,10 +103,10 @@ class Meaning(NamedTuple):
         return bool(self.nodes) and self.how != NAME
 
 
-_UNKNOWN, _OUTSIDE = Meaning(""), Meaning(OUTSIDE)
+_UNKNOWN, _OUTSIDE = Resolution(""), Resolution(OUTSIDE)
 
 
-class File(NamedTuple):
+class SourceContext(NamedTuple):
     """Where a name stands."""
 
     path: str
@@ -116,10 +116,10 @@ class File(NamedTuple):
 class Resolver:
     """Resolves names in one tree."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
 
-    def meaning(self, file: File, use: Use) -> Meaning:
+    def meaning(self, file: SourceContext, use: Use) -> Resolution:
         """Return who is meant by a use."""
         if use.key:
             return self._by_key(use.text, use.key)
@@ -139,15 +139,15 @@ class Resolver:
                 return found
         return self._dotted(file, use.by, before, last)
 
-    def base(self, file: File, number: int, text: str) -> Meaning:
+    def base(self, file: SourceContext, number: int, text: str) -> Resolution:
         """Return who is meant by what a type inherits from."""
         symbol = file.facts.symbols[number]
         if symbol.key:
             nodes = self._all(last_of(text), lambda node: node.symbol.qualified == text)
-            return Meaning(_KEY, tuple(nodes[:1])) if nodes else _OUTSIDE
+            return Resolution(_KEY, tuple(nodes[:1])) if nodes else _OUTSIDE
         return self._type_meaning(file, symbol.owner, text)
 
-    def methods(self, node: Node) -> list[Node]:
+    def methods(self, node: CodeNode) -> list[CodeNode]:
         """Return what stands in a type, or is said elsewhere to belong to it."""
         qualified = node.symbol.qualified
         found = [
@@ -160,13 +160,13 @@ class Resolver:
             found += self._apart(node)
         return found
 
-    def _apart(self, node: Node) -> list[Node]:
+    def _apart(self, node: CodeNode) -> list[CodeNode]:
         """Return methods of a type that stand in other files; these use the type's name."""
-        found = list[Node]()
+        found = list[CodeNode]()
         for path, facts in islice(self._tree.using(node.symbol.name), MOST_LOOKED_AT):
             if path != node.path and may_share(node, path):
                 found += [
-                    Node(node.tree, path, facts, number)
+                    CodeNode(node.tree, path, facts, number)
                     for number, symbol in enumerate(facts.symbols)
                     if symbol.kind == "method"
                     and symbol.owner == MODULE
@@ -174,7 +174,7 @@ class Resolver:
                 ]
         return found
 
-    def files(self, file: File, imported: Import) -> list[str]:
+    def files(self, file: SourceContext, imported: ImportStatement) -> list[str]:
         """Return the paths of the files that an import means."""
         leads_to = language_of(file.facts).leads_to
         stems = {last_module(imported.module), imported.name} - {"", "*", "default"}
@@ -188,27 +188,27 @@ class Resolver:
                     found.add(path)
         return sorted(found)
 
-    def _by_key(self, text: str, key: str) -> Meaning:
+    def _by_key(self, text: str, key: str) -> Resolution:
         nodes = self._all(last_of(text), lambda node: node.symbol.key == key)
-        return Meaning(_KEY, tuple(nodes)) if nodes else _OUTSIDE
+        return Resolution(_KEY, tuple(nodes)) if nodes else _OUTSIDE
 
-    def _all(self, name: str, wanted: Callable[[Node], bool]) -> list[Node]:
+    def _all(self, name: str, wanted: Callable[[CodeNode], bool]) -> list[CodeNode]:
         return [node for node in self._tree.defined(name)[:MOST_LOOKED_AT] if wanted(node)]
 
-    def _bare(self, file: File, by: int, name: str, kinds: frozenset[str]) -> Meaning:
+    def _bare(self, file: SourceContext, by: int, name: str, kinds: frozenset[str]) -> Resolution:
         """Look for a name as the language does: around it, in the file, imported, in the folder."""
         language = language_of(file.facts)
         if language.methods_bare:
             owner = type_around(file.facts, by)
             named = owner != MODULE and file.facts.symbols[owner].name == name
             if owner != MODULE and "method" in kinds and not named:  # Java: new Cart() in a Cart
-                own = Node(self._tree.name, file.path, file.facts, owner)
+                own = CodeNode(self._tree.name, file.path, file.facts, owner)
                 found = self._members([own], name, _SELF)
                 if found.nodes:
                     return found
         local = self._local(file, by, name, kinds)
         if local:
-            return Meaning(_LOCAL, tuple(local))
+            return Resolution(_LOCAL, tuple(local))
         for imported in file.facts.imports:
             if imported.binds == name and imported.name:
                 return self._imported(file, imported, kinds)
@@ -221,7 +221,9 @@ class Resolver:
             return _OUTSIDE
         return self._by_name(file, name, kinds - {"method"})
 
-    def _local(self, file: File, by: int, name: str, kinds: frozenset[str]) -> list[Node]:
+    def _local(
+        self, file: SourceContext, by: int, name: str, kinds: frozenset[str]
+    ) -> list[CodeNode]:
         """Return what a name means by where it stands: the nearest symbols, going outwards."""
         symbols = file.facts.symbols
         for owner in around(file.facts, by):
@@ -232,7 +234,7 @@ class Resolver:
             ):
                 continue  # what a class holds is not seen by name in its methods
             found = [
-                Node(self._tree.name, file.path, file.facts, number)
+                CodeNode(self._tree.name, file.path, file.facts, number)
                 for number, symbol in enumerate(symbols)
                 if symbol.name == name
                 and symbol.owner == owner
@@ -243,38 +245,42 @@ class Resolver:
                 return found
         return []
 
-    def _imported(self, file: File, imported: Import, kinds: frozenset[str]) -> Meaning:
+    def _imported(
+        self, file: SourceContext, imported: ImportStatement, kinds: frozenset[str]
+    ) -> Resolution:
         """Return what an import takes from another file."""
         if imported.name == "default":
             return self._default(file, imported, kinds)
         found = self._reached(file, imported, imported.name, kinds)
         return found or self._missing(file, imported)
 
-    def _missing(self, file: File, imported: Import) -> Meaning:
+    def _missing(self, file: SourceContext, imported: ImportStatement) -> Resolution:
         """Return what is said of a name that no file has: is its module in the tree at least?"""
         return _UNKNOWN if self.files(file, imported) else _OUTSIDE
 
-    def _default(self, file: File, imported: Import, kinds: frozenset[str]) -> Meaning:
+    def _default(
+        self, file: SourceContext, imported: ImportStatement, kinds: frozenset[str]
+    ) -> Resolution:
         """Return what a file of JavaScript exports without a name."""
-        found = list[Node]()
+        found = list[CodeNode]()
         for path in self.files(file, imported):
             facts = self._tree.facts(path)
             found += [
-                Node(self._tree.name, path, facts, number)
+                CodeNode(self._tree.name, path, facts, number)
                 for number, symbol in enumerate(facts.symbols if facts is not None else ())
                 if facts is not None
                 and symbol.signature.startswith("export default")
                 and symbol.kind in kinds
             ]
-        return Meaning(_IMPORT, tuple(found)) if found else self._missing(file, imported)
+        return Resolution(_IMPORT, tuple(found)) if found else self._missing(file, imported)
 
     def _reached(
-        self, file: File, imported: Import, name: str, kinds: frozenset[str]
-    ) -> Meaning | None:
+        self, file: SourceContext, imported: ImportStatement, name: str, kinds: frozenset[str]
+    ) -> Resolution | None:
         """Return the symbols of a name in the file that an import means, or below its folder."""
         language = language_of(file.facts)
 
-        def fits(node: Node) -> bool:
+        def fits(node: CodeNode) -> bool:
             symbol = node.symbol
             top = symbol.owner == MODULE or node.facts.symbols[symbol.owner].kind == "module"
             inside = language.methods_bare  # Java: a member of a class that is imported
@@ -287,21 +293,21 @@ class Resolver:
         there = self._all(name, fits)
         exact = [node for node in there if language.leads_to(imported, file.path, node.path)]
         if exact:
-            return Meaning(_IMPORT, tuple(exact))
+            return Resolution(_IMPORT, tuple(exact))
         below = [node for node in there if self._is_below(file, imported, node)]
         # What a package hands on stands in one of its files; of several, it is not said which.
         if below:
-            return Meaning(_PACKAGE if len({n.path for n in below}) == 1 else NAME, tuple(below))
+            return Resolution(_PACKAGE if len({n.path for n in below}) == 1 else NAME, tuple(below))
         return None
 
-    def _is_below(self, file: File, imported: Import, node: Node) -> bool:
+    def _is_below(self, file: SourceContext, imported: ImportStatement, node: CodeNode) -> bool:
         language = language_of(file.facts)
-        plain = Import(imported.module, "", "", imported.line)
+        plain = ImportStatement(imported.module, "", "", imported.line)
         return any(
             language.leads_to(plain, file.path, index) for index in language.packages(node.path)
         )
 
-    def _starred(self, file: File, name: str, kinds: frozenset[str]) -> Meaning:
+    def _starred(self, file: SourceContext, name: str, kinds: frozenset[str]) -> Resolution:
         for imported in file.facts.imports:
             if imported.name == "*":
                 found = self._reached(file, imported, name, kinds)
@@ -309,7 +315,7 @@ class Resolver:
                     return found
         return _UNKNOWN
 
-    def _in_folder(self, file: File, name: str, kinds: frozenset[str]) -> Meaning:
+    def _in_folder(self, file: SourceContext, name: str, kinds: frozenset[str]) -> Resolution:
         nodes = self._all(
             name,
             lambda node: (
@@ -318,9 +324,9 @@ class Resolver:
                 and folder_of(node.path) == folder_of(file.path)
             ),
         )
-        return Meaning(_FOLDER, tuple(nodes)) if nodes else _UNKNOWN
+        return Resolution(_FOLDER, tuple(nodes)) if nodes else _UNKNOWN
 
-    def _dotted(self, file: File, by: int, before: str, last: str) -> Meaning:
+    def _dotted(self, file: SourceContext, by: int, before: str, last: str) -> Resolution:
         """Look for a name behind a dot: in a module that is imported, or in a type."""
         first, _, rest = before.partition(".")
         for imported in file.facts.imports:
@@ -332,14 +338,18 @@ class Resolver:
             return found if found.nodes else _UNKNOWN
         language = language_of(file.facts)
         if language.name == "rust":
-            found_there = self._reached(file, Import(before, "", "", 0), last, CALLED | TYPES)
+            found_there = self._reached(
+                file, ImportStatement(before, "", "", 0), last, CALLED | TYPES
+            )
             if found_there is not None:
                 return found_there
         if first in language.outside and not rest:
             return _OUTSIDE
         return self._by_name(file, last, frozenset({"method"}))
 
-    def _through(self, file: File, imported: Import, rest: str, last: str) -> Meaning:
+    def _through(
+        self, file: SourceContext, imported: ImportStatement, rest: str, last: str
+    ) -> Resolution:
         """Look for a name in what an import binds: a module, or a type in one."""
         if imported.name:
             types = self._reached(file, imported, imported.name, TYPES)
@@ -352,29 +362,29 @@ class Resolver:
         if rest and not imported.name and module.partition(".")[0] == imported.binds:
             module = f"{imported.binds}.{rest}"  # import a.b; a.b.f()
         elif rest:
-            found = self._reached(file, Import(module, "", "", 0), last_of(rest), TYPES)
+            found = self._reached(file, ImportStatement(module, "", "", 0), last_of(rest), TYPES)
             if found is not None:
                 return self._members(list(found.nodes), last, _IMPORT)
             module = f"{module}.{rest}"
-        there = self._reached(file, Import(module, "", "", 0), last, CALLED | TYPES)
+        there = self._reached(file, ImportStatement(module, "", "", 0), last, CALLED | TYPES)
         return there or self._missing(file, imported)
 
-    def _of_receiver(self, file: File, by: int, word: str, name: str) -> Meaning:
+    def _of_receiver(self, file: SourceContext, by: int, word: str, name: str) -> Resolution:
         owner = type_around(file.facts, by)
         if owner == MODULE:
             return _UNKNOWN
-        node = Node(self._tree.name, file.path, file.facts, owner)
+        node = CodeNode(self._tree.name, file.path, file.facts, owner)
         if word == "super":
             return self._members(self._bases(node), name, _SELF)
         return self._members([node], name, _SELF)
 
-    def _members(self, types: Iterable[Node], name: str, how: str) -> Meaning:
+    def _members(self, types: Iterable[CodeNode], name: str, how: str) -> Resolution:
         """Look for a method in types, then in what these inherit from."""
         level, seen = list(types), set[str]()
         for _ in range(_DEEPEST):
             found = [node for type_ in level for node in self._own(type_, name)]
             if found:
-                return Meaning(how, tuple(found))
+                return Resolution(how, tuple(found))
             seen |= {node.id for node in level}
             above = [base for type_ in level for base in self._bases(type_)]
             level = [node for node in above if node.id not in seen]
@@ -382,7 +392,7 @@ class Resolver:
                 break
         return _UNKNOWN
 
-    def _own(self, type_: Node, name: str) -> list[Node]:
+    def _own(self, type_: CodeNode, name: str) -> list[CodeNode]:
         wanted = f"{type_.symbol.qualified}.{name}"
         return self._all(
             name,
@@ -393,19 +403,19 @@ class Resolver:
             ),
         )
 
-    def _bases(self, node: Node) -> list[Node]:
-        file = File(node.path, node.facts)
-        found = list[Node]()
+    def _bases(self, node: CodeNode) -> list[CodeNode]:
+        file = SourceContext(node.path, node.facts)
+        found = list[CodeNode]()
         for text in node.symbol.bases:
             meaning = self.base(file, node.number, text)
             found += meaning.nodes if meaning.is_certain else ()
         return found
 
-    def _type(self, file: File, by: int, text: str) -> list[Node]:
+    def _type(self, file: SourceContext, by: int, text: str) -> list[CodeNode]:
         meaning = self._type_meaning(file, by, text)
         return list(meaning.nodes) if meaning.is_certain else []
 
-    def _type_meaning(self, file: File, by: int, text: str) -> Meaning:
+    def _type_meaning(self, file: SourceContext, by: int, text: str) -> Resolution:
         before, _, last = text.rpartition(".")
         if not before:
             return self._bare(file, by, last, TYPES)
@@ -417,16 +427,18 @@ class Resolver:
                     module = f"{module.rstrip('.')}.{imported.name}".lstrip(".")
                     module = "." * dots_before(imported.module) + module
                 module += f".{rest}" if rest else ""
-                return self._reached(file, Import(module, "", "", 0), last, TYPES) or _OUTSIDE
+                return (
+                    self._reached(file, ImportStatement(module, "", "", 0), last, TYPES) or _OUTSIDE
+                )
         local = [
-            Node(self._tree.name, file.path, file.facts, number)
+            CodeNode(self._tree.name, file.path, file.facts, number)
             for number, symbol in enumerate(file.facts.symbols)
             if symbol.qualified == text and symbol.kind in TYPES
         ]
-        return Meaning(_LOCAL, tuple(local)) if local else _UNKNOWN
+        return Resolution(_LOCAL, tuple(local)) if local else _UNKNOWN
 
-    def _by_name(self, file: File, name: str, kinds: frozenset[str]) -> Meaning:
+    def _by_name(self, file: SourceContext, name: str, kinds: frozenset[str]) -> Resolution:
         nodes = self._all(
             name, lambda node: node.symbol.kind in kinds and are_kin(file.facts, node.facts)
         )
-        return Meaning(NAME, tuple(nodes[:MOST_CANDIDATES])) if nodes else _UNKNOWN
+        return Resolution(NAME, tuple(nodes[:MOST_CANDIDATES])) if nodes else _UNKNOWN

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 
 from satchel.code_graph import index
-from satchel.code_graph.facts import Facts, Node
-from satchel.code_graph.index import Head, Side
+from satchel.code_graph.facts import CodeNode, Facts
+from satchel.code_graph.index import Side, TreeHead
 from satchel.code_graph.languages.language import Language, language_called
 
 MOST_PARTS_READ = 256
 """Parts that are read for one name; what more of them have is not looked for."""
 
 
-class Tree:
+class SourceTree:
     """One source tree as it is kept.
 
     Args:
@@ -19,13 +19,13 @@ class Tree:
         head: The tree.
     """
 
-    def __init__(self, side: Side, head: Head) -> None:
+    def __init__(self, side: Side, head: TreeHead) -> None:
         self._side = side
         self.head = head
         self._files = dict[int, dict[str, Facts]]()
         self._raw = dict[int, dict[str, bytes]]()
         self._names = dict[int, index.Names]()
-        self._defined = dict[str, list[Node]]()
+        self._defined = dict[str, list[CodeNode]]()
         self.complete = True
         """Whether everything was looked at that a name is in."""
 
@@ -42,12 +42,12 @@ class Tree:
         """Return the paths of all files, sorted."""
         return sorted(index.files_of(self._side, self.head))
 
-    def defined(self, name: str) -> list[Node]:
+    def defined(self, name: str) -> list[CodeNode]:
         """Return the symbols of a name, by path and line."""
         found = self._defined.get(name)
         if found is None:
             found = self._defined[name] = [
-                Node(self.name, path, facts, number)
+                CodeNode(self.name, path, facts, number)
                 for path, facts in self._with(name, 0)
                 for number, symbol in enumerate(facts.symbols)
                 if symbol.name == name
@@ -122,6 +122,6 @@ def _is_called(path: str, facts: Facts, key: str) -> bool:
     return "/" + name.partition(".")[0] == key or key in language_of(facts).stems(path)
 
 
-def trees_of(side: Side) -> list[Tree]:
+def trees_of(side: Side) -> list[SourceTree]:
     """Return the source trees of a bank, by name; none of which nothing was written yet."""
-    return [Tree(side, head) for head in index.stored_heads(side)]
+    return [SourceTree(side, head) for head in index.stored_heads(side)]

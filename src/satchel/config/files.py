@@ -19,8 +19,8 @@ import msgspec
 
 from satchel.config.tables import AgentSettings
 from satchel.errors import ConfigError, MalformedError, UsageError
-from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, atomic_write
+from satchel.runtime.input import open_input
 
 if TYPE_CHECKING:
     import yaml
@@ -238,7 +238,7 @@ def read_file(path: Path) -> ConfigFile:
         UnreadableError: If it is not there or cannot be read.
         ConfigError: If it is not TOML or YAML.
     """
-    with reading(path) as stream:
+    with open_input(path) as stream:
         data = stream.read(_MAX_FILE + 1)
     if len(data) > _MAX_FILE:
         raise ConfigError("the file is too large for a configuration", file=str(path))
@@ -514,25 +514,25 @@ def activate(new: Path, active: Path) -> Activation:
     data = _content(new, as_yaml=is_yaml(target))
     if not target.exists():
         target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        with writing(target, overwrite=False, mode=PRIVATE_FILE) as stream:
+        with atomic_write(target, overwrite=False, mode=PRIVATE_FILE) as stream:
             stream.write(data)
         return Activation(file=str(active))
-    with reading(target) as stream:
+    with open_input(target) as stream:
         old, mode = stream.read(), target.stat().st_mode & 0o777
     if old == data:
         return Activation(file=str(active), changed=False)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     kept = target.with_name(f"{target.name}.before-{moment}")
-    with writing(kept, overwrite=False, mode=mode) as stream:
+    with atomic_write(kept, overwrite=False, mode=mode) as stream:
         stream.write(old)
-    with writing(target, mode=mode) as stream:
+    with atomic_write(target, mode=mode) as stream:
         stream.write(data)
     return Activation(file=str(active), kept=str(kept))
 
 
 def _content(new: Path, *, as_yaml: bool) -> bytes:
     if is_yaml(new) is as_yaml:
-        with reading(new) as stream:
+        with open_input(new) as stream:
             return stream.read()
     table = without_nulls(read_file(new).table)
     if as_yaml:

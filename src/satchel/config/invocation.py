@@ -58,7 +58,7 @@ def invocation(
     return [shutil.which("env") or "/usr/bin/env", *variables, *words] if variables else words
 
 
-def unwritten(settings: Settings) -> list[str]:
+def secret_variables(settings: Settings) -> list[str]:
     """Return the variables that hold a secret, and so are not in the command."""
     return [
         value.origin

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from satchel.config.path_permissions import Permission
+from satchel.config.path_permissions import PathPermission
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, texts
 
@@ -263,10 +263,10 @@ class PathOptions(Options):
     ] = None
 
     @property
-    def permission(self) -> Permission:
+    def permission(self) -> PathPermission:
         """Where paths may lead."""
         roots = None if self.roots is None else texts(self.roots)
-        return Permission(allowed_roots=roots, allow_uncontained=roots is None)
+        return PathPermission(allowed_roots=roots, allow_uncontained=roots is None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,10 +291,10 @@ class ContainedOptions(Options):
     ] = False
 
     @property
-    def permission(self) -> Permission:
+    def permission(self) -> PathPermission:
         """Where paths may lead."""
         roots = None if self.allowed_roots is None else texts(self.allowed_roots)
-        return Permission(allowed_roots=roots, allow_uncontained=self.allow_uncontained)
+        return PathPermission(allowed_roots=roots, allow_uncontained=self.allow_uncontained)
 
 
 @dataclass(frozen=True, kw_only=True)

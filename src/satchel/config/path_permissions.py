@@ -19,27 +19,27 @@ from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.runtime.private_files import make_folders
-from satchel.runtime.roots import Roots, Said, absolute_root, refuse_control
+from satchel.runtime.roots import PathInput, Roots, absolute_root, refuse_control
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
+class PathPermission:
     """What a call says of where its path may lead."""
 
-    allowed_roots: Iterable[Said] | None = None
+    allowed_roots: Iterable[PathInput] | None = None
     """Folders that it may be in; of no folder when empty. Within what the operator has set."""
 
     allow_uncontained: bool = False
     """That it may be anywhere, where the operator has set nothing."""
 
 
-OWN = Permission(allow_uncontained=True)
+OWN = PathPermission(allow_uncontained=True)
 """Of a person who types the path at this machine."""
 
 
 @contextmanager
 def file_to_read(
-    settings: Settings, path: Said | OpenFile, permission: Permission = OWN
+    settings: Settings, path: PathInput | OpenFile, permission: PathPermission = OWN
 ) -> Iterator[OpenFile]:
     """Open a file that somebody names, decrypted where it is encrypted.
 
@@ -59,7 +59,7 @@ def file_to_read(
 
 @contextmanager
 def stored_file(
-    settings: Settings, path: Said | OpenFile, permission: Permission = OWN
+    settings: Settings, path: PathInput | OpenFile, permission: PathPermission = OWN
 ) -> Iterator[OpenFile]:
     """Open a file that somebody names as it is; one that was opened already is given back.
 
@@ -76,7 +76,11 @@ def stored_file(
 
 @contextmanager
 def file_to_write(
-    settings: Settings, path: Said | Outlet, permission: Permission = OWN, *, makes: bool = False
+    settings: Settings,
+    path: PathInput | Outlet,
+    permission: PathPermission = OWN,
+    *,
+    makes: bool = False,
 ) -> Iterator[Outlet]:
     """Open the folder of a file that is to be written; one that was opened is given as it is.
 
@@ -104,7 +108,7 @@ def file_to_write(
 
 @contextmanager
 def folder_to_read(
-    settings: Settings, path: Said, permission: Permission = OWN
+    settings: Settings, path: PathInput, permission: PathPermission = OWN
 ) -> Iterator[ContainedFolder]:
     """Open a folder that somebody names, to read what is in it.
 
@@ -120,13 +124,13 @@ def folder_to_read(
         yield folder
 
 
-def is_contained(settings: Settings, permission: Permission = OWN) -> bool:
+def is_contained(settings: Settings, permission: PathPermission = OWN) -> bool:
     """Tell whether there are folders that nothing that is read or written may be outside of."""
     said = (settings.options.portability.roots, settings.roots, permission.allowed_roots)
     return any(roots is not None for roots in said)
 
 
-def require_uncontained(settings: Settings, place: str, permission: Permission = OWN) -> None:
+def require_uncontained(settings: Settings, place: str, permission: PathPermission = OWN) -> None:
     """Refuse the place of a live product where it would have to be in some folders.
 
     What a product opens there, it opens by name.
@@ -143,9 +147,9 @@ def require_uncontained(settings: Settings, place: str, permission: Permission =
         )
 
 
-def _roots(settings: Settings, path: Said, permission: Permission) -> Roots | None:
+def _roots(settings: Settings, path: PathInput, permission: PathPermission) -> Roots | None:
     """Return the folders that a path may be in; None for any."""
-    lists: list[Iterable[Said]] = []
+    lists: list[Iterable[PathInput]] = []
     if settings.options.portability.roots is not None:
         lists.append(settings.options.portability.roots)
     if settings.roots is not None:

@@ -21,18 +21,24 @@ from satchel.config.files import (
     with_variables,
 )
 from satchel.config.hooks import NO_HOOKS, Hooks
-from satchel.config.store_selection import FLAG, STORE_VARIABLE, Chosen, Said, Selection
+from satchel.config.store_selection import (
+    FLAG,
+    STORE_VARIABLE,
+    StoreChoice,
+    StoreRequest,
+    StoreSelection,
+)
 from satchel.config.tables import (
     AgentSettings,
     BackupSettings,
+    BankProfile,
     BankSettings,
-    Declared,
+    ConfigTables,
     FilesSettings,
     InferenceSettings,
-    Profile,
     RehydrateSettings,
 )
-from satchel.crypto.age import Unlocking
+from satchel.crypto.age import Unlocker
 from satchel.crypto.limits import Limits
 from satchel.errors import ConfigError, UnreadableError, shown_host, shown_place
 from satchel.model.type_info import resolved
@@ -40,7 +46,7 @@ from satchel.model.type_info import resolved
 if TYPE_CHECKING:
     from satchel.artifact.verification import TrustPolicy
     from satchel.crypto.keyring import KeyRing
-    from satchel.crypto.trust import SeenRecord, TrustRegistry
+    from satchel.crypto.trust import StatementHistory, TrustRegistry
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
 _SECRET = re.compile(r"key|token|secret|pass|credential|dsn|auth", re.IGNORECASE)
@@ -68,7 +74,7 @@ def declared(found: ConfigFile, env: Mapping[str, str]) -> list[Value]:
         ConfigError: If a variable that the file or the environment names is wrong.
     """
     values = []
-    for name, default in msgspec.to_builtins(Declared()).items():
+    for name, default in msgspec.to_builtins(ConfigTables()).items():
         variable = f"SATCHEL_{name}".upper() if name in _IN_ENVIRONMENT else ""
         if name == "provider_config":
             variable = "SATCHEL_PROVIDER_CONFIG"
@@ -123,7 +129,7 @@ def with_provider(values: list[Value], said: list[Value], found: ConfigFile) -> 
     return [*values[:at], own, *values[at + 1 :]]
 
 
-def require_profiles(options: Declared, found: ConfigFile) -> None:
+def require_profiles(options: ConfigTables, found: ConfigFile) -> None:
     """Refuse the name of a profile that there is not.
 
     Raises:
@@ -144,7 +150,9 @@ def require_shapes(said: list[Value], found: ConfigFile) -> None:
         ConfigError: Naming it.
     """
     for one in said:
-        kind = {"banks": BankSettings, "profiles": Profile, "agents": AgentSettings}.get(one.name)
+        kind = {"banks": BankSettings, "profiles": BankProfile, "agents": AgentSettings}.get(
+            one.name
+        )
         if kind is None or not isinstance(one.value, dict):
             continue
         for name, held in one.value.items():
@@ -263,7 +271,7 @@ class PortabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     In the environment: joined by ``:``."""
 
 
-class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfigContents(ConfigTables, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the configuration file may hold."""
 
     keys: KeySettings = KeySettings()
@@ -289,7 +297,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     file: Path
     """The configuration file, which need not exist."""
 
-    options: Options
+    options: ConfigContents
     values: list[Value]
     notes: list[str] = []
     """What the file says that has no meaning here."""
@@ -300,11 +308,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A capability token that is presented: its file, or its JSON; None for the owner."""
     proven: bool = False
     """Whether whoever took the request has seen that it is the token's audience who presents it."""
-    selection: Selection
+    selection: StoreSelection
     """Which store is meant."""
     roots: tuple[str | Path, ...] | None = None
     """Folders that paths have to be in, besides those of the options; None for any."""
-    unlocking: Unlocking = Unlocking()
+    unlocking: Unlocker = Unlocker()
     """What encrypted files are decrypted with."""
 
     @property
@@ -319,7 +327,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, options=options)
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> StoreChoice:
         """The store that is meant, and what decided.
 
         Raises:
@@ -349,11 +357,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return TrustRegistry(self.home / "trust.json")
 
     @property
-    def seen(self) -> "SeenRecord":
+    def seen(self) -> "StatementHistory":
         """What verified here before."""
-        from satchel.crypto.trust import SeenRecord
+        from satchel.crypto.trust import StatementHistory
 
-        return SeenRecord(self.state / "seen.jsonl")
+        return StatementHistory(self.state / "seen.jsonl")
 
     def policy(
         self, keys: frozenset[str] = frozenset(), threshold: int | None = None
@@ -432,17 +440,17 @@ def load_settings(
         notes=found.notes,
         hooks=Hooks.of(options.hooks),
         token=presented,
-        selection=Selection(found_home, _said(plain)),
-        unlocking=Unlocking(folder=found_home / "identities"),
+        selection=StoreSelection(found_home, _said(plain)),
+        unlocking=Unlocker(folder=found_home / "identities"),
     )
 
 
-def _said(plain: list[Value]) -> Said:
+def _said(plain: list[Value]) -> StoreRequest:
     """Return what was said about the store."""
     named = {one.name: one for one in plain}
     address, backend = named["store.address"], named["store.backend"]
     graph = named["store.graph_path"]
-    return Said(
+    return StoreRequest(
         address=address.value,
         address_origin=address.origin,
         backend=backend.value,
@@ -481,14 +489,16 @@ def _read(file: Path, *, required: bool) -> ConfigFile:
             file=str(file),
             hint="Create it (it may be empty), or choose another: --config, or SATCHEL_CONFIG.",
         ) from error
-    require_known(found, Options)
+    require_known(found, ConfigContents)
     return found
 
 
 def sections() -> dict[str, dict[str, Any]]:
     """Return the sections of plain settings, each with its keys and their defaults."""
-    every: dict[str, Any] = msgspec.to_builtins(Options())
-    return {name: held for name, held in every.items() if name not in Declared.__struct_fields__}
+    every: dict[str, Any] = msgspec.to_builtins(ConfigContents())
+    return {
+        name: held for name, held in every.items() if name not in ConfigTables.__struct_fields__
+    }
 
 
 def _value(
@@ -519,14 +529,14 @@ def _from_text(text: str, default: Any, variable: str) -> Any:
         raise ConfigError(f"{text!r} is not a {type(default).__name__}", field=variable) from None
 
 
-def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Options:
+def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> ConfigContents:
     require_shapes(said, found)
     merged: dict[str, Any] = {one.name: one.value for one in said}
     for one in plain:
         section, _, name = one.name.partition(".")
         merged.setdefault(section, {})[name] = one.value
     try:
-        options = msgspec.convert(merged, resolved(Options))
+        options = msgspec.convert(merged, resolved(ConfigContents))
     except msgspec.ValidationError as error:
         raise misfit(error, found) from None
     require_profiles(options, found)

@@ -128,9 +128,9 @@ def legacy_graph(folder: Path, agent: str) -> Path | None:
         PathRefusedError: If there is a link on the way.
     """
     new, old = agent_graph(folder, agent), folder / agent_name(agent) / LEGACY
-    refuse_link(old.parent)
-    refuse_link(new)
-    if not refuse_link(old) or (refuse_link(new) and not _is_empty_folder(new)):
+    exists_without_link(old.parent)
+    exists_without_link(new)
+    if not exists_without_link(old) or (exists_without_link(new) and not _is_empty_folder(new)):
         return None
     return old
 
@@ -147,11 +147,11 @@ def found_graph(home: Path, flat: Path, agents: Iterable[str] = ()) -> Path | No
         PathRefusedError: If there is a link on the way: it is neither followed nor taken for none.
     """
     folder = home / HIERARCHY
-    if refuse_link(folder):
+    if exists_without_link(folder):
         for name in agents:
             graph = agent_graph(folder, name)
-            if refuse_link(graph.parent):
-                if refuse_link(graph):
+            if exists_without_link(graph.parent):
+                if exists_without_link(graph):
                     return graph
                 if legacy_graph(folder, name) is not None:
                     return graph.with_name(LEGACY)
@@ -166,8 +166,8 @@ def agents_in(home: Path) -> list[str]:
     """
     folder = home / HIERARCHY
     found = list[str]()
-    for path in sorted(folder.iterdir()) if refuse_link(folder) else []:
-        if refuse_link(path) and path.is_dir() and is_agent_name(path.name):
+    for path in sorted(folder.iterdir()) if exists_without_link(folder) else []:
+        if exists_without_link(path) and path.is_dir() and is_agent_name(path.name):
             found.append(path.name)
     return found
 
@@ -179,7 +179,7 @@ def owners_in(home: Path) -> list[str]:
         PathRefusedError: If there is a link among their files or folders.
     """
     folder = home / HIERARCHY
-    if not refuse_link(folder):
+    if not exists_without_link(folder):
         return []
     names = {path.name.removesuffix(".db") for path in folder.iterdir() if path.suffix == ".db"}
     names |= {*agents_in(home)}
@@ -193,12 +193,12 @@ def own_stores(home: Path, agent: str) -> list[BackendChoice]:
         PathRefusedError: If there is a link on the way.
     """
     folder = home / HIERARCHY
-    if not refuse_link(folder):
+    if not exists_without_link(folder):
         return []
     found = [BackendChoice.GRAPH_DB] if has_graph(folder, agent) else []
     older, _ = older_sqlite(folder, agent)
-    if refuse_link(agent_sqlite(folder, agent)) or (
-        refuse_link(older.parent) and refuse_link(older)
+    if exists_without_link(agent_sqlite(folder, agent)) or (
+        exists_without_link(older.parent) and exists_without_link(older)
     ):
         found.append(BackendChoice.SQLITE)
     return found
@@ -210,7 +210,7 @@ def own_path(home: Path, agent: str, kind: BackendChoice) -> Path:
     if kind is BackendChoice.GRAPH_DB:
         return legacy_graph(folder, agent) or agent_graph(folder, agent)
     usual, (older, _) = agent_sqlite(folder, agent), older_sqlite(folder, agent)
-    return older if not refuse_link(usual) and refuse_link(older) else usual
+    return older if not exists_without_link(usual) and exists_without_link(older) else usual
 
 
 def has_graph(folder: Path, agent: str) -> bool:
@@ -220,17 +220,17 @@ def has_graph(folder: Path, agent: str) -> bool:
         PathRefusedError: If there is a link on the way.
     """
     graph = agent_graph(folder, agent)
-    if not refuse_link(graph.parent):
+    if not exists_without_link(graph.parent):
         return False
-    return refuse_link(graph) or legacy_graph(folder, agent) is not None
+    return exists_without_link(graph) or legacy_graph(folder, agent) is not None
 
 
 def is_own_graph(folder: Path, agent: str) -> bool:
     """Tell whether the graph of an agent is a store of ours, or a folder for one."""
     graph = agent_graph(folder, agent)
-    if not (refuse_link(graph.parent) and refuse_link(graph)) or not graph.is_dir():
+    if not (exists_without_link(graph.parent) and exists_without_link(graph)) or not graph.is_dir():
         return False
-    return refuse_link(graph / GRAPH_FILE) or _is_empty_folder(graph)
+    return exists_without_link(graph / GRAPH_FILE) or _is_empty_folder(graph)
 
 
 def is_flat_store(path: Path) -> bool:
@@ -239,7 +239,7 @@ def is_flat_store(path: Path) -> bool:
     Raises:
         PathRefusedError: If it is a link, or cannot be looked at.
     """
-    if not refuse_link(path):
+    if not exists_without_link(path):
         return False
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -252,7 +252,7 @@ def is_flat_store(path: Path) -> bool:
     return not head or head[_APPLICATION] == _OURS
 
 
-def refuse_link(path: Path) -> bool:
+def exists_without_link(path: Path) -> bool:
     """Tell whether there is something at a path that is looked at without following.
 
     Raises:
@@ -275,10 +275,10 @@ def refuse_link(path: Path) -> bool:
 
 def _is_filled(graph: Path) -> bool:
     """Tell whether there is a graph, not only a folder for one."""
-    if not refuse_link(graph):
+    if not exists_without_link(graph):
         return False
     if graph.is_dir():
-        return refuse_link(graph / GRAPH_FILE) or not _is_empty_folder(graph)
+        return exists_without_link(graph / GRAPH_FILE) or not _is_empty_folder(graph)
     return graph.stat().st_size > 0  # a file of another engine's: it says so itself
 
 
@@ -293,7 +293,7 @@ FILE = "file"
 STORE_VARIABLE = "SATCHEL_STORE"
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class StoreChoice(msgspec.Struct, frozen=True, kw_only=True):
     """A store that was chosen."""
 
     backend: BackendChoice | None
@@ -308,7 +308,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class StoreRequest:
     """What was said about the store, and where: ``flag``, ``file``, ``default`` or a variable."""
 
     address: str = ""
@@ -319,7 +319,7 @@ class Said:
     graph_path_origin: str = "default"
 
 
-class Selection:
+class StoreSelection:
     """Which store is meant; looked up once, when it is first asked for.
 
     Args:
@@ -327,19 +327,19 @@ class Selection:
         said: What was said.
     """
 
-    def __init__(self, home: Path, said: Said) -> None:
+    def __init__(self, home: Path, said: StoreRequest) -> None:
         self.home = home
         self.said = said
 
-    def with_address(self, address: str) -> "Selection":
+    def with_address(self, address: str) -> "StoreSelection":
         """Return the selection for an address: another one than was said wins over everything."""
         if address == self.said.address:
             return self
-        return Selection(self.home, replace(self.said, address=address, address_origin=FLAG))
+        return StoreSelection(self.home, replace(self.said, address=address, address_origin=FLAG))
 
-    def with_backend(self, kind: BackendChoice) -> "Selection":
+    def with_backend(self, kind: BackendChoice) -> "StoreSelection":
         """Return the selection as ``--backend`` would make it; ``--store`` still wins."""
-        return Selection(self.home, replace(self.said, backend=kind, backend_origin=FLAG))
+        return StoreSelection(self.home, replace(self.said, backend=kind, backend_origin=FLAG))
 
     @cached_property
     def flat_graph(self) -> Path:
@@ -353,7 +353,7 @@ class Selection:
         return self.home / FLAT_GRAPH
 
     @cached_property
-    def choice(self) -> Chosen:
+    def choice(self) -> StoreChoice:
         """The store.
 
         Raises:
@@ -362,7 +362,7 @@ class Selection:
         """
         return self.of(())
 
-    def of(self, agents: Sequence[str]) -> Chosen:
+    def of(self, agents: Sequence[str]) -> StoreChoice:
         """Return the store where the memory of agents is meant; raises as ``choice``."""
         said = self.said
         kind = backend_from(said.backend, _named(said.backend_origin)) if said.backend else None
@@ -378,7 +378,7 @@ class Selection:
             return self._of_kind(kind, str(backend))
         return self._configured(kind) or self._looked_for(agents)
 
-    def _configured(self, kind: BackendChoice | None) -> Chosen | None:
+    def _configured(self, kind: BackendChoice | None) -> StoreChoice | None:
         said = self.said
         why = said.address_origin if said.address_origin != FILE else "the configuration file"
         if said.address:
@@ -391,20 +391,20 @@ class Selection:
             return self._there(why)
         return None if kind is None else self._of_kind(kind, "the configuration file")
 
-    def _looked_for(self, agents: Sequence[str]) -> Chosen:
+    def _looked_for(self, agents: Sequence[str]) -> StoreChoice:
         found = found_graph(self.home, self.flat_graph, agents)
         if found is not None:
             return self._of_kind(BackendChoice.GRAPH_DB, f"{found} is there")
         return self._of_kind(BackendChoice.SQLITE, "default")
 
-    def _there(self, why: str) -> Chosen:
+    def _there(self, why: str) -> StoreChoice:
         address = self.said.address
-        return Chosen(backend=backend_of(address), address=address, why=why, stated=True)
+        return StoreChoice(backend=backend_of(address), address=address, why=why, stated=True)
 
-    def _of_kind(self, kind: BackendChoice, why: str) -> Chosen:
+    def _of_kind(self, kind: BackendChoice, why: str) -> StoreChoice:
         """Return the store of a kind: the configured one where it is of that kind."""
         if self.said.address and backend_of(self.said.address) is kind:
-            return Chosen(backend=kind, address=self.said.address, why=why, stated=True)
+            return StoreChoice(backend=kind, address=self.said.address, why=why, stated=True)
         if kind is BackendChoice.POSTGRES:
             raise ConfigError(
                 "this backend is a server, and no address is given",
@@ -412,7 +412,7 @@ class Selection:
                 hint="Set it: --store postgresql://USER@HOST/DATABASE, or SATCHEL_STORE.",
             )
         path = self.flat_graph if kind is BackendChoice.GRAPH_DB else self._sqlite()
-        return Chosen(backend=kind, address=address_of(kind, path), why=why)
+        return StoreChoice(backend=kind, address=address_of(kind, path), why=why)
 
     def _sqlite(self) -> Path:
         """Return the file: our own, unless there is only a store in its place in the layout."""

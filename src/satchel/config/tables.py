@@ -35,7 +35,7 @@ Tier = Literal["", "storage", "engine"]
 _UNSENDABLE = re.compile(r"[\x00-\x20\x7f-\uffff]")
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BankProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What holds for banks of a sort; an absent member says nothing."""
 
     description: str | None = None
@@ -61,7 +61,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The operator's own."""
 
 
-class BankSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BankSettings(BankProfile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What holds for one bank; it wins over its profile."""
 
     profile: str | None = None
@@ -245,7 +245,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The settings of the program that runs it, as they are."""
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfigTables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a configuration file may hold besides plain settings."""
 
     provider: str = ""
@@ -266,7 +266,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agents: dict[str, AgentSettings] = {}
     """By id."""
 
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, BankProfile] = {}
     hooks: HookTable = HookTable()
 
 

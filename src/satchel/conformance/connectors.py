@@ -20,7 +20,7 @@ from satchel.errors import SatchelError
 from satchel.model.entries import Entry
 from satchel.model.records import RECORD_CLASSES, Model
 from satchel.model.values import Component
-from satchel.ports.connector import Connector, Page, Taken
+from satchel.ports.connector import Connector, Page, WriteResult
 from satchel.ports.losses import Report
 
 __all__ = ["ConnectorSubject"]  # and every promise: see the end
@@ -158,7 +158,7 @@ def test_each_record_taken_has_one_result_in_order(
     assert all(_either(result) for result in results)
 
 
-def _either(result: Taken) -> bool:
+def _either(result: WriteResult) -> bool:
     return (result.there is None) != (result.problem is None) and result.problem != ""
 
 

@@ -24,8 +24,8 @@ from satchel.admin.statistics import stats
 from satchel.bank.banks import list_banks
 from satchel.bank.details import history, show
 from satchel.bank.links import links
-from satchel.bank.listing import Wanted, list_memories
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.token_operations import list_tokens
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError, VerificationError
@@ -120,7 +120,7 @@ class Tables(Protocol):
         ...
 
 
-class Edit(NamedTuple):
+class StoreEdit(NamedTuple):
     """One edit."""
 
     class_: str
@@ -148,10 +148,10 @@ class Edit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class EditOutcome:
     """What became of the questions after an edit."""
 
-    edit: Edit
+    edit: StoreEdit
     differing: frozenset[str]
     """Those that were answered otherwise than before."""
 
@@ -180,21 +180,21 @@ def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
         memory: Id of a memory that has owners, a kind, a key, a tag, children and a conversation.
     """
     return {
-        "list": lambda opened: list_memories(opened, Wanted()),
-        "list from the first": lambda opened: list_memories(opened, Wanted(oldest_first=True)),
-        "list of all": lambda opened: list_memories(opened, Wanted(everything=True)),
-        "list of a user": lambda opened: list_memories(opened, Wanted(user="u0")),
-        "list of a run": lambda opened: list_memories(opened, Wanted(run="r0")),
-        "list of a type": lambda opened: list_memories(opened, Wanted(types=("semantic",))),
-        "list of a kind": lambda opened: list_memories(opened, Wanted(kind="fact")),
-        "list since": lambda opened: list_memories(opened, Wanted(since="2020-01-01")),
-        "list until": lambda opened: list_memories(opened, Wanted(until="2100-01-01")),
-        "list of an agent": lambda opened: list_memories(opened, Wanted(agent="a0")),
-        "list of an app": lambda opened: list_memories(opened, Wanted(app="p0")),
-        "list of a key": lambda opened: list_memories(opened, Wanted(key="k0")),
-        "list of a tag": lambda opened: list_memories(opened, Wanted(tags=("t0",))),
-        "list of before": lambda opened: list_memories(opened, Wanted(as_of=5)),
-        "list of the newest": lambda opened: list_memories(opened, Wanted(limit=1)),
+        "list": lambda opened: list_memories(opened, ListRequest()),
+        "list from the first": lambda opened: list_memories(opened, ListRequest(oldest_first=True)),
+        "list of all": lambda opened: list_memories(opened, ListRequest(everything=True)),
+        "list of a user": lambda opened: list_memories(opened, ListRequest(user="u0")),
+        "list of a run": lambda opened: list_memories(opened, ListRequest(run="r0")),
+        "list of a type": lambda opened: list_memories(opened, ListRequest(types=("semantic",))),
+        "list of a kind": lambda opened: list_memories(opened, ListRequest(kind="fact")),
+        "list since": lambda opened: list_memories(opened, ListRequest(since="2020-01-01")),
+        "list until": lambda opened: list_memories(opened, ListRequest(until="2100-01-01")),
+        "list of an agent": lambda opened: list_memories(opened, ListRequest(agent="a0")),
+        "list of an app": lambda opened: list_memories(opened, ListRequest(app="p0")),
+        "list of a key": lambda opened: list_memories(opened, ListRequest(key="k0")),
+        "list of a tag": lambda opened: list_memories(opened, ListRequest(tags=("t0",))),
+        "list of before": lambda opened: list_memories(opened, ListRequest(as_of=5)),
+        "list of the newest": lambda opened: list_memories(opened, ListRequest(limit=1)),
         "recall": lambda opened: _told(recall_memories(opened, Query(text="wombat")).memories),
         "recall of a user": lambda opened: _told(
             recall_memories(opened, Query(text="wombat", user="u0")).memories
@@ -254,7 +254,7 @@ def answers(settings: Settings, bank: str, memory: str) -> dict[str, object]:
     """Return what each question is answered by a store that was just opened."""
     found: dict[str, object] = dict.fromkeys(questions(memory), REFUSED)
     try:
-        with opened_bank(settings, bank) as opened:
+        with open_bank(settings, bank) as opened:
             for name, ask in questions(memory).items():
                 with suppress(SatchelError):
                     found[name] = repr(ask(opened))
@@ -272,8 +272,8 @@ def is_found(settings: Settings) -> bool:
 
 
 def outcomes(
-    settings: Settings, tables: Tables, bank: str, memory: str, some: Iterator[Edit]
-) -> Iterator[Outcome]:
+    settings: Settings, tables: Tables, bank: str, memory: str, some: Iterator[StoreEdit]
+) -> Iterator[EditOutcome]:
     """Yield what became of each edit that the engine takes; the store is put back after each.
 
     Args:
@@ -290,7 +290,7 @@ def outcomes(
     for edit in some:
         if edit.apply(tables):
             after = answers(settings, bank, memory)
-            yield Outcome(
+            yield EditOutcome(
                 edit=edit,
                 differing=frozenset(
                     name
@@ -303,7 +303,7 @@ def outcomes(
         tables.restore()
 
 
-def edits(tables: Tables, *, rows: int = 3) -> Iterator[Edit]:
+def edits(tables: Tables, *, rows: int = 3) -> Iterator[StoreEdit]:
     """Yield edits of all classes, of each column of each table.
 
     Args:
@@ -317,17 +317,17 @@ def edits(tables: Tables, *, rows: int = 3) -> Iterator[Edit]:
         step = max(1, -(-len(every) // rows))
         for at in range(0, len(every), step):
             row = every[at]
-            yield Edit("T14", table, None, (row,))
+            yield StoreEdit("T14", table, None, (row,))
             for column in columns:
                 other = next((one for one in every if one[column] != row[column]), None)
                 changed = another(row[column])
-                yield Edit("T10", table, column, (row,), changed)
+                yield StoreEdit("T10", table, column, (row,), changed)
                 if row[column] is not None:
-                    yield Edit("T11", table, column, (row,))
+                    yield StoreEdit("T11", table, column, (row,))
                 if other is not None:
-                    yield Edit("T12", table, column, (row,), other[column])
-                    yield Edit("T13", table, column, (row, other))
-                yield Edit("T15", table, column, (row,), changed)
+                    yield StoreEdit("T12", table, column, (row,), other[column])
+                    yield StoreEdit("T13", table, column, (row, other))
+                yield StoreEdit("T15", table, column, (row,), changed)
 
 
 def another(value: Any) -> Any:

@@ -25,18 +25,18 @@ from hypothesis import strategies as st
 from satchel.artifact.reader import Encoding
 from satchel.artifact.writer import Header, write_artifact
 from satchel.conformance.strategies import memories, simplest
-from satchel.conformance.subject import Subject, Taken, plain_bytes, record_set, sealed
+from satchel.conformance.subject import ReadResult, Subject, plain_bytes, record_set, sealed
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import restore
+from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import EmptyInputError, InputError, TargetError, UnknownFormatError
 from satchel.model.records import RECORD_CLASSES
 from satchel.model.times import read_time
 from satchel.model.values import Component
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
-from satchel.ports.record_set import opened_records
+from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
 
 SMALL = Limits(line_bytes=2**16, entry_bytes=2**16, document_bytes=2**20)
@@ -94,7 +94,7 @@ def _number(value: float) -> tuple[str, int]:
 
 
 @dataclass(frozen=True)
-class Trickling(Place):
+class TricklingPlace(Place):
     """A file whose bytes come a few at a time."""
 
     @property
@@ -226,10 +226,10 @@ def test_nothing_in_a_sample_vanishes(subject: Subject) -> None:
         assert len(gone) <= counted, f"{sample.name}: {gone}"
 
 
-def _kept(subject: Subject, sample: Path, found: Taken) -> list[Any]:
+def _kept(subject: Subject, sample: Path, found: ReadResult) -> list[Any]:
     """Return where a value of the sample may be: records, container, seal, what is written."""
-    kept: list[Any] = [restore([record.value for record in found.records])]
-    kept.append(restore(found.container))
+    kept: list[Any] = [decode_foreign([record.value for record in found.records])]
+    kept.append(decode_foreign(found.container))
     traits = subject.adapter.info.traits
     with record_set(subject, sample) as records:
         if records.sealed is not None:
@@ -407,8 +407,8 @@ def test_it_streams_if_it_says_so(subject: Subject) -> None:
     several = [path for path in subject.good() if len(subject.take(path).records) > 1]
     assert several
     for sample in several:
-        place = Trickling(sample)
-        first = next(iter(subject.adapter.read(place, Reading())))
+        place = TricklingPlace(sample)
+        first = next(iter(subject.adapter.read(place, ReadContext())))
 
         assert first is not None
         assert place.given[0] < sample.stat().st_size, sample.name
@@ -441,7 +441,7 @@ _WORLD = (
 
 
 def _read_plain(subject: Subject, sample: Path) -> list[Any]:
-    reading = Reading()
+    reading = ReadContext()
     found = list(subject.adapter.read(Place(sample), reading))
     if any(isinstance(item, Sealed) for item in found):
         return [subject.take(sample).contents, reading.container]
@@ -470,7 +470,7 @@ def test_it_comes_through_an_artifact_unchanged(subject: Subject) -> None:
             statement = Header().statement(records.totals)
             with path.open("wb") as sink:
                 write_artifact(sink, Encoding.JSONL, records.body, statement, [])
-            with opened_records(path, DEFAULT_LIMITS) as opened:
+            with open_record_set(path, DEFAULT_LIMITS) as opened:
                 assert [*opened] == [*records], sample.name
                 if subject.adapter.info.traits.writes:
                     with subject.written(opened, sample.name) as (again, report):
@@ -479,7 +479,7 @@ def test_it_comes_through_an_artifact_unchanged(subject: Subject) -> None:
 
 
 def _sorted(contents: list[dict[str, Any]]) -> list[str]:
-    shown = (comparable(restore(content)) for content in contents)
+    shown = (comparable(decode_foreign(content)) for content in contents)
     return sorted(json.dumps(one, sort_keys=True, default=repr) for one in shown)
 
 

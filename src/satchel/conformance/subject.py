@@ -18,11 +18,11 @@ from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.crypto.signatures import SigningKey
 from satchel.model.records import Model, Source
-from satchel.ports.drafts import taken
-from satchel.ports.format import Format, Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import Format, ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
-from satchel.ports.record_set import RecordSet, opened_records
+from satchel.ports.record_set import RecordSet, open_record_set
 
 KEY = SigningKey.from_seed(bytes(range(32)))
 """Signs whatever the suite writes in a sealed format; known to all, so never trust it."""
@@ -50,7 +50,7 @@ def parsed(data: bytes) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ReadResult:
     """What came out of a file."""
 
     records: list[Sealed]
@@ -113,15 +113,15 @@ class Subject:
         if not getattr(self.adapter.info.traits, trait):
             pytest.skip(f"{self.name} does not claim `{trait}`")
 
-    def take(self, place: Path | Place, limits: Limits = DEFAULT_LIMITS) -> Taken:
+    def take(self, place: Path | Place, limits: Limits = DEFAULT_LIMITS) -> ReadResult:
         """Read a file as an import does: everything, sealed."""
         place = place if isinstance(place, Place) else Place(place)
-        reading = Reading(limits=limits)
+        reading = ReadContext(limits=limits)
         nonces = seeded_nonces(bytes(32))
-        records = list(taken(self.adapter, place, reading, nonces=nonces))
-        return Taken(records, reading.container, reading.report)
+        records = list(read_records(self.adapter, place, reading, nonces=nonces))
+        return ReadResult(records, reading.container, reading.report)
 
-    def take_bytes(self, data: bytes, *, like: Path, limits: Limits = DEFAULT_LIMITS) -> Taken:
+    def take_bytes(self, data: bytes, *, like: Path, limits: Limits = DEFAULT_LIMITS) -> ReadResult:
         """Read bytes as the file of that name would be read."""
         with self.folder() as folder:
             path = folder / like.name
@@ -130,7 +130,7 @@ class Subject:
 
     def write(self, records: RecordSet, target: Target) -> Report:
         """Write records, and return what was lost."""
-        writing = Writing(
+        writing = WriteContext(
             keys=(KEY,),
             header=Header(extra={"created_at": _THEN}),
             compress=target.path.name.endswith(".gz"),
@@ -182,7 +182,7 @@ def record_set(subject: Subject, sample: Path) -> Iterator[RecordSet]:
     """
     traits = subject.adapter.info.traits
     if traits.sealed and traits.exact:
-        with opened_records(sample, DEFAULT_LIMITS) as records:
+        with open_record_set(sample, DEFAULT_LIMITS) as records:
             yield records
         return
     found = subject.take(sample)

@@ -44,7 +44,7 @@ _tree = re.compile(rb"^tree ([0-9a-f]{40})$", re.MULTILINE).match
 _parent = re.compile(rb"^parent ([0-9a-f]{40})$", re.MULTILINE).search
 
 
-class Commit(NamedTuple):
+class GitCommit(NamedTuple):
     """One state of the folder."""
 
     time: str
@@ -115,13 +115,13 @@ class Repository:
 
     # -- states ----------------------------------------------------------------------------
 
-    def commits(self) -> list[Commit]:
+    def commits(self) -> list[GitCommit]:
         """Return the states from the first to the newest, along first parents.
 
         Raises:
             InputError: If something of them is missing, damaged or over a bound.
         """
-        found, seen, name = list[Commit](), set[str](), self.head
+        found, seen, name = list[GitCommit](), set[str](), self.head
         while True:
             if name in seen or len(seen) >= _MOST_COMMITS:
                 raise LimitError(f"a history can have at most {_MOST_COMMITS:,} commits")
@@ -134,7 +134,7 @@ class Repository:
                 time = format_time(datetime.fromtimestamp(int(made[1]), UTC))
             except (ValueError, OverflowError, OSError):
                 raise MalformedError("a commit has no valid time") from None
-            found.append(Commit(time, self._files(tree[1].decode())))
+            found.append(GitCommit(time, self._files(tree[1].decode())))
             before = _parent(said.partition(b"\n\n")[0])
             if before is None:
                 return found[::-1]

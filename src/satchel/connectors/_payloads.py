@@ -9,7 +9,7 @@ Compared with mem0ai 2.2.1 for Python and 3.3.1 for TypeScript.
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from satchel.crypto.value_domain import carry, escape_keys, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
 from satchel.formats._mem0 import NAME, Row
 from satchel.model.entries import Entry
 from satchel.ports.losses import Report
@@ -52,9 +52,9 @@ def row_of_payload(identity: str | int, payload: Payload) -> Row:
     metadata: list[tuple[str, Any]] = []
     for name, part in payload.items():
         if name in names:
-            row[names[name]] = carry(part)
+            row[names[name]] = encode_foreign(part)
         else:
-            metadata.append((name, carry(part)))
+            metadata.append((name, encode_foreign(part)))
     for name in _CASES & row.keys():
         if row[name] == row.get("memory"):
             del row[name]  # without a lemmatizer Mem0 repeats the text
@@ -81,12 +81,12 @@ def payload_of_row(row: Row, report: Report, example: str) -> Payload:
             continue
         target = next((there for there, here in names.items() if here == name), None)
         if target is not None:
-            payload[target] = restore(part)
+            payload[target] = decode_foreign(part)
         elif part is not None:
             report.lost(_said(name), _NO_PLACE, example=example)
     lemmas = "textLemmatized" if names is _TYPESCRIPT else "text_lemmatized"
     payload.setdefault(lemmas, payload.get("data"))
-    metadata = restore(row.get("metadata") or {})
+    metadata = decode_foreign(row.get("metadata") or {})
     if not isinstance(metadata, dict):
         report.lost("metadata", "Mem0's own store flattens its members", example=example)
         metadata = {}

@@ -28,10 +28,10 @@ from satchel.errors import (
     TargetError,
     UnreadableError,
 )
-from satchel.formats._unpickling import POINTS, UUID_CLASS, Global, Model, unpickled
-from satchel.runtime.atomic_files import writing
+from satchel.formats._pickles import POINTS, UUID_CLASS, Global, Model, unpickled
+from satchel.runtime.atomic_files import atomic_write
 from satchel.runtime.foreign_databases import Database
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import make_folders
 
 
@@ -224,7 +224,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS points (id TEXT PRIMARY KEY, point BLOB)"
 Identity = str | int
 
 
-class Point(NamedTuple):
+class QdrantPoint(NamedTuple):
     """One point."""
 
     place: int
@@ -235,7 +235,7 @@ class Point(NamedTuple):
     payload: dict[str, Any]
 
 
-class Folder:
+class QdrantFolder:
     """A folder that nobody else uses while this is open.
 
     Args:
@@ -312,7 +312,7 @@ class Folder:
         """
         meta = {**self._meta, "collections": {**self.collections, collection: config}}
         self.storage(collection)  # whose folder Qdrant expects
-        with writing(self.path / _META) as stream:
+        with atomic_write(self.path / _META) as stream:
             stream.write(msgspec.json.encode(meta))
         self._meta = meta
 
@@ -326,7 +326,7 @@ class Folder:
 def _made(path: Path) -> None:
     _make_folders(path)
     if not (path / _META).exists():
-        with writing(path / _META, overwrite=False) as stream:
+        with atomic_write(path / _META, overwrite=False) as stream:
             stream.write(b'{"collections": {}, "aliases": {}}')
 
 
@@ -339,7 +339,7 @@ def _make_folders(path: Path) -> None:
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
-    with reading(path) as stream:
+    with open_input(path) as stream:
         data = stream.read(_META_BYTES + 1)
     if len(data) > _META_BYTES:
         raise LimitError("too large", file=str(path))
@@ -421,7 +421,7 @@ class Points:
         after: int | None,
         limit: int,
         refuse: Callable[[InputError], None] | None = None,
-    ) -> tuple[list[Point], int | None]:
+    ) -> tuple[list[QdrantPoint], int | None]:
         """Return the points after a place, and the place after which there are more, if any.
 
         Args:
@@ -440,7 +440,7 @@ class Points:
             "SELECT rowid, point FROM points WHERE ? IS NULL OR rowid > ? ORDER BY rowid LIMIT ?"
         )
         found = list(self._database.rows(statement, after, after, limit + 1))
-        points = list[Point]()
+        points = list[QdrantPoint]()
         for place, data in found[:limit]:
             if place not in self._outdated:
                 try:
@@ -451,7 +451,7 @@ class Points:
                     refuse(error)
         return points, found[limit - 1][0] if len(found) > limit else None
 
-    def get(self, identity: Identity) -> Point | None:
+    def get(self, identity: Identity) -> QdrantPoint | None:
         """Return one point."""
         found = list(
             self._database.rows("SELECT rowid, point FROM points WHERE id = ?", _key(identity))
@@ -472,7 +472,7 @@ class Points:
         """Let go of it."""
         self._database.close()
 
-    def _point(self, place: int, data: Any) -> Point:
+    def _point(self, place: int, data: Any) -> QdrantPoint:
         try:
             found = unpickled(data) if isinstance(data, bytes) else None
             if not isinstance(found, Model) or found.cls.name != "PointStruct":
@@ -486,7 +486,7 @@ class Points:
         except SatchelError as error:
             error.byte, error.field = None, f"points/{place}"
             raise error.located(file=str(self._database.path)) from error.__cause__
-        return Point(place, identity, found.members.get("vector"), payload)
+        return QdrantPoint(place, identity, found.members.get("vector"), payload)
 
     def _replaced(self) -> Iterator[int]:
         """Yield the places of points that were written again under another key.

@@ -16,13 +16,13 @@ from satchel.connectors.address import Kind
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
-from satchel.formats._chroma import Segment, collections_in, segments_in
-from satchel.formats._database import opened
+from satchel.formats._chroma import ChromaSegment, collections_in, segments_in
+from satchel.formats._database import open_database_copy
 from satchel.formats.chroma import FILE, entries_in
 from satchel.formats.chroma import FORMAT as CHROMA
 from satchel.model.records import Model
-from satchel.ports.connector import Page, Taken
-from satchel.ports.format import Info, Reading
+from satchel.ports.connector import Page, WriteResult
+from satchel.ports.format import Info, ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place
 
@@ -37,14 +37,14 @@ _CURSOR = re.compile("records/([0-9]{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ChromaAddress:
     """Where a collection is."""
 
     folder: Path
     collection: str | None = None
 
     @classmethod
-    def read(cls, text: str) -> "Address":
+    def read(cls, text: str) -> "ChromaAddress":
         """Return the address that a person wrote.
 
         Raises:
@@ -75,7 +75,7 @@ class ChromaLocal:
 
     def __init__(
         self,
-        address: Address,
+        address: ChromaAddress,
         *,
         limits: Limits = DEFAULT_LIMITS,
         writes: bool = False,
@@ -92,12 +92,14 @@ class ChromaLocal:
             )
         folder = address.folder
         self._source = Place(folder / FILE if folder.is_dir() else folder)
-        self._reading = Reading(limits=limits, skip_bad=skip_bad)
+        self._reading = ReadContext(limits=limits, skip_bad=skip_bad)
         self._stack = ExitStack()
         self._items: Iterator[Model] = iter(())
         self._at = 0
         try:
-            self._database = self._stack.enter_context(opened(self._source, self._reading))
+            self._database = self._stack.enter_context(
+                open_database_copy(self._source, self._reading)
+            )
             found = collections_in(self._database, self._source.name)
             self._segment = _chosen(list(segments_in(self._database, found)), address)
         except BaseException:
@@ -115,10 +117,10 @@ class ChromaLocal:
         self._at += len(items)
         return Page(items, f"records/{self._at}" if len(items) == _TOGETHER else None)
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Refuse: it is only read."""
         del report
-        return [Taken(one.id, None, "Chroma's own database is read-only") for one in batch]
+        return [WriteResult(one.id, None, "Chroma's own database is read-only") for one in batch]
 
     def close(self) -> None:
         """Let go of the files."""
@@ -134,7 +136,7 @@ def _start(cursor: str | None) -> int:
     return int(found[1])
 
 
-def _chosen(segments: Sequence[Segment], address: Address) -> Segment:
+def _chosen(segments: Sequence[ChromaSegment], address: ChromaAddress) -> ChromaSegment:
     """Return the collection that is meant."""
     names = sorted(one.name for one in segments)
     wanted = address.collection

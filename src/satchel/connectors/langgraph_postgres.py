@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from satchel.connectors.address import of_server
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError, UsageError
 from satchel.formats._database import parsed
 from satchel.formats._langgraph import (
@@ -33,8 +33,8 @@ from satchel.formats._row_lists import as_json
 from satchel.model.entries import Entry
 from satchel.model.times import iso_text, read_time
 from satchel.model.values import Component
-from satchel.ports.connector import Page, Taken
-from satchel.ports.format import Info, Reading, Traits
+from satchel.ports.connector import Page, WriteResult
+from satchel.ports.format import Info, ReadContext, Traits
 from satchel.ports.losses import Report
 from satchel.stores.postgres import connection
 from satchel.stores.postgres.statements import DRIVER, translated
@@ -167,7 +167,11 @@ def item_of(row: Sequence[Any]) -> Row:
 def _packed(text: str) -> Any:
     """Return a vector as the library's store of SQLite keeps it; one of bits as its text."""
     found = _numbers(text)
-    return text if found is None else carry(array("f", map(float, found[1].split(","))).tobytes())
+    return (
+        text
+        if found is None
+        else encode_foreign(array("f", map(float, found[1].split(","))).tobytes())
+    )
 
 
 # -- writing -------------------------------------------------------------------------------
@@ -180,7 +184,7 @@ def put(
     report: Report,
     *,
     overwrite: bool,
-) -> Taken:
+) -> WriteResult:
     """Put an item in, unless another one is there.
 
     Args:
@@ -209,11 +213,11 @@ def put(
         by_driver = isinstance(error, DRIVER.DataError) and error.sqlstate is None
         if not by_driver and (error.sqlstate or "")[:2] not in _REFUSED:
             raise
-        return Taken(
+        return WriteResult(
             identity, None, "PostgreSQL cannot store this text or number, or a name this long"
         )
     if known is None:
-        return Taken(identity, None, _OTHER_VERSION)
+        return WriteResult(identity, None, _OTHER_VERSION)
     packed = {name: plain(part) for name, part in vectors.items()} if vectors else {}
     if _put_vectors(connection, columns, (prefix, key), packed):
         known = False
@@ -222,7 +226,7 @@ def put(
         report.lost(
             VECTORS, "the store has no vectors, or vectors of another length", example=identity
         )
-    return Taken(identity, identity_of(prefix, key), known=known)
+    return WriteResult(identity, identity_of(prefix, key), known=known)
 
 
 def _fit(values: dict[str, Any], identity: str, report: Report) -> None:
@@ -329,7 +333,7 @@ _SESSION = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Address:
+class LangGraphAddress:
     """Where a store is: ``langgraph+postgresql://USER@HOST/DATABASE?schema=NAME``."""
 
     url: str
@@ -341,7 +345,7 @@ class Address:
     schema: str
 
     @classmethod
-    def read(cls, text: str) -> "Address":
+    def read(cls, text: str) -> "LangGraphAddress":
         """Return the address that a person wrote, with or without ``langgraph+``.
 
         Raises:
@@ -386,7 +390,7 @@ class LangGraphPostgres:
 
     def __init__(
         self,
-        address: Address,
+        address: LangGraphAddress,
         *,
         limits: Limits = DEFAULT_LIMITS,
         writes: bool = False,
@@ -444,7 +448,7 @@ class LangGraphPostgres:
             rows = self._open.fetchmany(_TOGETHER)
             # Whether there is another one is known when it is asked for.
             self._next = _CURSOR + json.dumps(rows[-1][:2]) if len(rows) == _TOGETHER else None
-        refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
         items = list[Entry]()
         for row in rows:
             try:
@@ -476,9 +480,9 @@ class LangGraphPostgres:
             cursor.close()
             self._connection.execute("ROLLBACK")
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write items; durable when this returns."""
-        taken = list[Taken]()
+        taken = list[WriteResult]()
         with translated(self.address.name):
             self._end()
             with self._connection.transaction(force_rollback=self._dry_run):
@@ -486,13 +490,13 @@ class LangGraphPostgres:
                     taken.append(self._taken(record, report))
         return taken
 
-    def _taken(self, record: Sealed, report: Report) -> Taken:
+    def _taken(self, record: Sealed, report: Report) -> WriteResult:
         entry = record.model
         if not isinstance(entry, Entry) or (entry.text is None and entry.data is None):
-            return Taken(record.id, None, "an item must be a text or data")
+            return WriteResult(record.id, None, "an item must be a text or data")
         row = row_of(record, entry, report)
         if self._columns is None:  # it would be made
-            return Taken(record.id, record.id)
+            return WriteResult(record.id, record.id)
         return put(
             self._connection,
             self._columns,

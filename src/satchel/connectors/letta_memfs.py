@@ -22,8 +22,8 @@ from satchel.formats._letta import BLOCK, MEMFS, NAME, PERSONA, SELF
 from satchel.formats._notes import slug, spelled, split, summary, values_in
 from satchel.model.entries import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.connector import Page, Past, Taken
-from satchel.ports.format import Info, Reading, Traits
+from satchel.ports.connector import Page, PastVersion, WriteResult
+from satchel.ports.format import Info, ReadContext, Traits
 from satchel.ports.losses import Report
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
 
@@ -167,13 +167,13 @@ _Version = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class MemfsAddress:
     """Where a folder is: ``memfs:///path/to/folder``, or the path alone."""
 
     folder: Path
 
     @classmethod
-    def read(cls, text: str) -> "Address":
+    def read(cls, text: str) -> "MemfsAddress":
         """Return the address that a person wrote.
 
         Raises:
@@ -235,7 +235,7 @@ class LettaMemfs:
 
     def __init__(  # noqa: PLR0913 - all but the address by name
         self,
-        address: Address,
+        address: MemfsAddress,
         *,
         limits: Limits = DEFAULT_LIMITS,
         include_deleted: bool = False,
@@ -311,8 +311,8 @@ class LettaMemfs:
         start = 0 if cursor is None else self._start(cursor)
         if cursor is None:
             self._tell(report)
-        refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
-        items, past = list[Entry](), list[Past]()
+        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        items, past = list[Entry](), list[PastVersion]()
         for path in self._paths[start : start + _TOGETHER]:
             try:
                 entry, before = self._read(path, report)
@@ -340,7 +340,7 @@ class LettaMemfs:
             reason = f"the history cannot be read: {self._no_history}"
             report.lost("history", reason, example=str(self.address.folder))
 
-    def _read(self, path: str, report: Report) -> tuple[Entry | None, list[Past]]:
+    def _read(self, path: str, report: Report) -> tuple[Entry | None, list[PastVersion]]:
         """Return a file as a memory, and what it was before."""
         text = None
         if path in self._files:
@@ -350,12 +350,14 @@ class LettaMemfs:
         told, changed = self._told(path, report), None
         if told and told[-1].text == text:
             changed = told.pop().since
-        past = list[Past]()
+        past = list[PastVersion]()
         for number, one in enumerate(told):
             is_last = number == len(told) - 1
             ended = (changed or one.gone) if is_last else told[number + 1].since
             entry = entry_of(path, one.text, began, one.since)
-            past.append(Past(entry, "deleted" if is_last and text is None else "superseded", ended))
+            past.append(
+                PastVersion(entry, "deleted" if is_last and text is None else "superseded", ended)
+            )
         return (entry_of(path, text, began, changed) if text is not None else None), past
 
     def _told(self, path: str, report: Report) -> list["_Told"]:
@@ -388,14 +390,14 @@ class LettaMemfs:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write files; each is there whole or not at all."""
         return [self._taken(record, report) for record in batch]
 
-    def _taken(self, record: Sealed, report: Report) -> Taken:
+    def _taken(self, record: Sealed, report: Report) -> WriteResult:
         entry = record.model
         if not isinstance(entry, Entry) or entry.text is None:
-            return Taken(record.id, None, "a Letta memory file must be text")
+            return WriteResult(record.id, None, "a Letta memory file must be text")
         path = path_of(entry, usual_for(entry, record.id))
         if path in self._given:  # by another one of this transfer
             path = usual_for(entry, record.id)
@@ -408,19 +410,19 @@ class LettaMemfs:
             except UnreadableError:
                 there = None
             except InputError as error:
-                return Taken(record.id, None, error.message)
+                return WriteResult(record.id, None, error.message)
         self._given.add(path)
         if there == text.encode():
-            return Taken(record.id, path, known=True)
+            return WriteResult(record.id, path, known=True)
         if there is not None and not self._overwrite:
-            return Taken(record.id, None, _OTHER_VERSION)
+            return WriteResult(record.id, None, _OTHER_VERSION)
         if not self._dry_run:
             if "/" in path:
                 self._there.make_folder(path.rpartition("/")[0])
             self._there.write(path, text.encode())
             self._files.add(path)
             self._paths = sorted(self._files)
-        return Taken(record.id, path)
+        return WriteResult(record.id, path)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from satchel.connectors._qdrant import Folder
+from satchel.connectors._qdrant import QdrantFolder
 from satchel.connectors.address import Kind
 from satchel.errors import UnreadableError, UsageError
 
@@ -24,7 +24,7 @@ _OTHERS = re.compile("_entities$|-entities$|^mem0migrations$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Mem0Address:
     """Where a local Mem0 is.
 
     ``mem0:///path/to/folder?collection=NAME&history=FILE&dimensions=N``, or the path alone.
@@ -39,7 +39,7 @@ class Address:
     """Of the vectors of a collection that is made."""
 
     @classmethod
-    def read(cls, text: str) -> "Address":
+    def read(cls, text: str) -> "Mem0Address":
         """Return the address that a person wrote.
 
         Raises:
@@ -78,7 +78,7 @@ def _dimensions(text: str | None) -> int | None:
     return int(text)
 
 
-def chosen(folder: Folder, address: Address, *, writes: bool) -> str:
+def chosen(folder: QdrantFolder, address: Mem0Address, *, writes: bool) -> str:
     """Return the name of the collection that is meant."""
     names = sorted(name for name in folder.collections if not _OTHERS.search(name))
     wanted = address.collection

@@ -23,11 +23,11 @@ from satchel.connectors._payloads import (
     point_id,
     row_of_payload,
 )
-from satchel.connectors._qdrant import Folder, Identity, Point, Points
-from satchel.connectors.mem0_address import USUAL, Address, chosen
+from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint
+from satchel.connectors.mem0_address import USUAL, Mem0Address, chosen
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import MalformedError, TargetError, UnreadableError
 from satchel.formats._json import differences, reproduce
 from satchel.formats._mem0 import (
@@ -43,10 +43,10 @@ from satchel.formats._mem0 import (
 from satchel.model.entries import Entry
 from satchel.model.times import read_time
 from satchel.model.values import Component
-from satchel.ports.connector import Page, Past, Taken
-from satchel.ports.format import Info, Reading, Traits
+from satchel.ports.connector import Page, PastVersion, WriteResult
+from satchel.ports.format import Info, ReadContext, Traits
 from satchel.ports.losses import Report
-from satchel.runtime.foreign_databases import Database, Sorted
+from satchel.runtime.foreign_databases import Database, SortedRows
 
 _COLUMNS = (
     *("id", "memory_id", "old_memory", "new_memory", "event"),
@@ -63,7 +63,7 @@ _DELETE = "DELETE"
 
 
 @dataclass(slots=True)
-class Version:
+class Mem0Version:
     """A memory as it was between two of its changes."""
 
     text: str
@@ -74,7 +74,7 @@ class Version:
     """What the history says of it: what its own rows do not follow from the memory itself."""
 
 
-class History:
+class Mem0History:
     """The update history, read.
 
     Args:
@@ -92,7 +92,7 @@ class History:
         self.gone = 0
         """Deletions."""
 
-        self._sorted = Sorted()
+        self._sorted = SortedRows()
         database = Database(path, most_bytes=most_bytes)
         try:
             self._read(database)
@@ -122,7 +122,7 @@ class History:
         if database.columns("messages"):
             ((self.messages,),) = database.rows("SELECT count(*) FROM messages")
 
-    def of(self, memory: str, owner: Row) -> list[Version]:
+    def of(self, memory: str, owner: Row) -> list[Mem0Version]:
         """Return the versions of a memory, oldest first.
 
         Args:
@@ -130,7 +130,7 @@ class History:
             owner: Members of its row that say whose it is.
         """
         rows = [msgspec.json.decode(value) for value in self._sorted.of(f"memory {memory}")]
-        versions = list[Version]()
+        versions = list[Mem0Version]()
         for row in rows:
             _follow(versions, row, owner)
         return versions
@@ -167,18 +167,18 @@ def _keyed(database: Database) -> Iterator[tuple[str, int, bytes]]:
             gone += 1
 
 
-def _follow(versions: list[Version], row: Row, owner: Row) -> None:
+def _follow(versions: list[Mem0Version], row: Row, owner: Row) -> None:
     """Take one change of a memory into its versions."""
     memory, old, new = row["memory_id"], _text(row["old_memory"]), _text(row["new_memory"])
     last = versions[-1] if versions else None
     if old is not None and (last is None or last.text != old):
-        last = Version(old, _shown_history(row, old, owner, first=True))
+        last = Mem0Version(old, _shown_history(row, old, owner, first=True))
         versions.append(last)
     if new is None:
         if last is not None:
             last.rows.append(differences(row, _ended(memory, last.row)))
         return
-    version = Version(new, _shown_history(row, new, owner, first=False))
+    version = Mem0Version(new, _shown_history(row, new, owner, first=False))
     made = _derived(memory, version.row, last.text if last else None)
     version.rows.append(differences(row, made))
     versions.append(version)
@@ -254,7 +254,7 @@ def rows_of(memory: str, versions: Sequence[tuple[str, Entry]]) -> list[Row]:
     return rows
 
 
-class Written:
+class Mem0HistoryWriter:
     """The update history, written to.
 
     Args:
@@ -326,7 +326,9 @@ def vector_of(entry: Entry) -> list[float] | None:
     return None if vector is None else [float(number) for number in vector]
 
 
-def written(vector: list[float], size: int | None, report: Report, example: str) -> dict[str, Any]:
+def vectors_to_write(
+    vector: list[float], size: int | None, report: Report, example: str
+) -> dict[str, Any]:
     """Return the vectors of a point to write; one of another length is counted as lost.
 
     Args:
@@ -352,7 +354,7 @@ def keeping(entry: Entry, more: Row) -> Entry:
     """Return an entry that keeps more of what its product said of it."""
     origin = entry.origin
     assert origin is not None  # noqa: S101 - what is read has one
-    kept = {**origin.as_written, **carry(more)}
+    kept = {**origin.as_written, **encode_foreign(more)}
     return msgspec.structs.replace(entry, origin=msgspec.structs.replace(origin, as_written=kept))
 
 
@@ -403,7 +405,7 @@ class Mem0Local:
 
     def __init__(  # noqa: PLR0913 - all but the address by name
         self,
-        address: Address,
+        address: Mem0Address,
         *,
         limits: Limits = DEFAULT_LIMITS,
         include_deleted: bool = False,
@@ -420,14 +422,14 @@ class Mem0Local:
         self._overwrite = overwrite
         self._skip_bad = skip_bad
         self._points: Points | None = None
-        self._history: History | None = None
-        self._written: Written | None = None
+        self._history: Mem0History | None = None
+        self._written: Mem0HistoryWriter | None = None
         self._dimensions = address.dimensions
-        self._folder: Folder | None = None
+        self._folder: QdrantFolder | None = None
         self.collection = address.collection or USUAL
         if dry_run and not (address.qdrant / "meta.json").exists():
             return
-        self._folder = Folder(address.qdrant, writes=writes and not dry_run)
+        self._folder = QdrantFolder(address.qdrant, writes=writes and not dry_run)
         try:
             self.collection = chosen(self._folder, address, writes=writes)
             if writes and not dry_run:
@@ -450,9 +452,9 @@ class Mem0Local:
             if cursor is not None:
                 raise MalformedError("no page starts at this cursor", field="cursor")
             return Page([], self._first_deleted())
-        refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
         found, following = self._points.page(after, _TOGETHER, refuse)
-        items, past = list[Entry](), list[Past]()
+        items, past = list[Entry](), list[PastVersion]()
         for each in found:
             try:
                 entry, before = self._entry(each)
@@ -465,10 +467,10 @@ class Mem0Local:
             return Page(items, f"points/{following}", past)
         return Page(items, self._first_deleted(), past)
 
-    def _entry(self, point: Point) -> tuple[Entry, list[Past]]:
+    def _entry(self, point: QdrantPoint) -> tuple[Entry, list[PastVersion]]:
         row = row_of_payload(point.id, point.payload)
         history = self._read_history()
-        versions = list[Version]()
+        versions = list[Mem0Version]()
         if history is not None:
             owner = {name: row[name] for name in _OWNERS if name in row}
             versions = history.of(row["id"], owner)
@@ -486,7 +488,7 @@ class Mem0Local:
             entry = _remembering(entry, said)
         times = [*(_changed(one.row) for one in versions[1:]), _changed(row)]
         past = [
-            Past(_past(version), "superseded", at)
+            PastVersion(_past(version), "superseded", at)
             for version, at in zip(versions, times, strict=False)
         ]
         return entry, past if versions else []
@@ -501,7 +503,7 @@ class Mem0Local:
         if not self._include_deleted or (after is not None and not self._was_there(after)):
             raise MalformedError("no page starts at this cursor", field="cursor")
         found = self._gone(after)
-        past = list[Past]()
+        past = list[PastVersion]()
         for _, memory, at in found[:_TOGETHER]:
             past += self._ended(memory, at)
         more = len(found) > _TOGETHER
@@ -515,7 +517,7 @@ class Mem0Local:
         found = self._gone(place - 1)
         return len(found) > 1 and found[0][0] == place
 
-    def _ended(self, memory: str, at: str | None) -> list[Past]:
+    def _ended(self, memory: str, at: str | None) -> list[PastVersion]:
         """Return the versions of a memory that was deleted; none when it is there again."""
         history = self._read_history()
         if history is None or (self._points is not None and self._is_there(memory)):
@@ -525,9 +527,10 @@ class Mem0Local:
             return []
         times = [_changed(one.row) for one in versions[1:]]
         past = [
-            Past(_past(one), "superseded", when) for one, when in zip(versions, times, strict=False)
+            PastVersion(_past(one), "superseded", when)
+            for one, when in zip(versions, times, strict=False)
         ]
-        return [*past, Past(_past(versions[-1]), "deleted", read_time(at) if at else None)]
+        return [*past, PastVersion(_past(versions[-1]), "deleted", read_time(at) if at else None)]
 
     def _is_there(self, memory: str) -> bool:
         assert self._points is not None  # noqa: S101 - asked before
@@ -553,11 +556,11 @@ class Mem0Local:
                 "were skipped (to include them: --include-deleted)"
             )
 
-    def _read_history(self) -> History | None:
+    def _read_history(self) -> Mem0History | None:
         if self._history is None:
             path = self.address.found_history()
             if path is not None and path.exists():
-                self._history = History(path, most_bytes=self._limits.line_bytes)
+                self._history = Mem0History(path, most_bytes=self._limits.line_bytes)
         return self._history
 
     def _forget_history(self) -> None:
@@ -568,15 +571,15 @@ class Mem0Local:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write memories; durable when this returns."""
         return self.take_versions(batch, {}, report)
 
     def take_versions(
         self, batch: Sequence[Sealed], older: Mapping[str, Sequence[Sealed]], report: Report
-    ) -> Sequence[Taken]:
+    ) -> Sequence[WriteResult]:
         """Write memories, and what they said before; durable when this returns."""
-        taken, points, rows = list[Taken](), dict[Identity, tuple[Any, Any]](), list[Row]()
+        taken, points, rows = list[WriteResult](), dict[Identity, tuple[Any, Any]](), list[Row]()
         for record in batch:
             versions = [*older.get(record.id, ()), record]
             found = self._weighed(versions, points, report)
@@ -601,31 +604,31 @@ class Mem0Local:
         versions: Sequence[Sealed],
         points: dict[Identity, tuple[Any, Any]],
         report: Report,
-    ) -> Taken:
+    ) -> WriteResult:
         """Decide about one memory, and add what is to be written."""
         record = versions[-1]
         entry = record.model
         if record.type not in self.info.traits.components or not isinstance(entry, Entry):
-            return Taken(record.id, None, "Mem0 has no such records")
+            return WriteResult(record.id, None, "Mem0 has no such records")
         if entry.text is None:
-            return Taken(record.id, None, _ONLY_TEXT)
+            return WriteResult(record.id, None, _ONLY_TEXT)
         name, kept = point_id(entry, versions[0].id)
         row = row_of(entry)
         payload = payload_of_row(row, report, record.id)
         there = None if self._points is None else self._points.get(name)
         same = there is not None and _shown(there.payload) == _shown(payload)
         if name in points or (there is not None and not same and not self._overwrite):
-            return Taken(record.id, None, _OTHER_VERSION)
+            return WriteResult(record.id, None, _OTHER_VERSION)
         vectors = self._vectors_for(record, entry, there, report)
         if there is not None and same and vectors == there.vectors:
-            return self._counted(record, row, report, Taken(record.id, str(name), known=True))
+            return self._counted(record, row, report, WriteResult(record.id, str(name), known=True))
         points[name] = (vectors, payload)
         if not kept:
             report.lost("id", "IDs of Mem0's own store must be UUIDs", example=record.id)
-        return self._counted(record, row, report, Taken(record.id, str(name)))
+        return self._counted(record, row, report, WriteResult(record.id, str(name)))
 
     def _vectors_for(
-        self, record: Sealed, entry: Entry, there: Point | None, report: Report
+        self, record: Sealed, entry: Entry, there: QdrantPoint | None, report: Report
     ) -> Any:
         """Return the vectors to write: what came with it, or what is there for the same text."""
         same_text = there is not None and there.payload.get("data") == entry.text
@@ -638,9 +641,9 @@ class Mem0Local:
             return kept
         if default_vector(kept) is not None:
             return kept
-        return written(vector, self._size(vector), report, record.id)
+        return vectors_to_write(vector, self._size(vector), report, record.id)
 
-    def _counted(self, record: Sealed, row: Row, report: Report, taken: Taken) -> Taken:
+    def _counted(self, record: Sealed, row: Row, report: Report, taken: WriteResult) -> WriteResult:
         """Count what a memory loses, except what an export does not keep and this store does."""
         for name, reason in losses_of(record.value, row).items():
             report.lost(name, reason, example=record.id)
@@ -652,7 +655,7 @@ class Mem0Local:
             if one is not None:
                 one.close()
 
-    def _open_for_reading(self, folder: Folder) -> None:
+    def _open_for_reading(self, folder: QdrantFolder) -> None:
         if self.address.history is not None and not self.address.history.is_file():
             raise UnreadableError("no such file", file=str(self.address.history))
         path = folder.storage(self.collection)
@@ -672,12 +675,12 @@ class Mem0Local:
             return
         folder.make(self.collection, self._dimensions or _USUAL_DIMENSIONS)
 
-    def _open_for_writing(self, folder: Folder) -> None:
+    def _open_for_writing(self, folder: QdrantFolder) -> None:
         most = self._limits.line_bytes
         path = folder.storage(self.collection)
         self._points = Points(path, most_bytes=most, writes=True)
         history = self.address.found_history() or folder.path.parent / "history.db"
-        self._written = Written(history, most_bytes=most)
+        self._written = Mem0HistoryWriter(history, most_bytes=most)
 
 
 def _read_cursor(cursor: str) -> tuple[str, int | None]:
@@ -700,7 +703,7 @@ def _shown(payload: Payload) -> str:
     return json.dumps(payload, sort_keys=True, default=repr)
 
 
-def _past(version: Version) -> Entry:
+def _past(version: Mem0Version) -> Entry:
     return _remembering(entry_of(version.row), version.rows)
 
 

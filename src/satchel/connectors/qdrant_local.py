@@ -13,18 +13,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from satchel.connectors._qdrant import Folder, Identity, Point, Points, as_json
+from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint, as_json
 from satchel.connectors.address import Kind
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, UnreadableError, UsageError
+from satchel.formats._pickles import POINTS, Global, Model
 from satchel.formats._points import KINDS, VECTOR, entry_of, row_of
-from satchel.formats._unpickling import POINTS, Global, Model
 from satchel.model.entries import Entry
 from satchel.model.values import Component
-from satchel.ports.connector import Page, Taken
-from satchel.ports.format import Info, Reading, Traits
+from satchel.ports.connector import Page, WriteResult
+from satchel.ports.format import Info, ReadContext, Traits
 from satchel.ports.losses import Report
 
 _SPARSE = Global(POINTS, "SparseVector")
@@ -48,8 +48,10 @@ def shown(vectors: Any) -> Any:
         return {name: shown(vectors.members.get(name)) for name in _PARTS}
     if isinstance(vectors, dict):
         found = {name: shown(one) for name, one in vectors.items()}
-        return found.get(_ALONE) if [*found] == [_ALONE] else carry(found) if found else None
-    return None if vectors is None else carry(as_json(vectors))
+        return (
+            found.get(_ALONE) if [*found] == [_ALONE] else encode_foreign(found) if found else None
+        )
+    return None if vectors is None else encode_foreign(as_json(vectors))
 
 
 def stored(vectors: Any, config: Row, report: Report, example: str) -> Any:
@@ -61,7 +63,7 @@ def stored(vectors: Any, config: Row, report: Report, example: str) -> Any:
         report: Where losses go.
         example: The record's id.
     """
-    value = restore(vectors)
+    value = decode_foreign(vectors)
     found = value if _is_named(value) else {} if value is None else {_ALONE: value}
     kept = {}
     for name, one in found.items():
@@ -132,7 +134,7 @@ def kinds_of(config: Any) -> Row:
 
 def carried(kinds: Row) -> Row:
     """Return what is said of vectors in the reversible form for foreign values."""
-    found = carry(as_json(kinds))
+    found = encode_foreign(as_json(kinds))
     return found if isinstance(found, dict) else {}
 
 
@@ -144,9 +146,9 @@ def config_for(vectors: Any, distance: str | None, kinds: Any = None) -> Row:
         distance: How all of them are compared, where somebody said it.
         kinds: As ``kinds_of`` gave it of the collection that they are from.
     """
-    said = restore(kinds) if isinstance(kinds, dict) else {}
+    said = decode_foreign(kinds) if isinstance(kinds, dict) else {}
     said = said if isinstance(said, dict) else {}
-    value = restore(vectors)
+    value = decode_foreign(vectors)
     if value is None:
         return {"vectors": {}, "sparse_vectors": None}
     found = value if _is_named(value) else {_ALONE: value}
@@ -212,7 +214,7 @@ _OTHER_VERSION = "another version exists there; --overwrite replaces it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class QdrantAddress:
     """Where a collection is: ``qdrant:///path/to/folder?collection=NAME``, or the path alone."""
 
     folder: Path
@@ -221,7 +223,7 @@ class Address:
     """How all vectors of a collection that is made are compared; as at their source when None."""
 
     @classmethod
-    def read(cls, text: str) -> "Address":
+    def read(cls, text: str) -> "QdrantAddress":
         """Return the address that a person wrote.
 
         Raises:
@@ -267,7 +269,7 @@ class QdrantLocal:
 
     def __init__(
         self,
-        address: Address,
+        address: QdrantAddress,
         *,
         limits: Limits = DEFAULT_LIMITS,
         writes: bool = False,
@@ -278,14 +280,14 @@ class QdrantLocal:
         self.address = address
         self._overwrite = overwrite
         self._skip_bad = skip_bad
-        self._folder: Folder | None = None
+        self._folder: QdrantFolder | None = None
         self._points: Points | None = None
         self._made: dict[str, Any] | None = None
         self.collection = address.collection or USUAL
         if dry_run and not (address.folder / "meta.json").exists():
             return
         really = writes and not dry_run
-        self._folder = Folder(address.folder, writes=really)
+        self._folder = QdrantFolder(address.folder, writes=really)
         try:
             self.collection = _chosen(self._folder, address, writes=writes)
             path = self._folder.storage(self.collection)
@@ -305,7 +307,7 @@ class QdrantLocal:
             after = int(found[1])
         if self._points is None:
             return Page([], None)
-        refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
         points, following = self._points.page(after, _TOGETHER, refuse)
         items = list[Entry]()
         for point in points:
@@ -316,9 +318,9 @@ class QdrantLocal:
                 refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
         return Page(items, None if following is None else f"points/{following}")
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write points; durable when this returns."""
-        taken, points = list[Taken](), dict[Identity, tuple[Any, Any]]()
+        taken, points = list[WriteResult](), dict[Identity, tuple[Any, Any]]()
         for record in batch:
             taken.append(self._weighed(record, points, report))
         if points and self._points is not None:
@@ -327,17 +329,17 @@ class QdrantLocal:
 
     def _weighed(
         self, record: Sealed, points: dict[Identity, tuple[Any, Any]], report: Report
-    ) -> Taken:
+    ) -> WriteResult:
         """Decide about one memory, and add what is to be written."""
         entry = record.model
         if not isinstance(entry, Entry) or not _says_something(entry):
-            return Taken(record.id, None, "a Qdrant point must be a text or data")
+            return WriteResult(record.id, None, "a Qdrant point must be a text or data")
         row = row_of(record, entry, report)
-        name, payload = restore(row["id"]), restore(row.get("payload") or {})
+        name, payload = decode_foreign(row["id"]), decode_foreign(row.get("payload") or {})
         there = None if self._points is None else self._points.get(name)
         same = there is not None and _same(there.payload, payload)
         if name in points or (there is not None and not same and not self._overwrite):
-            return Taken(record.id, None, _OTHER_VERSION)
+            return WriteResult(record.id, None, _OTHER_VERSION)
         kept = entry.origin.as_written.get(VECTOR) if entry.origin is not None else None
         kinds = kept.get(KINDS) if isinstance(kept, dict) else None
         config = self._config(row.get("vector"), kinds)
@@ -350,9 +352,9 @@ class QdrantLocal:
         if there is not None and not vectors:
             vectors = there.vectors if same else {}
         if there is not None and same and shown(vectors) == shown(there.vectors):
-            return Taken(record.id, str(name), known=True)
+            return WriteResult(record.id, str(name), known=True)
         points[name] = (vectors, payload)
-        return Taken(record.id, str(name))
+        return WriteResult(record.id, str(name))
 
     @cached_property
     def _kinds(self) -> dict[str, Any]:
@@ -379,7 +381,7 @@ class QdrantLocal:
                 one.close()
 
 
-def _chosen(folder: Folder, address: Address, *, writes: bool) -> str:
+def _chosen(folder: QdrantFolder, address: QdrantAddress, *, writes: bool) -> str:
     """Return the name of the collection that is meant."""
     names, wanted = sorted(folder.collections), address.collection
     if writes:
@@ -401,8 +403,8 @@ def _chosen(folder: Folder, address: Address, *, writes: bool) -> str:
     return wanted
 
 
-def _row(point: Point) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": carry(point.id), "payload": carry(point.payload)}
+def _row(point: QdrantPoint) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": encode_foreign(point.id), "payload": encode_foreign(point.payload)}
     vectors = shown(point.vectors)
     return row if vectors is None else {**row, "vector": vectors}
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.keyring import Wrapped, unwrap, wrap
+from satchel.crypto.keyring import WrappedSecret, unwrap, wrap
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -28,7 +28,7 @@ from satchel.errors import (
 )
 from satchel.model.times import now
 from satchel.model.type_info import resolved
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import require_secret
 
 VARIABLE = "SATCHEL_IDENTITY"
@@ -52,7 +52,7 @@ class IdentityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     created_at: str
     identity: str | None = None
-    wrapped: Wrapped | None = None
+    wrapped: WrappedSecret | None = None
 
     def __repr__(self) -> str:
         return f"IdentityFile({self.recipient})"  # the secret never shows
@@ -64,7 +64,7 @@ def in_environment() -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unlocking:
+class Unlocker:
     """Where identities are, and who says a passphrase."""
 
     folder: Path | None = None
@@ -76,7 +76,7 @@ class Unlocking:
     passphrase: Callable[[], str | None] = field(default=in_environment, repr=False)
     """Gives the passphrase, asking somebody where it can; None where nobody says one."""
 
-    def also(self, files: Iterable[str | Path] = (), passphrase: str | None = None) -> "Unlocking":
+    def also(self, files: Iterable[str | Path] = (), passphrase: str | None = None) -> "Unlocker":
         """Return what opens more: with files of identities, or a passphrase that is known.
 
         Args:
@@ -120,7 +120,7 @@ class Unlocking:
         return said
 
     def _in(self, path: Path, *, asks: bool) -> Iterator[str]:
-        with reading(path) as stream:
+        with open_input(path) as stream:
             require_secret(path, os.fstat(stream.fileno()), "this identity")
             data = stream.read(_MAX_FILE)
         if data.startswith(b"{"):
@@ -128,7 +128,9 @@ class Unlocking:
             if held.identity is not None:
                 yield held.identity
             elif held.wrapped is not None and asks:
-                yield opened(held.wrapped, held.recipient, self.say(f"the identity in {path}"))
+                yield unwrap_identity(
+                    held.wrapped, held.recipient, self.say(f"the identity in {path}")
+                )
             return
         found = [line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")]
         if not found or not all(line.startswith(SECRET.encode()) for line in found):
@@ -148,7 +150,7 @@ def parsed(data: bytes) -> IdentityFile:
         raise MalformedError(f"not a file with an identity: {error}") from None
 
 
-def opened(wrapped: Wrapped, recipient: str, passphrase: str) -> str:
+def unwrap_identity(wrapped: WrappedSecret, recipient: str, passphrase: str) -> str:
     """Return an identity that is under a passphrase.
 
     Raises:
@@ -266,7 +268,7 @@ def encrypt(source: BinaryIO, sink: BinaryIO, lock: Lock, *further: str) -> None
         raise TargetError(f"cannot encrypt: {error}") from None
 
 
-def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocking) -> None:
+def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
     """Decrypt all of a file. Nothing that it gave counts before it returns.
 
     Args:
@@ -291,7 +293,7 @@ def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocking) -> None:
             raise MalformedError(
                 "the identity before the encrypted data is not protected by a passphrase"
             )
-        identities = [opened(held.wrapped, held.recipient, unlocking.say("the file"))]
+        identities = [unwrap_identity(held.wrapped, held.recipient, unlocking.say("the file"))]
         source.seek(len(line) + 1)
     work = _scrypt_work(head)
     if work is not None:
@@ -358,7 +360,7 @@ def _streamed(pyrage: Any, source: BinaryIO, sink: BinaryIO, identities: Any) ->
         raise _why(error) from None
 
 
-def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocking, work: int) -> None:
+def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocker, work: int) -> None:
     if work > MOST_WORK:
         raise LimitError(
             f"the file asks for 2^{work} steps of scrypt; the maximum is 2^{MOST_WORK}",

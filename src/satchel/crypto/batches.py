@@ -106,7 +106,7 @@ def _later(entry: Entry) -> None:
         Entry.__post_init__(entry)
 
 
-class Sorted(NamedTuple):
+class SortedBatch(NamedTuple):
     """The entries of a batch: those that are proved, and those that need the careful way."""
 
     proved: list[tuple[Entry, bytes, int]]
@@ -116,7 +116,7 @@ class Sorted(NamedTuple):
     """Places of the others."""
 
 
-def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> Sorted:
+def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> SortedBatch:
     """Prove what can be proved of many entries in few steps.
 
     Proved means: the bytes are canonical, every member has its type and shape, the bounds hold,
@@ -149,7 +149,7 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
     if not _digits_hold([model for model, _, _ in proved]):
         proved.clear()
     held = {place for _, _, place in proved}
-    return Sorted(proved, [place for place in range(count) if place not in held])
+    return SortedBatch(proved, [place for place in range(count) if place not in held])
 
 
 def open_many(

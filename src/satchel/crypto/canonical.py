@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import inspect
 
-from satchel.crypto.value_domain import MAX_DEPTH, MAX_INTEGER, checked
+from satchel.crypto.value_domain import MAX_DEPTH, MAX_INTEGER, check_value
 from satchel.errors import MalformedError, ValueRefusedError
 from satchel.model.type_info import resolved
 
@@ -45,7 +45,7 @@ def canonical(value: Any) -> bytes:
     Raises:
         ValueRefusedError: If the value has no canonical form.
     """
-    return canonical_checked(checked(value))
+    return canonical_checked(check_value(value))
 
 
 def canonical_checked(value: Any) -> bytes:
@@ -104,7 +104,7 @@ def _decode_carefully(data: bytes, around: int) -> Any:
     except RecursionError:
         raise MalformedError(f"nesting is deeper than {MAX_DEPTH} levels") from None
     try:
-        value = checked(value, around=around)
+        value = check_value(value, around=around)
     except ValueRefusedError as error:
         raise MalformedError(error.message, field=error.field) from None
     if _slow(value).encode() != data:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 import cbor2
 
-from satchel.crypto.value_domain import ITEM_BYTES, MAX_DEPTH, checked
+from satchel.crypto.value_domain import ITEM_BYTES, MAX_DEPTH, check_value
 from satchel.errors import LimitError, MalformedError, UnreadableError, ValueRefusedError
 
 _ARRAY, _MAP = 4, 5
@@ -132,7 +132,7 @@ class CborReader:
         try:
             value = self._decoder.decode()
             if self._again is not None:
-                value = checked(value)
+                value = check_value(value)
         except ValueRefusedError as error:
             self._fail(error.message, field=error.field, byte=start)
         except _WindowEndedError:

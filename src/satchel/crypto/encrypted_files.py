@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 from satchel.crypto.age import (
     HEAD_BYTES,
     Lock,
-    Unlocking,
+    Unlocker,
     decrypt,
     decrypt_with,
     encrypt,
@@ -21,35 +21,35 @@ from satchel.crypto.age import (
 )
 from satchel.errors import TargetError, UsageError
 from satchel.runtime.atomic_files import PRIVATE_FILE
-from satchel.runtime.input import OpenFile, reading
-from satchel.runtime.output import Outlet, OutletOver
+from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.output import Outlet, WrappedOutlet
 
 SUFFIX = ".age"
 """How the names of encrypted files end."""
 
 
 @contextmanager
-def plain_file(file: OpenFile, unlocking: Unlocking) -> Iterator[OpenFile]:
+def plain_file(file: OpenFile, unlocking: Unlocker) -> Iterator[OpenFile]:
     """Give a file as it is, or, where it is encrypted, what is in it.
 
     Raises:
         EncryptionError, LimitError, MalformedError: As ``age.decrypt``.
         TargetError: If the temporary folder is full.
     """
-    with reading(file) as stream:
+    with open_input(file) as stream:
         is_plain = not is_encrypted(stream.read(HEAD_BYTES))
     if is_plain:
         yield file
         return
     with _temporary() as plain:
-        with reading(file) as stream:
+        with open_input(file) as stream:
             decrypt(stream, plain, unlocking)
         plain.flush()
         with OpenFile(os.dup(plain.fileno()), file.path) as found:
             yield found
 
 
-class EncryptedOutlet(OutletOver):
+class EncryptedOutlet(WrappedOutlet):
     """A name that an encrypted file is going to have; who writes to it writes plain bytes.
 
     What is written can be read back until the outlet is closed, by an identity that is made for
@@ -81,7 +81,7 @@ class EncryptedOutlet(OutletOver):
 
     def written(self) -> OpenFile:
         """Open what was written, decrypted from what is on the disk; the caller closes it."""
-        with self._inner.written() as file, _temporary() as plain, reading(file) as stream:
+        with self._inner.written() as file, _temporary() as plain, open_input(file) as stream:
             decrypt_with(stream, plain, self._reader)
             plain.flush()
             return OpenFile(os.dup(plain.fileno()), self.path)
@@ -95,7 +95,7 @@ class EncryptedOutlet(OutletOver):
         self._inner.remove()
 
 
-def locked(outlet: Outlet, lock: Lock) -> Outlet:
+def encrypted_outlet(outlet: Outlet, lock: Lock) -> Outlet:
     """Return an outlet as it is, or one that encrypts what is written to it.
 
     Raises:

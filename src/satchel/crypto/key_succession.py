@@ -30,7 +30,7 @@ _MEMBERS = {
 }
 
 
-class Ended(NamedTuple):
+class KeyEnd(NamedTuple):
     """That a key counts no more."""
 
     key: str
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
     """Who took its place."""
 
 
-class Added(NamedTuple):
+class OwnerAddition(NamedTuple):
     """That owners made a key one of theirs."""
 
     key: str
@@ -53,15 +53,15 @@ class Added(NamedTuple):
     """All of that moment."""
 
 
-class Keys(NamedTuple):
+class KeyState(NamedTuple):
     """The keys of a bank at one place of its log."""
 
     owners: frozenset[str]
     writers: frozenset[str]
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[KeyEnd, ...] = ()
     """In the order of the log; a key that is retired may be revoked later."""
 
-    forked: tuple[Ended, ...] = ()
+    forked: tuple[KeyEnd, ...] = ()
     """Further successions of a key that had one; they count for nothing."""
 
     threshold: int = 1
@@ -70,14 +70,14 @@ class Keys(NamedTuple):
     turns: int = 0
     """How often that number was set."""
 
-    added: tuple[Added, ...] = ()
+    added: tuple[OwnerAddition, ...] = ()
     """Owners that the others took in, in the order of the log."""
 
     def enough(self, by: frozenset[str], *, but: str | None = None) -> bool:
         """Tell whether enough owners signed; what one says of itself may be left out."""
         return len(by & (self.owners - {but})) >= self.threshold
 
-    def ending(self, key: str) -> Ended | None:
+    def ending(self, key: str) -> KeyEnd | None:
         """Return how a key ended last; None for one that did not."""
         return next((one for one in reversed(self.ended) if one.key == key), None)
 
@@ -112,8 +112,8 @@ class Keys(NamedTuple):
 
 
 def keys_after(
-    keys: Keys, place: int, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
-) -> Keys:
+    keys: KeyState, place: int, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+) -> KeyState:
     """Return the keys of a bank after a record that ends one; as they were where it does not count.
 
     Args:
@@ -141,15 +141,17 @@ def keys_after(
     return keys._replace(
         owners=owners,
         writers=keys.writers - {key},
-        ended=(*keys.ended, Ended(key, place, action)),
+        ended=(*keys.ended, KeyEnd(key, place, action)),
     )
 
 
-def _succeeded(keys: Keys, place: int, payload: Mapping[str, Any], by: frozenset[str]) -> Keys:
+def _succeeded(
+    keys: KeyState, place: int, payload: Mapping[str, Any], by: frozenset[str]
+) -> KeyState:
     old, new = payload["old"], payload["new"]
     if not is_key(old) or not is_key(new) or old == new or not {old, new} <= by:
         return keys
-    found = Ended(old, place, SUCCEEDED, new)
+    found = KeyEnd(old, place, SUCCEEDED, new)
     if old not in keys.owners:
         heirs = {one.heir for one in keys.ended if one.key == old and one.heir is not None}
         return keys._replace(forked=(*keys.forked, found)) if heirs - {new} else keys
@@ -159,7 +161,7 @@ def _succeeded(keys: Keys, place: int, payload: Mapping[str, Any], by: frozenset
     return keys._replace(owners=owners, ended=(*keys.ended, found))
 
 
-def is_new(keys: Keys, key: str) -> bool:
+def is_new(keys: KeyState, key: str) -> bool:
     """Tell whether a key had no part in a bank yet: one that ended does not come back."""
     return key not in keys.owners | keys.writers and keys.ending(key) is None
 
@@ -175,7 +177,7 @@ def is_key(value: object) -> TypeGuard[str]:
     return True
 
 
-def honest_end(keys: Keys, key: str, since: int) -> int | None:
+def honest_end(keys: KeyState, key: str, since: int) -> int | None:
     """Return the place up to which a key that ended in honour was an owner's; None otherwise.
 
     Args:
@@ -212,7 +214,9 @@ _ELSEWHERE = (
 )
 
 
-def owners_after(keys: Keys, said: tuple[str, Mapping[str, Any]], by: frozenset[str]) -> Keys:
+def owners_after(
+    keys: KeyState, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+) -> KeyState:
     """Return the keys of a bank after a record about its owners; as they were if it counts not.
 
     Args:
@@ -229,7 +233,7 @@ def owners_after(keys: Keys, said: tuple[str, Mapping[str, Any]], by: frozenset[
         fits = is_key(key) and key in by and key not in keys.owners and keys.ending(key) is None
         if not fits or len(keys.owners) >= MOST_OWNERS:
             return keys
-        took_in = Added(key, by & keys.owners, keys.owners)
+        took_in = OwnerAddition(key, by & keys.owners, keys.owners)
         return keys._replace(owners=keys.owners | {key}, added=(*keys.added, took_in))
     number, turn = payload["threshold"], payload["turn"]
     # The turn: else an old record could be brought again, and lower it.
@@ -240,7 +244,9 @@ def owners_after(keys: Keys, said: tuple[str, Mapping[str, Any]], by: frozenset[
     return keys._replace(threshold=number, turns=keys.turns + 1)
 
 
-def require_enough(keys: Keys, record: Sealed, by: frozenset[str], drawn: Sequence[Sealed]) -> None:
+def require_enough(
+    keys: KeyState, record: Sealed, by: frozenset[str], drawn: Sequence[Sealed]
+) -> None:
     """Require that enough owners signed a record.
 
     Args:

@@ -31,15 +31,15 @@ from satchel.crypto.trust import Role
 from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UnreadableError
 from satchel.model.times import now
 from satchel.model.type_info import resolved
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import exposure, private_folder
 
 # libsodium's "moderate" level: about a second and 256 MiB.
 _OPS, _MEMORY = pwhash.argon2id.OPSLIMIT_MODERATE, pwhash.argon2id.MEMLIMIT_MODERATE
 
 
-class Wrapped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WrappedSecret(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a file holds of a secret that is under a passphrase."""
 
     kdf: Literal["argon2id"]
@@ -73,7 +73,7 @@ def wrap(secret: bytes, bound: bytes, passphrase: str) -> dict[str, Any]:
     }
 
 
-def unwrap(wrapped: Wrapped, bound: bytes, passphrase: str) -> bytes | None:
+def unwrap(wrapped: WrappedSecret, bound: bytes, passphrase: str) -> bytes | None:
     """Return the secret; None where the passphrase is wrong, or the file is damaged."""
     try:
         salt, nonce, box = map(_bytes, (wrapped.salt, wrapped.nonce, wrapped.box))
@@ -111,7 +111,7 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     created_at: str
     seed: str | None = None
-    wrapped: Wrapped | None = None
+    wrapped: WrappedSecret | None = None
 
     def __repr__(self) -> str:
         return f"KeyFile({self.name!r}, {self.key})"  # the seed never shows
@@ -176,7 +176,7 @@ class KeyRing:
         path = self._path(name)
         private_folder(self.folder)
         try:
-            with writing(path, overwrite=replace, mode=PRIVATE_FILE) as stream:
+            with atomic_write(path, overwrite=replace, mode=PRIVATE_FILE) as stream:
                 stream.write(canonical(content) + b"\n")
         except TargetExistsError:
             raise TargetExistsError(
@@ -195,7 +195,7 @@ class KeyRing:
         """
         path = self._path(name)
         try:
-            with reading(path) as stream:
+            with open_input(path) as stream:
                 _refuse_exposed(path, os.fstat(stream.fileno()))
                 return _parse(stream.read(_MAX_FILE))
         except UnreadableError as error:

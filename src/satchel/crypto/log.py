@@ -76,10 +76,10 @@ class LeafProof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def leaf(self, bank: str) -> bytes:
         """The leaf hash of the record in the log of ``bank``."""
-        return leaf_of(bank, self.seq, self.type, self.id, self.at)
+        return record_leaf(bank, self.seq, self.type, self.id, self.at)
 
 
-def leaf_of(bank: str, seq: int, record_type: str, identity: str, at: str) -> bytes:
+def record_leaf(bank: str, seq: int, record_type: str, identity: str, at: str) -> bytes:
     """Return the leaf hash of record ``seq`` of a bank's log."""
     # Texts and a small integer: sorted encoding is the canonical one.
     return leaf_hash(encode_sorted([bank, seq, record_type, identity, at]))

@@ -187,7 +187,7 @@ def peaks_of(size: int) -> list[Node]:
     return found
 
 
-def grown(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
+def append_leaves(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
     """Append leaf hashes to a frontier and return the nodes to store, in the order of positions."""
     nodes, size, peaks = [], frontier.size, frontier.peaks
     for leaf in leaves:
@@ -203,7 +203,7 @@ def grown(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
     return nodes
 
 
-class ProvedTree:
+class VerifiedTree:
     """The tree under one head; every node that it answers with is proved by the head's peaks.
 
     Args:

@@ -6,7 +6,7 @@ a redaction record of the log, by the hash of the form. Source: docs/spec/7, 7.2
 
 import msgspec
 
-from satchel.crypto.sealed_records import Sealed, digest, id_holds, open_shape, seal
+from satchel.crypto.sealed_records import Sealed, digest, has_valid_id, open_shape, seal
 from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.errors import MalformedError
 from satchel.model.entries import TIMES, Entry
@@ -15,7 +15,7 @@ from satchel.model.records import Model, Redaction
 _KEPT = ("parent_ids", *TIMES)
 
 
-def opened_form(body: bytes, result: str) -> tuple[Sealed, Model]:
+def open_redacted_form(body: bytes, result: str) -> tuple[Sealed, Model]:
     """Return the redacted form that has a hash, as a log says, from its canonical bytes.
 
     Where the log says that the whole entry is back, that is the form.
@@ -26,7 +26,7 @@ def opened_form(body: bytes, result: str) -> tuple[Sealed, Model]:
     if digest(body) != result:
         raise MalformedError("it was redacted, and is not in its logged form")
     record, model = open_shape(body)
-    if not isinstance(model, Entry) or (model.nonce is not None and not id_holds(record)):
+    if not isinstance(model, Entry) or (model.nonce is not None and not has_valid_id(record)):
         raise MalformedError("not a redacted form", field="nonce")
     return record, model
 
@@ -43,7 +43,7 @@ def signed_redaction(draft: Redaction, key: SigningKey) -> Sealed:
     return seal(whole)
 
 
-def is_form(body: bytes) -> bool:
+def is_redacted_form(body: bytes) -> bool:
     """Tell whether canonical bytes are a redacted form, or claim to be: there is no nonce.
 
     Raises:

@@ -35,7 +35,7 @@ class _SealedOriginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The same as an age file, in base64."""
 
 
-def sealed_original(body: bytes, recipients: Sequence[str], age: Sequence[str] = ()) -> bytes:
+def seal_original(body: bytes, recipients: Sequence[str], age: Sequence[str] = ()) -> bytes:
     """Return bytes sealed for keys.
 
     Args:
@@ -74,7 +74,7 @@ def recipients_of(sealed: bytes) -> list[str]:
     return sorted(_opened(sealed).keys)
 
 
-def original(sealed: bytes, key: SigningKey) -> bytes:
+def open_original(sealed: bytes, key: SigningKey) -> bytes:
     """Return the bytes that were sealed for a key; whose they are is left to the caller.
 
     Raises:
@@ -102,7 +102,7 @@ def age_file(sealed: bytes) -> bytes | None:
     return _opened(sealed).age or None
 
 
-def original_by(sealed: bytes, identities: Sequence[str]) -> bytes | None:
+def open_original_with(sealed: bytes, identities: Sequence[str]) -> bytes | None:
     """Return the bytes that were sealed, by an age identity; None where none of them opens it.
 
     Raises:

@@ -24,7 +24,7 @@ from satchel.crypto.canonical import (
     plain_float,
 )
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits, check_record
-from satchel.crypto.value_domain import checked, is_empty, plain
+from satchel.crypto.value_domain import check_value, is_empty, plain
 from satchel.errors import MalformedError, UsageError, ValueRefusedError
 from satchel.model.entries import ENTRY_CLASSES, Entry
 from satchel.model.records import RECORD_CLASSES, AnyRecord, Embedding, Model
@@ -109,7 +109,7 @@ def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed
         LimitError: If the record is too large.
     """
     record, model = open_shape(line, limits=limits)
-    if not id_holds(record):
+    if not has_valid_id(record):
         if model.nonce is None:
             raise MalformedError(
                 "a redacted memory, which only its own bank can contain",
@@ -129,14 +129,14 @@ def open_shape(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed,
         MalformedError: If the bytes are not canonical or the shape is wrong.
         LimitError: If the record is too large.
     """
-    model = shape_of(line)
+    model = decode_record(line)
     check_record(model, len(line), limits)
     if model.id is None:
         raise MalformedError("a record must have an ID", field="id")
     return Sealed(model.id, str(model.__struct_config__.tag), line), model
 
 
-def shape_of(line: bytes) -> Model:
+def decode_record(line: bytes) -> Model:
     """Return the typed value of canonical bytes; bounds and id are left to the caller.
 
     Raises:
@@ -171,7 +171,7 @@ def _object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def id_holds(record: Sealed) -> bool:
+def has_valid_id(record: Sealed) -> bool:
     """Tell whether a record's id is the hash of the rest of it."""
     return record.id == PREFIX + hash_without_id(record.body, record.id).hex()
 
@@ -322,7 +322,7 @@ def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:
     clash = sorted(known_members(value["type"]) & unknown.keys())
     if clash:
         raise ValueRefusedError("not an unknown member", field=clash[0])
-    value.update(checked({name: part for name, part in unknown.items() if not is_empty(part)}))
+    value.update(check_value({name: part for name, part in unknown.items() if not is_empty(part)}))
 
 
 def derive(

@@ -12,7 +12,7 @@ from blake3 import blake3
 from msgspec import Meta
 from nacl.bindings import randombytes
 
-from satchel.crypto.age import Lock, Unlocking, decrypt, encrypt
+from satchel.crypto.age import Lock, Unlocker, decrypt, encrypt
 from satchel.crypto.canonical import canonical, decode_canonical
 from satchel.errors import EncryptionError, MalformedError
 from satchel.model.type_info import resolved
@@ -59,7 +59,7 @@ def new_store_key(lock: Lock) -> StoreKey:
     return _noted(StoreKey(secret, held.getvalue()))
 
 
-def opened_store_key(held: bytes, unlocking: Unlocking) -> StoreKey:
+def opened_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
     """Return the key in what a file holds.
 
     Raises:

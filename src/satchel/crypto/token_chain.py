@@ -28,7 +28,7 @@ from satchel.crypto.tokens import (
     is_wildcard,
     list_digest,
     parse_token,
-    shifted,
+    shift_time,
     signed_token,
 )
 from satchel.errors import (
@@ -57,7 +57,7 @@ MOST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class TokenContext:
     """What a chain is judged against."""
 
     bank: str
@@ -122,7 +122,7 @@ class Chain:
         each = (frozenset(token.payload.permissions) for token in self.tokens)
         return frozenset.intersection(*each)
 
-    def require(self, needed: Collection[Permission], around: Surroundings) -> None:
+    def require(self, needed: Collection[Permission], around: TokenContext) -> None:
         """Require that every token holds now, and allows what is asked for.
 
         Raises:
@@ -138,7 +138,7 @@ class Chain:
                 f"the token does not allow: {', '.join(missing)}", field="permissions"
             )
 
-    def require_valid(self, around: Surroundings) -> None:
+    def require_valid(self, around: TokenContext) -> None:
         """Require that every token holds now, whatever it allows; as ``require``."""
         if self.bank != around.bank:
             raise TokenError("the token is for another bank", field="bank")
@@ -165,18 +165,18 @@ class Chain:
         return canonical_checked(self.value()) + b"\n"
 
 
-def _require_now(token: SignedToken, around: Surroundings) -> None:
+def _require_now(token: SignedToken, around: TokenContext) -> None:
     payload = token.payload
     if token.id in around.revoked or payload.issuer in around.revoked_keys:
         raise TokenRevokedError("the token was revoked", field=token.id)
-    latest, earliest = shifted(around.moment, SKEW), shifted(around.moment, -SKEW)
+    latest, earliest = shift_time(around.moment, SKEW), shift_time(around.moment, -SKEW)
     if payload.not_before > latest:
         raise TokenTimeError("the token is not valid yet", field="not_before")
     if payload.expires_at <= earliest:
         raise TokenTimeError("the token has expired", field="expires_at")
 
 
-def opened(data: bytes) -> Chain:
+def open_chain(data: bytes) -> Chain:
     """Return the chain in the bytes of a file, after checking every signature and link.
 
     Raises:
@@ -292,7 +292,7 @@ SESSION = "session"
 _LONGEST_ACTION = 64
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProofRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a holder signs."""
 
     v: Literal[1]
@@ -358,7 +358,7 @@ def require_possession(
     verifier: str,
     moment: str,
     asked: tuple[str, Any] = (SESSION, {}),
-) -> Request:
+) -> ProofRequest:
     """Require that a proof was made by the audience of a chain, for this very request, just now.
 
     Whoever takes requests from elsewhere keeps the nonces of writes, in the transaction of each
@@ -382,7 +382,9 @@ def require_possession(
     return found
 
 
-def proved_request(chain: Chain, proof: Any, verifier: str, moment: str, action: str) -> Request:
+def proved_request(
+    chain: Chain, proof: Any, verifier: str, moment: str, action: str
+) -> ProofRequest:
     """Do what ``require_possession`` does, but for the arguments, which may not be here yet.
 
     What costs least is looked at first, and the signature last.
@@ -390,14 +392,14 @@ def proved_request(chain: Chain, proof: Any, verifier: str, moment: str, action:
     if not isinstance(proof, dict) or proof.keys() != {"payload", "signatures"}:
         raise MalformedError("a proof has a payload and signatures", field="request")
     try:
-        found = msgspec.convert(proof["payload"], resolved(Request))
+        found = msgspec.convert(proof["payload"], resolved(ProofRequest))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a proof of possession: {problem}", field=field) from None
     expected = verifier, chain.bank, chain.leaf.id
     if (found.audience, found.bank, found.token) != expected or found.action != action:
         raise TokenError("the proof of possession is for another request", field="request")
-    if not shifted(moment, -SKEW) <= found.at <= shifted(moment, SKEW):
+    if not shift_time(moment, -SKEW) <= found.at <= shift_time(moment, SKEW):
         raise TokenTimeError("the proof of possession has expired", field="at")
     signatures = parse_signatures(proof["signatures"], 1)
     if [signature.key for signature in signatures] != [chain.audience]:
@@ -407,7 +409,7 @@ def proved_request(chain: Chain, proof: Any, verifier: str, moment: str, action:
     return found
 
 
-def require_arguments(request: Request, args: Any) -> None:
+def require_arguments(request: ProofRequest, args: Any) -> None:
     """Require that a request was signed for these arguments.
 
     Raises:
@@ -440,7 +442,7 @@ class RevocationList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self) -> None:
         check_times(self, ("issued_at", "expires_at"))
-        if not self.issued_at < self.expires_at <= shifted(self.issued_at, LONGEST):
+        if not self.issued_at < self.expires_at <= shift_time(self.issued_at, LONGEST):
             raise ValueError(f"a revocation list can be valid for at most {LONGEST.days} days")
         if list(self.tokens) != sorted(set(self.tokens)):
             raise ValueError("`tokens` must be sorted, each once")
@@ -522,6 +524,6 @@ def opened_list(
         raise TokenError("the signature of the list is not valid", field="signatures")
     if found.number < least:
         raise TokenError("a newer revocation list was seen here", field="number")
-    if found.issued_at > shifted(moment, SKEW) or found.expires_at <= shifted(moment, -SKEW):
+    if found.issued_at > shift_time(moment, SKEW) or found.expires_at <= shift_time(moment, -SKEW):
         raise TokenTimeError("the revocation list is not valid now", field="expires_at")
     return found

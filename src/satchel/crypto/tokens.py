@@ -398,7 +398,7 @@ def is_signed(token: SignedToken) -> bool:
     return found[0].valid
 
 
-def shifted(moment: str, by: timedelta) -> str:
+def shift_time(moment: str, by: timedelta) -> str:
     """Return a canonical time some way on, or back; the first or last there is at the ends."""
     try:
         return format_time(to_datetime(moment) + by)

@@ -17,8 +17,8 @@ from satchel.crypto.signatures import public_key
 from satchel.errors import MalformedError, TargetError, UsageError
 from satchel.model.times import now
 from satchel.model.type_info import resolved
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import private_folder
 
 _MAX_FILE = 16 * 2**20
@@ -153,7 +153,7 @@ class TrustRegistry:
     def _read(self) -> list[TrustedKey]:
         if not self.path.exists():
             return []
-        with reading(self.path) as stream:
+        with open_input(self.path) as stream:
             data = stream.read(_MAX_FILE)
             try:
                 return msgspec.convert(
@@ -165,11 +165,11 @@ class TrustRegistry:
     def _save(self) -> None:
         private_folder(self.path.parent)
         content = msgspec.to_builtins(_Registry(format="satchel-trust/1", keys=self.listed()))
-        with writing(self.path, mode=PRIVATE_FILE) as stream:
+        with atomic_write(self.path, mode=PRIVATE_FILE) as stream:
             stream.write(canonical_checked(content) + b"\n")
 
 
-class SeenStatement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KnownStatement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One statement that verified here with a trusted signer."""
 
     at: str
@@ -183,7 +183,7 @@ class SeenStatement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     root: str | None = None
 
 
-class SeenRecord:
+class StatementHistory:
     """What verified before, in an append-only file; a torn last line is ignored.
 
     Args:
@@ -193,12 +193,12 @@ class SeenRecord:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def all(self) -> Iterator[SeenStatement]:
+    def all(self) -> Iterator[KnownStatement]:
         """Yield everything seen, oldest first."""
         if not self.path.exists():
             return
-        decoder = msgspec.json.Decoder(resolved(SeenStatement))
-        with reading(self.path) as stream:
+        decoder = msgspec.json.Decoder(resolved(KnownStatement))
+        with open_input(self.path) as stream:
             for line in stream:
                 if not line.endswith(b"\n"):
                     return
@@ -211,7 +211,7 @@ class SeenRecord:
         """Tell whether a statement by ``key`` verified here before."""
         return any(seen.statement == statement and seen.key == key for seen in self.all())
 
-    def remember(self, seen: SeenStatement) -> None:
+    def remember(self, seen: KnownStatement) -> None:
         """Append one line and force it to disk; what is known already is not repeated.
 
         Raises:

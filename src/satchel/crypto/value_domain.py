@@ -29,7 +29,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _MISSING = object()
 
 
-def checked(value: Any, *, around: int = 0) -> Any:
+def check_value(value: Any, *, around: int = 0) -> Any:
     """Return ``value`` with integral floats as integers, after checking every part of it.
 
     Exact types only: dict with str keys, list, str, bool, None, int, float. A tuple, bytes, a
@@ -218,7 +218,7 @@ _FORMS = {
 }
 
 
-def carry(value: Any) -> Any:
+def encode_foreign(value: Any) -> Any:
     """Return a foreign value in the reversible form; values that need none are unchanged.
 
     Raises:
@@ -226,9 +226,9 @@ def carry(value: Any) -> Any:
     """
     kind = type(value)
     if kind is dict:
-        return {_escaped(key): carry(part) for key, part in value.items()}
+        return {_escaped(key): encode_foreign(part) for key, part in value.items()}
     if kind is list or kind is tuple:
-        return [carry(part) for part in value]
+        return [encode_foreign(part) for part in value]
     if kind is int and abs(value) > MAX_INTEGER:
         return carried_int(_digits(value))
     if kind is float and _unholdable(value):
@@ -263,21 +263,21 @@ def escape_keys(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [(_escaped(key), part) for key, part in pairs]
 
 
-def restore(value: Any) -> Any:
+def decode_foreign(value: Any) -> Any:
     """Return the foreign value that ``carry`` was given.
 
     Raises:
         ValueRefusedError: If a carried form is not one that ``carry`` makes.
     """
     if type(value) is list:
-        return [restore(part) for part in value]
+        return [decode_foreign(part) for part in value]
     if type(value) is not dict:
         return value
     if len(value) == 1:
         ((key, text),) = value.items()
         if key in (_INT, _FLOAT, _BYTES):
             return _restored(key, text)
-    return {_unescaped(key): restore(part) for key, part in value.items()}
+    return {_unescaped(key): decode_foreign(part) for key, part in value.items()}
 
 
 def unheld_number(value: dict[str, Any]) -> str | None:

@@ -15,29 +15,29 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from satchel.backup.erasures import Backups
+from satchel.backup.erasures import BackupErasureTarget
 from satchel.bank.connections import writer_key
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.age import in_environment
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.erasure.fragments import Fragments, Inside
+from satchel.erasure.fragments import Fragments, NestedFileScanner
 from satchel.erasure.options import EraseOptions
-from satchel.erasure.selection import Choice, Kinship, Why
+from satchel.erasure.selection import DerivedRecords, EraseReason, EraseSelection
 from satchel.errors import MemoryStoreError, SatchelError, StoreBusyError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import namespace_of, opened_files
-from satchel.ledger.erasure import ERASABLE, finish, is_unfinished
-from satchel.ledger.records import Logged
+from satchel.ledger.erasure import ERASABLE, finish_erasure, is_unfinished
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.times import now
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
-from satchel.ports.store import Extent, LaidOpen, Store
-from satchel.receipts.account import VERSION, Account, Counts, End, Scanned
-from satchel.receipts.archive import keep, list_receipts, refuse_copy, signer, tool
+from satchel.ports.store import Extent, InspectableStore, Store
+from satchel.receipts.account import VERSION, Counts, ReceiptBody, ScanResult, TransferEnd
+from satchel.receipts.archive import list_receipts, refuse_copy, save_receipts, signer, tool_version
 from satchel.receipts.receipt import receipt_of
 from satchel.stores.raw_files import below
 
@@ -45,13 +45,13 @@ _MOST_NAMED = 40
 _SECRET_FOLDERS = frozenset({"keys", "identities"})
 
 
-class Holder(Protocol):
+class ErasureTarget(Protocol):
     """One place outside the store that may hold what is erased."""
 
     name: str
     """What to call it in the report."""
 
-    def erase(self, gone: Sequence[Logged]) -> int:
+    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
         """Rid it of some records that are about to be erased; return how many things went.
 
         Called again for the same records after a program was killed.
@@ -74,7 +74,7 @@ class Holder(Protocol):
         ...
 
 
-class MemoryFiles:
+class MemoryFilesTarget:
     """The memory files of a bank's name: a file goes with all its versions."""
 
     name = "memory files"
@@ -84,7 +84,7 @@ class MemoryFiles:
         self._open = ExitStack()
         self._store: MemoryStore | None = None
 
-    def erase(self, gone: Sequence[Logged]) -> int:
+    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
         """See ``Holder``."""
         paths = {
             one.model.path: one.model.metadata.get("store")
@@ -136,7 +136,7 @@ class MemoryFiles:
         return self._store
 
 
-class Home:
+class HomeTarget:
     """What this machine keeps beside stores: receipts, journals, copies of older stores."""
 
     name = "home folder"
@@ -144,7 +144,7 @@ class Home:
     def __init__(self, bank: OpenBank) -> None:
         self._bank = bank
 
-    def erase(self, gone: Sequence[Logged]) -> int:
+    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
         """See ``Holder``; nothing there is of one record."""
         del gone
         return 0
@@ -173,7 +173,11 @@ class Home:
         """See ``Holder``."""
 
 
-HOLDERS: tuple[Callable[[OpenBank], Holder], ...] = (MemoryFiles, Backups, Home)
+ERASURE_TARGETS: tuple[Callable[[OpenBank], ErasureTarget], ...] = (
+    MemoryFilesTarget,
+    BackupErasureTarget,
+    HomeTarget,
+)
 """Everybody who is asked, in this order."""
 
 
@@ -195,7 +199,7 @@ Looked = Callable[[int], None]
 """Told how many bytes more were looked at."""
 
 
-class StillSaid(NamedTuple):
+class RemainingMentions(NamedTuple):
     """What records that stay say, too."""
 
     records: int
@@ -205,14 +209,16 @@ class StillSaid(NamedTuple):
     """Bank and id of the first of them."""
 
 
-class Found(NamedTuple):
+class ScanSummary(NamedTuple):
     """What a look at everything gave."""
 
-    scanned: list[Scanned]
+    scanned: list[ScanResult]
     unreached: list[str]
 
 
-def still_said(store: Store, fragments: Fragments, looked: Looked) -> StillSaid:
+def find_remaining_mentions(
+    store: Store, fragments: Fragments, looked: Looked
+) -> RemainingMentions:
     """Return which records of a store still say a piece of what was erased.
 
     Such a piece is not looked for any further: that it is there is no remnant.
@@ -231,12 +237,16 @@ def still_said(store: Store, fragments: Fragments, looked: Looked) -> StillSaid:
                     records += 1
                     if len(examples) < _MOST_SAID:
                         examples.append(f"{bank} {row.id}")
-    return StillSaid(records, examples)
+    return RemainingMentions(records, examples)
 
 
 def scan(
-    store: Store, extents: Iterable[Extent], fragments: Fragments, looked: Looked, inside: Inside
-) -> list[Scanned]:
+    store: Store,
+    extents: Iterable[Extent],
+    fragments: Fragments,
+    looked: Looked,
+    inside: NestedFileScanner,
+) -> list[ScanResult]:
     """Look through the raw bytes of a store, and of others that hold something, each once.
 
     Args:
@@ -246,8 +256,8 @@ def scan(
         looked: Told of bytes.
         inside: Looks into them, and notes what cannot be.
     """
-    found, seen = list[Scanned](), set[str]()
-    own = store.laid_open() if isinstance(store, LaidOpen) else ()
+    found, seen = list[ScanResult](), set[str]()
+    own = store.laid_open() if isinstance(store, InspectableStore) else ()
     for some in (own, extents):
         for extent in some:
             if extent.name not in seen:
@@ -260,11 +270,13 @@ def scan(
 
 def unreached(store: Store, others: Iterable[str]) -> list[str]:
     """Return in words what was not looked through."""
-    own = store.out_of_reach() if isinstance(store, LaidOpen) else ["the store's own memory"]
+    own = (
+        store.out_of_reach() if isinstance(store, InspectableStore) else ["the store's own memory"]
+    )
     return list(dict.fromkeys([*own, *others, *ALWAYS_OUT_OF_REACH]))
 
 
-def _look(extent: Extent, fragments: Fragments, looked: Looked) -> Scanned:
+def _look(extent: Extent, fragments: Fragments, looked: Looked) -> ScanResult:
     size = 0
 
     def counted() -> Iterable[bytes]:
@@ -279,7 +291,7 @@ def _look(extent: Extent, fragments: Fragments, looked: Looked) -> Scanned:
         count += 1
         if len(at) < _MOST_AT:
             at.append(place)
-    return Scanned(name=extent.name, bytes=size, found=count, at=at)
+    return ScanResult(name=extent.name, bytes=size, found=count, at=at)
 
 
 _MOST_LEFT = 20
@@ -291,7 +303,7 @@ Progress = Callable[[int, int], None]
 """Told how much is done of all there is to do, in no unit."""
 
 
-class Erased(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ErasureResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was erased, or would be."""
 
     bank: str
@@ -331,7 +343,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     too_short: int = 0
     """Texts that are too short to be looked for."""
 
-    scanned: list[Scanned] = []
+    scanned: list[ScanResult] = []
     unreached: list[str] = []
     notes: list[str] = []
     receipt: str | None = None
@@ -359,7 +371,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     example="satchel erase --where user=ada --cascade --dry-run",
     absent=NOT_FOR_MODELS,
 )
-def erase(bank: OpenBank, options: EraseOptions) -> Erased:
+def erase(bank: OpenBank, options: EraseOptions) -> ErasureResult:
     """Erase memories permanently, also current ones, with their versions and links.
 
     Their contents are deleted from the store, its indexes, its log and the memory files; the log
@@ -380,7 +392,7 @@ def erase(bank: OpenBank, options: EraseOptions) -> Erased:
     """
     require_owner(bank.settings, "erase")
     refuse_copy(bank.settings, _file(options.receipt))
-    with closing(Kinship()) as kin:
+    with closing(DerivedRecords()) as kin:
         erasing = _Erasing(bank, options, kin)
         planned = erasing.plan()
         if options.dry_run:
@@ -395,7 +407,7 @@ def _file(path: PathText | None) -> Path | None:
 class _Erasing:
     """One erasure, from the plan to the report."""
 
-    def __init__(self, bank: OpenBank, wanted: EraseOptions, kin: Kinship) -> None:
+    def __init__(self, bank: OpenBank, wanted: EraseOptions, kin: DerivedRecords) -> None:
         self._bank = bank
         self._wanted = wanted
         self._kin = kin
@@ -406,11 +418,11 @@ class _Erasing:
         self._done = self._bytes = 0
         self._total = 1
 
-    def plan(self) -> Erased:
+    def plan(self) -> ErasureResult:
         """Find out what goes."""
         wanted, kin = self._wanted, self._kin
         with self._bank.ledger.reading() as view:
-            choice = Choice(view, texts(wanted.ids), wanted.where)
+            choice = EraseSelection(view, texts(wanted.ids), wanted.where)
             self._total = 3 * view.head.size + _SCANNED // _STEP
             kin.choose(choice.ids)
             for logged in view.scan():
@@ -428,9 +440,9 @@ class _Erasing:
             )
         counts = kin.counts()
         left, examples = kin.left(_MOST_LEFT)
-        return Erased(
+        return ErasureResult(
             bank=self._bank.id,
-            chosen=counts.pop(Why.CHOSEN, 0),
+            chosen=counts.pop(EraseReason.CHOSEN, 0),
             with_them={str(why): number for why, number in sorted(counts.items())},
             erased=sum(kin.types().values()),
             types=kin.types(),
@@ -440,21 +452,21 @@ class _Erasing:
             dry_run=wanted.dry_run,
         )
 
-    def carry_out(self, planned: Erased) -> Erased:
+    def carry_out(self, planned: ErasureResult) -> ErasureResult:
         """Erase it, look whether it is gone, and report."""
         bank, held = self._bank, dict[str, int]()
         notes = [_UNFINISHED] if is_unfinished(bank.store, bank.id) else []
         with ExitStack() as opened:
-            holders = [opened.enter_context(closing(each(bank))) for each in HOLDERS]
+            holders = [opened.enter_context(closing(each(bank))) for each in ERASURE_TARGETS]
             erased = self._erase(holders, held)
             blobs, finished = self._finish(notes)
-            said, scanned, beyond = StillSaid(0, []), list[Scanned](), list[str]()
+            said, scanned, beyond = RemainingMentions(0, []), list[ScanResult](), list[str]()
             for_holders = [name for each in holders for name in each.out_of_reach()]
             if self._wanted.scan:
-                said = still_said(bank.store, self._fragments, self._look)
+                said = find_remaining_mentions(bank.store, self._fragments, self._look)
                 extents = (extent for each in holders for extent in each.laid_open())
                 unlocking = replace(bank.settings.unlocking, passphrase=in_environment)
-                inside = Inside(unlocking, bank.settings.options.limits)
+                inside = NestedFileScanner(unlocking, bank.settings.options.limits)
                 scanned = scan(bank.store, extents, self._fragments, self._look, inside)
                 beyond = unreached(bank.store, [*for_holders, *inside.closed])
         if self._fragments.left_out:
@@ -476,7 +488,7 @@ class _Erasing:
         )
         return self._reported(done)
 
-    def _erase(self, holders: Sequence[Holder], held: dict[str, int]) -> int:
+    def _erase(self, holders: Sequence[ErasureTarget], held: dict[str, int]) -> int:
         """Erase group by group, and return how many records that were."""
         erased, by = 0, writer_key(self._bank.settings).did
         for ids in self._kin.going():
@@ -499,7 +511,7 @@ class _Erasing:
             self._tell(len(found))
         return erased
 
-    def _records(self, found: Sequence[Logged], by: str) -> Iterator[Sealed]:
+    def _records(self, found: Sequence[VerifiedRecord], by: str) -> Iterator[Sealed]:
         """Yield what erases records, which are retired first where they are current."""
         at, reason = now(), self._wanted.reason
         for logged in found:
@@ -512,21 +524,21 @@ class _Erasing:
     def _finish(self, notes: list[str]) -> tuple[int, bool]:
         """Rid the store of the bytes; tell how many blobs went, and whether it could be done."""
         try:
-            return finish(self._bank.store, self._bank.id), True
+            return finish_erasure(self._bank.store, self._bank.id), True
         except StoreBusyError as error:
             notes.append(f"the bytes could not be removed from the store yet: {error.message}")
             return 0, False
 
-    def _reported(self, done: Erased) -> Erased:
+    def _reported(self, done: ErasureResult) -> ErasureResult:
         """Sign the report and keep it."""
         bank, settings = self._bank, self._bank.settings
         with bank.ledger.reading() as view:
             end = _end(bank, view)
         notes = [*done.notes, *_told(done)]
-        account = Account(
+        account = ReceiptBody(
             version=VERSION,
             kind="erase",
-            tool=tool(),
+            tool=tool_version(),
             began=self._began,
             ended=now(),
             input=end,
@@ -543,7 +555,7 @@ class _Erasing:
             notes=notes,
         )
         receipt = receipt_of(account, signer(settings, None))
-        ids, problems = keep(settings, [receipt], _file(self._wanted.receipt))
+        ids, problems = save_receipts(settings, [receipt], _file(self._wanted.receipt))
         return msgspec.structs.replace(
             done, receipt=ids[0] if ids else None, notes=[*done.notes, *problems]
         )
@@ -557,9 +569,9 @@ class _Erasing:
         self._tell(size // _STEP)
 
 
-def _end(bank: OpenBank, view: View) -> End:
+def _end(bank: OpenBank, view: View) -> TransferEnd:
     head = view.head
-    return End(
+    return TransferEnd(
         name=bank.name or bank.id,
         bank=bank.id,
         store=bank.store.name,
@@ -568,7 +580,7 @@ def _end(bank: OpenBank, view: View) -> End:
     )
 
 
-def _told(done: Erased) -> Iterator[str]:
+def _told(done: ErasureResult) -> Iterator[str]:
     """Yield what the report has to say in words, and nothing of what was erased."""
     yield (
         f"{done.looked_for:,} pieces of 16 bytes were scanned for; {done.too_short:,} texts "

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
-from satchel.crypto.age import HEAD_BYTES, Unlocking, decrypt, is_encrypted
+from satchel.crypto.age import HEAD_BYTES, Unlocker, decrypt, is_encrypted
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.errors import LimitError, MalformedError, SatchelError
 from satchel.model.times import is_canonical_time
@@ -205,7 +205,7 @@ _MOST_DEEP = 3
 _MOST_MEMBERS = 10_000
 
 
-class Inside:
+class NestedFileScanner:
     """Looks into files for others.
 
     Args:
@@ -213,7 +213,7 @@ class Inside:
         limits: How far something may expand.
     """
 
-    def __init__(self, unlocking: Unlocking, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, unlocking: Unlocker, limits: Limits = DEFAULT_LIMITS) -> None:
         self._unlocking, self._limits = unlocking, limits
         self.closed = list[str]()
         """In words, what could not be looked into."""

@@ -14,8 +14,8 @@ from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.options import PruneMemoryOptions
 from satchel.errors import UsageError
-from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish
-from satchel.ledger.records import Logged
+from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish_erasure
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.repair import DAMAGED
 from satchel.ledger.view import View
 from satchel.model.records import Erasure
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 """Told of the places of the log that were looked at, and how many there are."""
 
 
-class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryPruneResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was erased, or would be."""
 
     bank: str
@@ -91,7 +91,7 @@ def moment_of(text: str) -> str:
     example="satchel prune --superseded-before 90d --dry-run",
     absent=NOT_FOR_MODELS,
 )
-def prune_memories(bank: OpenBank, options: PruneMemoryOptions) -> Pruned:
+def prune_memories(bank: OpenBank, options: PruneMemoryOptions) -> MemoryPruneResult:
     """Erase memories that were superseded long ago. Their contents are deleted.
 
     The log still verifies, and records of each that it was erased, when and why. Current memories
@@ -125,7 +125,7 @@ def prune(
     reason: str | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Pruned:
+) -> MemoryPruneResult:
     """Erase the records that were superseded before a moment, by when the log took note of it.
 
     A group at a time, each whole or not at all; when it is cut short, what is left is erased by
@@ -166,8 +166,8 @@ def prune(
     if not dry_run:
         notes = list_erased(bank)
         _drop_damaged(bank, before, states)
-        blobs = finish(bank.store, bank.id)
-    return Pruned(
+        blobs = finish_erasure(bank.store, bank.id)
+    return MemoryPruneResult(
         bank=bank.id,
         before=before,
         erased=erased,
@@ -181,9 +181,9 @@ def prune(
 
 def _next_group(
     view: View, before: str, states: frozenset[str], place: int, end: int
-) -> tuple[list[Logged], int]:
+) -> tuple[list[VerifiedRecord], int]:
     """Return what is to be erased next, and how far the log was looked at for it."""
-    found = list[Logged]()
+    found = list[VerifiedRecord]()
     wanted = Filter(types=ERASABLE, retired=True, held=True)
     for some in _together(view.scan(wanted, after=place), end):
         outdated = _outdated(view, [logged.row for logged in some], before, states)
@@ -194,9 +194,9 @@ def _next_group(
     return found, end - 1
 
 
-def _together(records: Iterator[Logged], end: int) -> Iterator[list[Logged]]:
+def _together(records: Iterator[VerifiedRecord], end: int) -> Iterator[list[VerifiedRecord]]:
     """Yield the retired ones of some records, some hundred at a time."""
-    some = list[Logged]()
+    some = list[VerifiedRecord]()
     for logged in records:
         if logged.seq >= end:
             break
@@ -217,7 +217,9 @@ def _outdated(view: View, rows: Sequence[Row], before: str, states: frozenset[st
     return {seq for seq, place in asked if at[place].row.at < before}
 
 
-def _erase(bank: OpenBank, found: Sequence[Logged], reason: str | None, by: str | None) -> None:
+def _erase(
+    bank: OpenBank, found: Sequence[VerifiedRecord], reason: str | None, by: str | None
+) -> None:
     at = now()
     drafts = (Erasure(entry=each.record.id, reason=reason, by=by, at=at) for each in found)
     bank.ledger.append([seal(draft) for draft in drafts])

@@ -22,11 +22,16 @@ from satchel.config.options import NOT_FOR_MODELS, SECRETS
 from satchel.config.path_permissions import file_to_write
 from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.redaction import signed_redaction
-from satchel.crypto.sealed_originals import age_file, original, original_by, sealed_original
+from satchel.crypto.sealed_originals import (
+    age_file,
+    open_original,
+    open_original_with,
+    seal_original,
+)
 from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
 from satchel.crypto.signatures import SigningKey
 from satchel.erasure.options import RecoverOptions, RedactOptions
-from satchel.erasure.selection import Choice
+from satchel.erasure.selection import EraseSelection
 from satchel.errors import (
     LimitError,
     PermissionRefusedError,
@@ -36,8 +41,8 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.inference.models import detector_of, extractor
-from satchel.ledger.erasure import SEALED, finish
-from satchel.ledger.records import Logged
+from satchel.ledger.erasure import SEALED, finish_erasure
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Redaction
@@ -45,7 +50,7 @@ from satchel.model.times import now
 from satchel.model.values import Component, JsonObject
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
-from satchel.screening.redaction import MOST_FIELDS, Redacting, Replaced
+from satchel.screening.redaction import MOST_FIELDS, Redactor, Replacement
 
 _TOGETHER = 200
 _MOST_TOLD = 100
@@ -68,7 +73,7 @@ class RedactedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Where something stays that tells which record it is, or whose."""
 
 
-class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RedactionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was redacted, or would be."""
 
     bank: str
@@ -101,10 +106,10 @@ class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class _Form(NamedTuple):
     """A memory and the form of it."""
 
-    logged: Logged
+    logged: VerifiedRecord
     body: bytes
     record: Sealed
-    replaced: list[Replaced]
+    replaced: list[Replacement]
 
 
 @operation(
@@ -113,7 +118,7 @@ class _Form(NamedTuple):
     example="satchel redact --where user=ada --dry-run",
     absent=NOT_FOR_MODELS,
 )
-def redact(bank: OpenBank, wanted: RedactOptions) -> Redacted:
+def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
     """Redact personal data and secrets in memories: replace them by tokens of their kind.
 
     A token looks like `[REDACTED:email:1]`. IDs, parents and times stay, and the log still
@@ -141,7 +146,7 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> Redacted:
         raise PermissionRefusedError("only the owner can store originals")
     detector = None if wanted.detector is None else detector_of(wanted.detector)
     more = () if detector is None else (detector,)
-    kinds = Redacting(texts(wanted.kinds), texts(wanted.texts), texts(wanted.fields), _people, more)
+    kinds = Redactor(texts(wanted.kinds), texts(wanted.texts), texts(wanted.fields), _people, more)
     keys = [audience_of(bank.settings, name) for name in texts(wanted.recover_for)]
     age = list(lock_for(bank.settings, texts(wanted.recover_to)).recipients)
     told = _Told(bank.id, wanted.dry_run)
@@ -191,19 +196,19 @@ class _Told:
                     )
                 )
 
-    def done(self, bank: OpenBank, keys: Sequence[str]) -> Redacted:
+    def done(self, bank: OpenBank, keys: Sequence[str]) -> RedactionResult:
         """Rid the store of the old bytes, and tell all of it."""
         notes, finished = self.notes, True
         if self._redacted and not self._dry_run:
             try:
                 if bank.bearer is None:
-                    finish(bank.store, bank.id)
+                    finish_erasure(bank.store, bank.id)
                 else:
                     notes.append(_LEFT)
             except StoreBusyError as error:
                 finished = False
                 notes.append(f"the bytes could not be removed from the store yet: {error.message}")
-        return Redacted(
+        return RedactionResult(
             bank=self._bank,
             looked_at=self._looked_at,
             redacted=self._redacted,
@@ -217,7 +222,9 @@ class _Told:
         )
 
 
-def _group(view: View, wanted: RedactOptions, after: int) -> tuple[list[Logged], int | None]:
+def _group(
+    view: View, wanted: RedactOptions, after: int
+) -> tuple[list[VerifiedRecord], int | None]:
     """Return memories that are asked for, and after which place to go on; None at the end."""
     if not wanted.where:
         if not wanted.ids:
@@ -229,13 +236,13 @@ def _group(view: View, wanted: RedactOptions, after: int) -> tuple[list[Logged],
         named = [find_memory(view, one) for one in texts(wanted.ids)]
         found = {each.seq: each for one in named for each in (one, *versions_of(view, one))}
         return [found[seq] for seq in sorted(found)], None
-    choice = Choice(view, texts(wanted.ids), wanted.where)
+    choice = EraseSelection(view, texts(wanted.ids), wanted.where)
     rows = list(islice(view.scan(_ENTRIES, after=after), _TOGETHER))
     end = rows[-1].seq if len(rows) == _TOGETHER else None
     return [logged for logged in rows if choice.takes(logged)], end
 
 
-def _forms(logged: Logged, kinds: Redacting, bank: OpenBank) -> Iterator[_Form]:
+def _forms(logged: VerifiedRecord, kinds: Redactor, bank: OpenBank) -> Iterator[_Form]:
     """Yield the form of a memory, where something in it is replaced."""
     if not isinstance(logged.model, Entry):
         return
@@ -273,7 +280,7 @@ def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Seque
                 if before is not None:  # it holds more than the form that is redacted again
                     kept[name] = before
                 elif keys or age:
-                    kept[name] = sealed_original(form.logged.record.body, keys, age)
+                    kept[name] = seal_original(form.logged.record.body, keys, age)
     named = {form.logged.record.id: form.body for form in forms}
     bank.ledger.append([form.record for form in forms], side=kept, forms=named)
 
@@ -284,7 +291,7 @@ def _people(texts: Sequence[str]) -> list[str]:
     return [one.name for some in found for one in some if one.type == "person"]
 
 
-class Recovered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecoveredMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The original of a redacted memory. The bank still has the redacted form."""
 
     id: str
@@ -303,7 +310,7 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def recover(
     bank: OpenBank, options: RecoverOptions, *, owner: Callable[[], SigningKey] | None = None
-) -> Recovered:
+) -> RecoveredMemory:
     """Show the original of a redacted memory. This needs a key that it was sealed for.
 
     Nothing is restored: the bank keeps the redacted form. The original is verified by its ID. An
@@ -338,16 +345,16 @@ def recover(
 
 def _written(
     bank: OpenBank, identity: str, content: bytes, output: str, options: RecoverOptions
-) -> Recovered:
+) -> RecoveredMemory:
     with (
         file_to_write(bank.settings, output) as outlet,
         outlet.writing(overwrite=options.overwrite) as stream,
     ):
         stream.write(content)
-    return Recovered(id=identity, output=output)
+    return RecoveredMemory(id=identity, output=output)
 
 
-def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
+def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> RecoveredMemory:
     """Return the original of a redacted memory. Nothing is put back.
 
     Args:
@@ -362,10 +369,10 @@ def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
     """
     require_owner(bank.settings, "recover")
     identity, sealed = _kept(bank, wanted)
-    return _recovered(identity, original(sealed, key))
+    return _recovered(identity, open_original(sealed, key))
 
 
-def recover_by_identity(bank: OpenBank, wanted: str) -> Recovered | None:
+def recover_by_identity(bank: OpenBank, wanted: str) -> RecoveredMemory | None:
     """Return the original of a redacted memory, by an age identity that is here or was named.
 
     None where it is no age file, or none of the identities opens it.
@@ -380,7 +387,7 @@ def recover_by_identity(bank: OpenBank, wanted: str) -> Recovered | None:
     identity, sealed = _kept(bank, wanted)
     if age_file(sealed) is None:
         return None
-    body = original_by(sealed, list(bank.settings.unlocking.identities()))
+    body = open_original_with(sealed, list(bank.settings.unlocking.identities()))
     return None if body is None else _recovered(identity, body)
 
 
@@ -420,8 +427,8 @@ def _kept(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
     return identity, sealed
 
 
-def _recovered(identity: str, body: bytes) -> Recovered:
+def _recovered(identity: str, body: bytes) -> RecoveredMemory:
     record, _ = open_record(body)
     if record.id != identity:
         raise VerificationError("the stored original is that of another memory")
-    return Recovered(id=identity, record=record.value)
+    return RecoveredMemory(id=identity, record=record.value)

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS, OnProgress, OutputOptions, PathOptions
-from satchel.config.path_permissions import Permission, file_to_write
+from satchel.config.path_permissions import PathPermission, file_to_write
 from satchel.errors import UsageError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Erasure, Model, Source, Status
 from satchel.model.times import now
@@ -33,7 +33,7 @@ Write = Callable[[str], object]
 """Takes text, piece by piece."""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StatusEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was said of a record later."""
 
     place: int
@@ -44,7 +44,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     actor: str | None = None
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ImportOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The import that a record came with."""
 
     place: int
@@ -54,7 +54,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trust: str | None = None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record, with everything that is known of it."""
 
     place: int
@@ -77,12 +77,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ends: dict[str, str] = {}
     """Of an edge: what stands at its ends, in short."""
 
-    came_with: Arrival | None = None
-    said_of_it: list[Said] = []
+    came_with: ImportOrigin | None = None
+    said_of_it: list[StatusEntry] = []
     record: dict[str, Any]
 
 
-class Grave(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record whose text is gone."""
 
     id: str
@@ -95,18 +95,18 @@ class Grave(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
 
 
-class Account(Protocol):
+class ReportWriter(Protocol):
     """A file that is written as it is read."""
 
     def begin(self, facts: dict[str, Any]) -> None:
         """Say who is asked for and where."""
         ...
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: RecordReport) -> None:
         """Add a record."""
         ...
 
-    def bury(self, grave: Grave) -> None:
+    def bury(self, grave: Tombstone) -> None:
         """Add what was erased; all records come before."""
         ...
 
@@ -115,7 +115,7 @@ class Account(Protocol):
         ...
 
 
-class Markdown:
+class MarkdownReport:
     """A file for people."""
 
     def __init__(self, write: Write) -> None:
@@ -129,7 +129,7 @@ class Markdown:
         self._block(facts.items())
         self._write("\n## Records\n")
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: RecordReport) -> None:
         """Add a record."""
         self._records += 1
         held = ", in quarantine" if told.held else ""
@@ -141,7 +141,7 @@ class Markdown:
         own = [(name, part) for name, part in record.items() if name not in ("id", "nonce", "type")]
         self._block([*about, ("", None), *own])
 
-    def bury(self, grave: Grave) -> None:
+    def bury(self, grave: Tombstone) -> None:
         """Add what was erased."""
         if not self._graves:
             self._write(
@@ -168,7 +168,7 @@ class Markdown:
                 self._write(f"      {line}\n")
 
 
-class Json:
+class JsonReport:
     """A file for programs: one object."""
 
     def __init__(self, write: Write) -> None:
@@ -180,12 +180,12 @@ class Json:
         """Say who is asked for and where."""
         self._write(f'{{"asked":{_as_json(facts)},\n"records":[')
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: RecordReport) -> None:
         """Add a record."""
         self._write(f"{',' if self._records else ''}\n{_as_json(msgspec.to_builtins(told))}")
         self._records += 1
 
-    def bury(self, grave: Grave) -> None:
+    def bury(self, grave: Tombstone) -> None:
         """Add what was erased."""
         before = "," if self._graves else '],\n"erased":['
         self._write(f"{before}\n{_as_json(msgspec.to_builtins(grave))}")
@@ -234,7 +234,7 @@ Progress = Callable[[int, int], None]
 """Told of the records that were looked at, and how many there are; each is looked at twice."""
 
 
-class Everything(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PersonReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much was found."""
 
     bank: str
@@ -256,7 +256,7 @@ class Everything(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EverythingOptions(PathOptions, OutputOptions):
+class PersonReportOptions(PathOptions, OutputOptions):
     """About whom to report, and where to."""
 
     about: Annotated[
@@ -268,14 +268,14 @@ class EverythingOptions(PathOptions, OutputOptions):
 
 
 @operation(
-    EverythingOptions,
+    PersonReportOptions,
     name="everything",
     example='satchel everything --about "Ada Lovelace" --about ada@example.com -o ada.md',
     absent={**NOT_FOR_MODELS, "http": "The report is a file on the machine of the store."},
 )
 def report_everything(
-    bank: OpenBank, options: EverythingOptions, *, permission: Permission | None = None
-) -> Everything:
+    bank: OpenBank, options: PersonReportOptions, *, permission: PathPermission | None = None
+) -> PersonReport:
     """Report everything a bank holds about a person, in one private file.
 
     The whole log is read: memories, edges, turns of conversations, versions that were replaced or
@@ -315,7 +315,7 @@ def tell_everything(
     *,
     as_json: bool = False,
     progress: Progress | None = None,
-) -> Everything:
+) -> PersonReport:
     """Write everything a bank holds about somebody, as it is at one moment.
 
     Takes 16 bytes of memory for each record that names the person, and one for each other.
@@ -333,7 +333,7 @@ def tell_everything(
     """
     require_owner(bank.settings, "everything")
     mentions = Mentions(names)
-    account: Account = Json(write) if as_json else Markdown(write)
+    account: ReportWriter = JsonReport(write) if as_json else MarkdownReport(write)
     with bank.ledger.reading() as view, bank.store.reading() as reader:
         account.begin(_asked(bank, view, names))
         found = _Found(mentions, view.head.size)
@@ -345,7 +345,7 @@ def tell_everything(
             if found.has(logged):
                 account.tell(found.told(view, logged))
         erased = _bury(view, account)
-        done = Everything(
+        done = PersonReport(
             bank=bank.id,
             asked=list(names),
             records=found.records,
@@ -379,7 +379,7 @@ class _Steps:
             self._progress(self._done, self._total)
 
 
-def _all(view: View, steps: _Steps) -> Iterator[Logged]:
+def _all(view: View, steps: _Steps) -> Iterator[VerifiedRecord]:
     """Yield the whole log, and what is not visible in it yet."""
     for logged in view.scan():
         steps.one()
@@ -399,9 +399,9 @@ class _Found:
         self._mentions = mentions
         self._places = bytearray(size)
         self._ids: Sequence[int] = array("Q")
-        self._sources = dict[int, Logged]()
+        self._sources = dict[int, VerifiedRecord]()
 
-    def look(self, logged: Logged) -> None:
+    def look(self, logged: VerifiedRecord) -> None:
         """Note whether a record names the person."""
         if self._mentions.places_in(_spoken(logged)):
             self._places[logged.seq] = 1
@@ -412,7 +412,7 @@ class _Found:
         """Make ready to be asked."""
         self._ids = array("Q", sorted(self._ids))
 
-    def has(self, logged: Logged) -> bool:
+    def has(self, logged: VerifiedRecord) -> bool:
         """Tell whether a record names the person, or joins what does."""
         if self._places[logged.seq]:
             self.records += 1
@@ -424,12 +424,12 @@ class _Found:
             return True
         return False
 
-    def told(self, view: View, logged: Logged) -> Told:
+    def told(self, view: View, logged: VerifiedRecord) -> RecordReport:
         """Return a record with everything that is known of it."""
         row = logged.row
         source = self._source(view, row.batch) if row.batch else None
         said = view.said_of(row.id) + (view.said_of(source.record.id) if source else [])
-        return Told(
+        return RecordReport(
             place=row.seq,
             id=row.id,
             type=row.type,
@@ -453,7 +453,7 @@ class _Found:
         at = bisect_left(self._ids, wanted)
         return at < len(self._ids) and self._ids[at] == wanted
 
-    def _source(self, view: View, place: int) -> Logged:
+    def _source(self, view: View, place: int) -> VerifiedRecord:
         if place not in self._sources:
             if len(self._sources) >= _MOST_KEPT:
                 self._sources.clear()
@@ -461,7 +461,7 @@ class _Found:
         return self._sources[place]
 
 
-def _spoken(logged: Logged) -> dict[str, Any]:
+def _spoken(logged: VerifiedRecord) -> dict[str, Any]:
     """Return what a record says, without what is made of it."""
     own = ("id", "nonce", "type", "signatures")
     return {name: part for name, part in logged.record.value.items() if name not in own}
@@ -472,7 +472,7 @@ def _short(identity: str) -> int:
     return int(identity[7:23], 16)
 
 
-def _state(view: View, logged: Logged) -> str:
+def _state(view: View, logged: VerifiedRecord) -> str:
     if logged.row.retired == PENDING:
         return "arriving"
     retirement = view.retirement(logged.row)
@@ -497,10 +497,10 @@ def _name(model: Model) -> str | None:
     return next((text for text in said if isinstance(text, str) and text), None)
 
 
-def _said(logged: Logged) -> Said:
+def _said(logged: VerifiedRecord) -> StatusEntry:
     model = logged.model
     assert isinstance(model, Status)  # noqa: S101 - the fold takes no others
-    return Said(
+    return StatusEntry(
         place=logged.seq,
         at=logged.row.at,
         state=model.state,
@@ -510,11 +510,11 @@ def _said(logged: Logged) -> Said:
     )
 
 
-def _arrival(source: Logged | None) -> Arrival | None:
+def _arrival(source: VerifiedRecord | None) -> ImportOrigin | None:
     if source is None or not isinstance(source.model, Source):
         return None
     model = source.model
-    return Arrival(
+    return ImportOrigin(
         place=source.seq,
         provider=model.provider,
         format=model.format,
@@ -523,7 +523,7 @@ def _arrival(source: Logged | None) -> Arrival | None:
     )
 
 
-def _bury(view: View, account: Account) -> int:
+def _bury(view: View, account: ReportWriter) -> int:
     """Tell of everything that was erased, and return how much that is."""
     erasures, buried = view.scan(_ERASURES), 0
     while some := list(islice(erasures, _TOGETHER)):
@@ -533,7 +533,7 @@ def _bury(view: View, account: Account) -> int:
         for one, model in models:
             buried += 1
             account.bury(
-                Grave(
+                Tombstone(
                     id=model.entry,
                     place=places.get(model.entry),
                     type=types.get(model.entry),

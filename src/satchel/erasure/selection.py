@@ -7,7 +7,7 @@ from typing import Any
 from satchel.bank.memory import key_of
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.erasure import ERASABLE
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Edge, FileVersion, Model, SessionEvent, Source
@@ -19,11 +19,11 @@ _DIGITS = frozenset("0123456789abcdef")
 _PREFIX = "blake3:"
 
 
-def _member(path: str) -> Callable[[Logged], Iterable[Any]]:
+def _member(path: str) -> Callable[[VerifiedRecord], Iterable[Any]]:
     """Return what reads one member of a record; without it on the way, there is none."""
     names = path.split(".")
 
-    def read(logged: Logged) -> Iterable[Any]:
+    def read(logged: VerifiedRecord) -> Iterable[Any]:
         value: Any = logged.model
         for name in names:
             value = getattr(value, name, None)
@@ -32,16 +32,16 @@ def _member(path: str) -> Callable[[Logged], Iterable[Any]]:
     return read
 
 
-def _tags(logged: Logged) -> Iterable[Any]:
+def _tags(logged: VerifiedRecord) -> Iterable[Any]:
     return getattr(logged.model, "tags", ())
 
 
-def _key(logged: Logged) -> Iterable[Any]:
+def _key(logged: VerifiedRecord) -> Iterable[Any]:
     key = key_of(logged.model) if isinstance(logged.model, Entry) else None
     return () if key is None else (key,)
 
 
-CONDITIONS: dict[str, Callable[[Logged], Iterable[Any]]] = {
+CONDITIONS: dict[str, Callable[[VerifiedRecord], Iterable[Any]]] = {
     "user": _member("scope.user"),
     "agent": _member("scope.agent"),
     "run": _member("scope.run"),
@@ -81,7 +81,7 @@ def conditions_of(said: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-class Choice:
+class EraseSelection:
     """What is asked for.
 
     Args:
@@ -114,7 +114,7 @@ class Choice:
                 hint=f"Only these can be erased: {', '.join(sorted(ERASABLE))}.",
             )
 
-    def takes(self, logged: Logged) -> bool:
+    def takes(self, logged: VerifiedRecord) -> bool:
         """Tell whether a record is asked for."""
         if logged.record.id in self.ids:
             return True
@@ -124,7 +124,7 @@ class Choice:
             return False
         return self._imports is None or self._came_with(logged)
 
-    def _came_with(self, logged: Logged) -> bool:
+    def _came_with(self, logged: VerifiedRecord) -> bool:
         batch = logged.row.batch
         if batch not in self._sources:
             source = self._view.source_of(logged)
@@ -178,7 +178,7 @@ _DERIVES = "derives_from"
 _REFERENCE = "blake3:"
 
 
-class Why(StrEnum):
+class EraseReason(StrEnum):
     """Why a record goes."""
 
     CHOSEN = "chosen"
@@ -192,7 +192,7 @@ class Why(StrEnum):
     """It was drawn from one that goes, or is part of it."""
 
 
-class Kinship(Scratch):
+class DerivedRecords(Scratch):
     """What is chosen, and what hangs on it. SQLite's temporary database keeps it."""
 
     def __init__(self) -> None:
@@ -227,7 +227,11 @@ class Kinship(Scratch):
             cascade: Whether what was drawn from it goes, too.
         """
         depth = 0
-        wanted = (Why.JOINS, Why.VERSION, Why.DERIVED if cascade else Why.VERSION)
+        wanted = (
+            EraseReason.JOINS,
+            EraseReason.VERSION,
+            EraseReason.DERIVED if cascade else EraseReason.VERSION,
+        )
         while True:
             wave = self._ids("SELECT id FROM gone WHERE depth = ?", depth)
             depth, found = depth + 1, False
@@ -246,10 +250,10 @@ class Kinship(Scratch):
                 (depth, depth - 1, *wanted),
             )
 
-    def counts(self) -> dict[Why, int]:
+    def counts(self) -> dict[EraseReason, int]:
         """Return how many records go that are there, by why."""
         sql = "SELECT why, count(*) FROM gone JOIN record USING (id) GROUP BY why"
-        return {Why(why): number for why, number in self._db.execute(sql)}
+        return {EraseReason(why): number for why, number in self._db.execute(sql)}
 
     def types(self) -> dict[str, int]:
         """Return how many records go that are there, by type."""
@@ -283,24 +287,24 @@ class Kinship(Scratch):
             yield [identity for (identity,) in some]
 
 
-def _links(model: Model, identity: str) -> Iterator[tuple[str, str, Why]]:
+def _links(model: Model, identity: str) -> Iterator[tuple[str, str, EraseReason]]:
     """Yield what a record hangs on: the end, what hangs on it, and how."""
     if isinstance(model, Entry):
         events = model.source_event_ids if isinstance(model, Semantic) else ()
         sources = [source.id for source in model.sources]
         for end in (*model.parent_ids, *events, *_records(sources)):
-            yield end, identity, Why.DERIVED
+            yield end, identity, EraseReason.DERIVED
     elif isinstance(model, Edge):
         for end in _records((model.source, model.target)):
-            yield end, identity, Why.JOINS
+            yield end, identity, EraseReason.JOINS
         if model.kind == _DERIVES and len(_records((model.source, model.target))) > 1:
-            yield model.target, model.source, Why.DERIVED
+            yield model.target, model.source, EraseReason.DERIVED
     elif isinstance(model, SessionEvent):
         for end in _records((model.session, model.parent)):
-            yield end, identity, Why.DERIVED
+            yield end, identity, EraseReason.DERIVED
     elif isinstance(model, FileVersion) and model.previous is not None:
-        yield model.previous, identity, Why.VERSION
-        yield identity, model.previous, Why.VERSION
+        yield model.previous, identity, EraseReason.VERSION
+        yield identity, model.previous, EraseReason.VERSION
 
 
 def _records(ends: Sequence[str | None]) -> list[str]:

@@ -20,7 +20,7 @@ from satchel.evaluation.probes import says, without_article
 from satchel.inference.endpoint import Chat
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A question to an agent."""
 
     question: str
@@ -43,7 +43,7 @@ INSTRUCTION = (
 )
 
 
-class Agent(Protocol):
+class ProbeAgent(Protocol):
     """Whoever answers."""
 
     @property
@@ -51,7 +51,7 @@ class Agent(Protocol):
         """What it is called in reports."""
         ...
 
-    def answer(self, asked: Asked) -> str:
+    def answer(self, asked: AgentQuestion) -> str:
         """Return an answer; empty where there is none.
 
         Raises:
@@ -60,13 +60,13 @@ class Agent(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionAgent:
     """An agent that is a function of this process."""
 
     name: str
-    call: Callable[[Asked], str]
+    call: Callable[[AgentQuestion], str]
 
-    def answer(self, asked: Asked) -> str:
+    def answer(self, asked: AgentQuestion) -> str:
         """Return what the function returns."""
         return self.call(asked)
 
@@ -97,7 +97,7 @@ _ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "e", "y")
 _SHORTEST = 3
 
 
-class Reader:
+class ReaderAgent:
     """Answers by extraction.
 
     Args:
@@ -107,7 +107,7 @@ class Reader:
     def __init__(self, name: str = "reader") -> None:
         self.name = name
 
-    def answer(self, asked: Asked) -> str:
+    def answer(self, asked: AgentQuestion) -> str:
         """Return the sentence that goes best with a question, or the choice that it names.
 
         Without a sentence that goes with it, the first choice; else nothing.
@@ -119,7 +119,7 @@ class Reader:
             return ""
         return " ".join(ranked[0][1].split()[:_LONGEST])
 
-    def _ranked(self, asked: Asked) -> list[tuple[float, str]]:
+    def _ranked(self, asked: AgentQuestion) -> list[tuple[float, str]]:
         """Return sentences with the share of the question that each has, best first."""
         sentences = _sentences(asked.memory)
         terms = [frozenset(terms_of(sentence)) for sentence in sentences]
@@ -203,7 +203,7 @@ _MOST = 1 << 20
 _TOLD = 200
 
 
-class Command:
+class CommandAgent:
     """Asks a program.
 
     Args:
@@ -215,7 +215,7 @@ class Command:
         self.name = os.path.basename(words[0])  # noqa: PTH119 - a word, not a path
         self._words, self._timeout = list(words), timeout
 
-    def answer(self, asked: Asked) -> str:
+    def answer(self, asked: AgentQuestion) -> str:
         """Return what the program prints.
 
         Raises:
@@ -263,14 +263,14 @@ _MOST_TOKENS = 200
 """Of an answer; more than are judged."""
 
 
-class Endpoint:
+class EndpointAgent:
     """Asks a model, at temperature 0."""
 
     def __init__(self, chat: Chat) -> None:
         self.name = chat.name
         self._chat = chat
 
-    def answer(self, asked: Asked) -> str:
+    def answer(self, asked: AgentQuestion) -> str:
         """Return what the model answers.
 
         Raises:
@@ -282,7 +282,7 @@ class Endpoint:
 READER = "reader"
 
 
-def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Agent:
+def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> ProbeAgent:
     """Return the agent that a text names.
 
     Args:
@@ -296,13 +296,13 @@ def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Ag
     """
     kind, _, rest = text.partition(":")
     if text == READER:
-        return Reader()
+        return ReaderAgent()
     if kind == "command" and shlex.split(rest):
-        return Command(shlex.split(rest), timeout=timeout)
+        return CommandAgent(shlex.split(rest), timeout=timeout)
     if kind == "endpoint" and rest:
         from satchel.inference.models import chat_of
 
-        return Endpoint(chat_of(settings, rest))
+        return EndpointAgent(chat_of(settings, rest))
     raise UsageError(
         f"no agent named {text[:60]!r}",
         hint="Known: reader, command:PROGRAM ARGUMENTS, endpoint:MODEL.",

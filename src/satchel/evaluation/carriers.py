@@ -11,23 +11,23 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.bank.banks import made_bank
-from satchel.bank.connections import opened_store
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.banks import create_bank_in
+from satchel.bank.connections import configured_store
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.remember import superseding
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
-from satchel.evaluation.probes import ProbeSet, Remembered
+from satchel.evaluation.probes import ProbeMemory, ProbeSet
 from satchel.ledger.view import View
 from satchel.model.entries import Entry, Episodic
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.ports.inference import Embedder
-from satchel.recall.vector_index import Made, fill
+from satchel.recall.vector_index import GenerationInfo, fill
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.request import Around, Asked, Rehydrated
+from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
 from satchel.screening.injection import Enforce
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
@@ -45,12 +45,12 @@ _NONCE = "730518264"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DatedMemory:
     """A memory with when it was told, and the world that it is about."""
 
     at: str
     world: str
-    memory: Remembered
+    memory: ProbeMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,38 +78,38 @@ class Owner:
             environment={"SATCHEL_WITNESS": str(self.folder / f"{machine}-state")},
         )
 
-    def remember(self, machine: str, told: Iterable[Told]) -> None:
+    def remember(self, machine: str, told: Iterable[DatedMemory]) -> None:
         """Remember something on a machine, in the order of its times."""
         settings = self.settings(machine)
-        with opened_store(settings) as store:
+        with configured_store(settings) as store:
             with store.reading() as reader:
                 is_new = not reader.banks(limit=1)
             if is_new:
-                made_bank(settings, store, BANK, self._key(settings))
-        with opened_bank(settings, BANK, writes=True) as bank:
+                create_bank_in(settings, store, BANK, self._key(settings))
+        with open_bank(settings, BANK, writes=True) as bank:
             bank.ledger.append(list(self._records(sorted(told, key=lambda one: one.at))))
             self._embed(bank)
 
     def carry(self, source: str, target: str) -> Path:
         """Carry the bank of a machine to another, in a signed file, and return that."""
         file = self.folder / f"{source}-to-{target}.pam"
-        with opened_bank(self.settings(source), BANK) as bank:
+        with open_bank(self.settings(source), BANK) as bank:
             key = self._key(bank.settings)
             export(bank, file, ExportOptions(key=key, overwrite=True, keeps_receipt=False))
         settings = self.settings(target)
         key = self._key(settings)
         import_file(settings, file, BANK, lambda: key, ImportOptions(keeps_receipt=False))
-        with opened_bank(settings, BANK, writes=True) as bank:
+        with open_bank(settings, BANK, writes=True) as bank:
             self._embed(bank)
         return file
 
     @contextmanager
-    def framing(self, machine: str) -> Iterator["Framing"]:
+    def framing(self, machine: str) -> Iterator["MemoryFramer"]:
         """Give what frames the memory of a machine."""
-        with opened_bank(self.settings(machine), BANK) as bank, bank.ledger.reading() as view:
-            yield Framing(view, self.embedder)
+        with open_bank(self.settings(machine), BANK) as bank, bank.ledger.reading() as view:
+            yield MemoryFramer(view, self.embedder)
 
-    def _records(self, told: Iterable[Told]) -> Iterator[Sealed]:
+    def _records(self, told: Iterable[DatedMemory]) -> Iterator[Sealed]:
         for one in told:
             record = seal(_dated(one.memory.entry, one.at))
             self.ids[one.world, one.memory.key] = record.id
@@ -126,34 +126,38 @@ class Owner:
         return signing_key(settings, environment={})[0]
 
 
-class Framing:
+class MemoryFramer:
     """Frames the memory of one bank for questions."""
 
     def __init__(self, view: View, embedder: Embedder | None) -> None:
         self._view, self._embedder = view, embedder
 
-    def __call__(self, task: str, model: str, budget: int) -> Rehydrated | None:
+    def __call__(self, task: str, model: str, budget: int) -> RehydrateResult | None:
         """Return the memory for a question; None where the budget does not hold the frame."""
 
-        def embedders(_made: Made) -> Embedder | None:
+        def embedders(_made: GenerationInfo) -> Embedder | None:
             return self._embedder
 
         given = None if self._embedder is None else embedders
         try:
-            asked = Asked(task=task, model=model, budget=budget)
+            asked = RehydrateRequest(task=task, model=model, budget=budget)
             return rehydrate(
-                self._view, asked, Around(embedders=given, now=lambda: NOW, nonce=lambda: _NONCE)
+                self._view,
+                asked,
+                RehydrateContext(embedders=given, now=lambda: NOW, nonce=lambda: _NONCE),
             )
         except UsageError:
             return None
 
-    def everything(self, model: str, *, enforce: Enforce = "outside") -> Rehydrated:
+    def everything(self, model: str, *, enforce: Enforce = "outside") -> RehydrateResult:
         """Return all of the memory, framed."""
-        asked = Asked(model=model, budget=_UNBOUNDED, verbatim=0.0, summarised=0.0, enforce=enforce)
-        return rehydrate(self._view, asked, Around(now=lambda: NOW, nonce=lambda: _NONCE))
+        asked = RehydrateRequest(
+            model=model, budget=_UNBOUNDED, verbatim=0.0, summarised=0.0, enforce=enforce
+        )
+        return rehydrate(self._view, asked, RehydrateContext(now=lambda: NOW, nonce=lambda: _NONCE))
 
 
-def told(sets: Iterable[ProbeSet], *, sessions: range | None = None) -> list[Told]:
+def dated_memories(sets: Iterable[ProbeSet], *, sessions: range | None = None) -> list[DatedMemory]:
     """Return the memories of some sets, in the order of their times.
 
     Args:
@@ -161,7 +165,7 @@ def told(sets: Iterable[ProbeSet], *, sessions: range | None = None) -> list[Tol
         sessions: Which session of each world, from 0 on; all of them when None.
     """
     found = [
-        Told(session.at, f"{at}/{world.name}", memory)
+        DatedMemory(session.at, f"{at}/{world.name}", memory)
         for at, one in enumerate(sets)
         for world in one.worlds
         for number, session in enumerate(world.sessions)
@@ -171,13 +175,13 @@ def told(sets: Iterable[ProbeSet], *, sessions: range | None = None) -> list[Tol
     return sorted(found, key=lambda one: one.at)
 
 
-def in_full(memories: Iterable[Told]) -> str:
+def in_full(memories: Iterable[DatedMemory]) -> str:
     """Return what is remembered as plain text, one memory a line, without what was replaced."""
     there = {(one.world, one.memory.key): one for one in memories}
     for one in list(there.values()):
         if one.memory.replaces is not None:
             there.pop((one.world, one.memory.replaces), None)
-    return "\n".join(" ".join(text_of(one.memory.entry).split()) for one in there.values())
+    return "\n".join(" ".join(memory_text(one.memory.entry).split()) for one in there.values())
 
 
 def _dated(entry: Entry, at: str) -> Entry:

@@ -13,14 +13,14 @@ import msgspec
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UsageError
-from satchel.evaluation.carriers import Owner, Told
+from satchel.evaluation.carriers import DatedMemory, Owner
 from satchel.evaluation.containment_judge import Escape, frame_of, judge
-from satchel.evaluation.probes import Remembered
+from satchel.evaluation.probes import ProbeMemory
 from satchel.model.entries import Semantic
 from satchel.model.type_info import resolved
 from satchel.model.values import Origin, TrustClass
-from satchel.rehydrate.request import Rehydrated
-from satchel.runtime.input import reading
+from satchel.rehydrate.request import RehydrateResult
+from satchel.runtime.input import open_input
 from satchel.screening.injection import Enforce
 
 CANARY = "HARBOUR-7316"
@@ -136,7 +136,7 @@ _ESCAPED = re.compile(r"\\[!-~]")
 """What is written in a text as an escape would be."""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class ContainmentSample(msgspec.Struct, frozen=True, kw_only=True):
     """What became of some texts."""
 
     texts: int
@@ -153,7 +153,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """Of all of them, quarantine switched off."""
 
 
-def judged(texts: Sequence[str], *, trust: TrustClass = TrustClass.EXTERNAL) -> Judged:
+def judge_texts(
+    texts: Sequence[str], *, trust: TrustClass = TrustClass.EXTERNAL
+) -> ContainmentSample:
     """Return what becomes of texts that somebody got into a memory.
 
     Args:
@@ -170,7 +172,9 @@ def judged(texts: Sequence[str], *, trust: TrustClass = TrustClass.EXTERNAL) -> 
         unshown += len(some) - len(bare.entries)
         frame = frame_of(framed_texts(_tame(some), trust=trust, enforce="nothing").text, _HARMLESS)
         escapes += judge(bare.text, frame, len(bare.entries))
-    return Judged(texts=len(texts), held_back=held, framed=framed, unshown=unshown, escapes=escapes)
+    return ContainmentSample(
+        texts=len(texts), held_back=held, framed=framed, unshown=unshown, escapes=escapes
+    )
 
 
 def _tame(texts: Sequence[str]) -> list[str]:
@@ -186,7 +190,7 @@ def _tame(texts: Sequence[str]) -> list[str]:
 
 def framed_texts(
     texts: Iterable[str], *, trust: TrustClass | None = None, enforce: Enforce = "outside"
-) -> Rehydrated:
+) -> RehydrateResult:
     """Return texts as memories of one bank, framed all together.
 
     Args:
@@ -198,7 +202,9 @@ def framed_texts(
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
         owner = Owner(Path(folder))
         told = [
-            Told(_AT, "texts", Remembered(key=str(at), entry=Semantic(text=text, origin=origin)))
+            DatedMemory(
+                _AT, "texts", ProbeMemory(key=str(at), entry=Semantic(text=text, origin=origin))
+            )
             for at, text in enumerate(texts)
         ]
         owner.remember("outside", told)
@@ -240,7 +246,7 @@ class Corpus(msgspec.Struct, frozen=True, kw_only=True):
     """Signs that something got out of its record, quarantine switched off."""
 
 
-class Contained(msgspec.Struct, frozen=True, kw_only=True):
+class ContainmentResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of all corpora."""
 
     data: str
@@ -257,7 +263,7 @@ class _Row(msgspec.Struct):
 
 def evaluate_containment(
     settings: Settings, path: Path, *, mutated: int = MUTATED, progress: Progress | None = None
-) -> Contained:
+) -> ContainmentResult:
     """Judge what memory can do to the text that it stands in, and what is held back of it.
 
     Nothing of it touches the banks that are there.
@@ -286,7 +292,7 @@ def evaluate_containment(
     made = {name: _mutations([*texts], mutated) for name, texts in found.items()}
     judging = _Judging(sum(map(len, (*found.values(), *made.values()))), progress)
     corpora = [judging.corpus(name, texts, made[name]) for name, texts in found.items() if texts]
-    return Contained(
+    return ContainmentResult(
         data=path.name, corpora=corpora, whole=_together(corpora), escapes=judging.escapes[:_SHOWN]
     )
 
@@ -315,16 +321,16 @@ class _Judging:
             escapes=sum(len(one.escapes) for one in each),
         )
 
-    def _judge(self, texts: list[str]) -> Judged:
-        found = list[Judged]()
+    def _judge(self, texts: list[str]) -> ContainmentSample:
+        found = list[ContainmentSample]()
         for start in range(0, len(texts), _TOGETHER):
-            found.append(judged(texts[start : start + _TOGETHER]))
+            found.append(judge_texts(texts[start : start + _TOGETHER]))
             self._done += found[-1].texts
             if self._progress is not None:
                 self._progress(self._done, self._total)
         escapes = [escape for one in found for escape in one.escapes]
         self.escapes += escapes
-        return Judged(
+        return ContainmentSample(
             texts=len(texts),
             held_back=sum(one.held_back for one in found),
             framed=sum(one.framed for one in found),
@@ -354,7 +360,7 @@ def _read(file: Path) -> dict[str, bool]:
 
 def _rows(file: Path) -> Iterator[_Row]:
     decoder = msgspec.json.Decoder(resolved(_Row))
-    with reading(file) as source:
+    with open_input(file) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise LimitError(f"a corpus can have at most {MOST_BYTES:,} bytes", file=str(file))

@@ -13,10 +13,17 @@ import msgspec
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import UsageError
-from satchel.evaluation.datasets import Conversation, Question, read_set
-from satchel.evaluation.recall import BUDGETS, Conversed, Progress, comparing, conversed, ndcg
+from satchel.evaluation.datasets import DatasetConversation, DatasetQuestion, read_set
+from satchel.evaluation.recall import (
+    BUDGETS,
+    ConversationBank,
+    Progress,
+    comparison_embedder,
+    conversation_bank,
+    ndcg,
+)
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.request import Around, Asked, Rehydrated
+from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
 
 MODEL = "gpt-4o"
 """For which the text is framed, and in whose tokens it is counted, unless one is named."""
@@ -24,7 +31,7 @@ MODEL = "gpt-4o"
 _SESSIONS = 5
 
 
-class Budgeted(msgspec.Struct, frozen=True, kw_only=True):
+class FramedBudget(msgspec.Struct, frozen=True, kw_only=True):
     """Means over questions at one budget; each question counts the same."""
 
     budget: int
@@ -47,7 +54,7 @@ class Budgeted(msgspec.Struct, frozen=True, kw_only=True):
     """Questions whose budget did not even hold the frame."""
 
 
-class Framed(msgspec.Struct, frozen=True, kw_only=True):
+class FramedResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured on a set of questions."""
 
     data: str
@@ -63,7 +70,7 @@ class Framed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the tokens are those of the model, or an overestimate."""
 
     vectors: str | None
-    budgets: list[Budgeted]
+    budgets: list[FramedBudget]
     notes: list[str]
 
 
@@ -79,11 +86,11 @@ class _Sums:
         for name, value in values.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
 
-    def means(self) -> Budgeted:
+    def means(self) -> FramedBudget:
         def mean(name: str) -> float:
             return round(self._sums.get(name, 0.0) / max(self.count, 1), 4)
 
-        return Budgeted(
+        return FramedBudget(
             budget=self.budget,
             evidence=mean("evidence"),
             shortened=mean("shortened"),
@@ -104,7 +111,7 @@ def evaluate_framed(
     budgets: Sequence[int] = BUDGETS,
     vectors: bool = True,
     progress: Progress | None = None,
-) -> Framed:
+) -> FramedResult:
     """Measure how much evidence stands in the text that a model is given.
 
     Nothing of it touches the banks that are there.
@@ -126,20 +133,20 @@ def evaluate_framed(
     if not budgets or min(budgets) < 1:
         raise UsageError("the budget must be at least 1 token", field="budgets")
     found = read_set(path)
-    embedder, notes = comparing(settings) if vectors else (None, [])
+    embedder, notes = comparison_embedder(settings) if vectors else (None, [])
     wanted = [(one, _counting(one, found.aside)) for one in found.conversations]
     total, asked, last = sum(len(some) for _, some in wanted), 0, ("", False)
     sums = [_Sums(budget) for budget in sorted(set(budgets))]
     for conversation, questions in wanted:
         sessions = {turn.name: turn.session for turn in conversation.turns}
-        with conversed(conversation, embedder) as bank:
+        with conversation_bank(conversation, embedder) as bank:
             for question in questions:
                 for one in sums:
                     last = _add(one, bank, question, sessions, model) or last
                 asked += 1
                 if progress is not None:
                     progress(asked, total)
-    return Framed(
+    return FramedResult(
         data=path.name,
         format=found.format,
         conversations=len(found.conversations),
@@ -154,12 +161,16 @@ def evaluate_framed(
     )
 
 
-def _counting(conversation: Conversation, aside: frozenset[str]) -> list[Question]:
+def _counting(conversation: DatasetConversation, aside: frozenset[str]) -> list[DatasetQuestion]:
     return [question for question in conversation.questions if question.kind not in aside]
 
 
 def _add(
-    sums: _Sums, bank: Conversed, question: Question, sessions: dict[str, str], model: str
+    sums: _Sums,
+    bank: ConversationBank,
+    question: DatasetQuestion,
+    sessions: dict[str, str],
+    model: str,
 ) -> tuple[str, bool] | None:
     """Frame the memory for a question and add what it is; return what counted its tokens."""
     framed = _framed(bank, question.text, model, sums.budget)
@@ -184,10 +195,10 @@ def _add(
     return framed.tokenizer, framed.exact
 
 
-def _framed(bank: Conversed, task: str, model: str, budget: int) -> Rehydrated | None:
+def _framed(bank: ConversationBank, task: str, model: str, budget: int) -> RehydrateResult | None:
     given = None if bank.embedder is None else bank.embedders
-    around = Around(embedders=given, now=lambda: bank.moment)
+    around = RehydrateContext(embedders=given, now=lambda: bank.moment)
     try:
-        return rehydrate(bank.view, Asked(task=task, model=model, budget=budget), around)
+        return rehydrate(bank.view, RehydrateRequest(task=task, model=model, budget=budget), around)
     except UsageError:
         return None

@@ -15,10 +15,10 @@ import msgspec
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import UsageError
-from satchel.evaluation.agents import Agent, Asked, Reader, terms_of
-from satchel.evaluation.carriers import Framing, Owner, in_full, told
+from satchel.evaluation.agents import AgentQuestion, ProbeAgent, ReaderAgent, terms_of
+from satchel.evaluation.carriers import MemoryFramer, Owner, dated_memories, in_full
 from satchel.evaluation.probes import Probe, ProbeSet, is_right, shipped_sets
-from satchel.evaluation.recall import comparing
+from satchel.evaluation.recall import comparison_embedder
 from satchel.evaluation.statistics import Interval, Share, mcnemar, resampled, share, sign_flips
 from satchel.ports.inference import Embedder
 
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ProbeItem:
     """A probe with its category and where it stands."""
 
     category: str
@@ -44,7 +44,7 @@ class Response:
 
 
 @dataclass(slots=True)
-class Taken:
+class TextUsage:
     """What the texts took that an agent was given."""
 
     tokens: list[int] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Taken:
     tokenizer: str = ""
 
 
-class Telling:
+class ProgressCounter:
     """Counts answers for whoever watches."""
 
     def __init__(self, total: int, told: Progress | None) -> None:
@@ -66,27 +66,29 @@ class Telling:
             self._told(self._done, self._total)
 
 
-def items(sets: Sequence[ProbeSet]) -> list[Item]:
+def items(sets: Sequence[ProbeSet]) -> list[ProbeItem]:
     """Return the probes of some sets."""
     return [
-        Item(one.category, f"{at}/{world.name}", probe)
+        ProbeItem(one.category, f"{at}/{world.name}", probe)
         for at, one in enumerate(sets)
         for world, probe in one.probes()
     ]
 
 
-def with_text(agent: Agent, asked: Iterable[Item], text: str, telling: Telling) -> list[Response]:
+def with_text(
+    agent: ProbeAgent, asked: Iterable[ProbeItem], text: str, telling: ProgressCounter
+) -> list[Response]:
     """Return what an agent answers that is given the same text each time."""
     return [_answer(agent, item.probe, text, telling) for item in asked]
 
 
 def with_memory(
-    agent: Agent,
-    asked: Iterable[Item],
-    framing: Framing,
+    agent: ProbeAgent,
+    asked: Iterable[ProbeItem],
+    framing: MemoryFramer,
     wanted: tuple[str, int],
-    telling: Telling,
-) -> tuple[list[Response], Taken]:
+    telling: ProgressCounter,
+) -> tuple[list[Response], TextUsage]:
     """Return what an agent answers that is given the memory framed for each question.
 
     Args:
@@ -96,7 +98,7 @@ def with_memory(
         wanted: The model that it is framed for, and the tokens that the text may have.
         telling: Told of each answer.
     """
-    found, taken = list[Response](), Taken()
+    found, taken = list[Response](), TextUsage()
     for item in asked:
         framed = framing(item.probe.question, *wanted)
         text = "" if framed is None else framed.text
@@ -109,8 +111,8 @@ def with_memory(
     return found, taken
 
 
-def _answer(agent: Agent, probe: Probe, text: str, telling: Telling) -> Response:
-    answer = agent.answer(Asked(question=probe.question, memory=text))
+def _answer(agent: ProbeAgent, probe: Probe, text: str, telling: ProgressCounter) -> Response:
+    answer = agent.answer(AgentQuestion(question=probe.question, memory=text))
     telling.one()
     return Response(answer, is_right(probe, answer))
 
@@ -144,7 +146,7 @@ class Continuity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def continuities(
-    asked: Sequence[Item],
+    asked: Sequence[ProbeItem],
     source: Sequence[Response],
     target: Sequence[Response],
     baseline: Sequence[Response],
@@ -221,7 +223,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtBudget:
+class BudgetRun:
     """What came of one budget."""
 
     percent: int
@@ -230,7 +232,7 @@ class AtBudget:
     alike: Sequence[float | None]
     """To the source's answers; None where the source has none."""
 
-    taken: Taken
+    taken: TextUsage
 
 
 def likeness(
@@ -252,7 +254,11 @@ def likeness(
 
 
 def level(
-    one: AtBudget, full: AtBudget, source: Sequence[Response], asked: Sequence[Item], seed: int
+    one: BudgetRun,
+    full: BudgetRun,
+    source: Sequence[Response],
+    asked: Sequence[ProbeItem],
+    seed: int,
 ) -> Level:
     """Return what was measured at one budget, held against the largest."""
     alike = [value for value in one.alike if value is not None]
@@ -335,10 +341,10 @@ _SOURCE, _TARGET = "source", "target"
 class Trial:
     """What is measured, and with whom."""
 
-    source: Agent
+    source: ProbeAgent
     """Has its whole memory, as plain text."""
 
-    target: Agent
+    target: ProbeAgent
     """Has what was carried over, framed."""
 
     sets: tuple[ProbeSet, ...]
@@ -401,8 +407,8 @@ class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trial(  # noqa: PLR0913 - each is chosen on its own
-    source: Agent | None = None,
-    target: Agent | None = None,
+    source: ProbeAgent | None = None,
+    target: ProbeAgent | None = None,
     *,
     sets: Sequence[ProbeSet] = (),
     model: str = "",
@@ -413,8 +419,8 @@ def trial(  # noqa: PLR0913 - each is chosen on its own
 ) -> Trial:
     """Return a trial; without agents of the reader, without sets of those that come along."""
     return Trial(
-        source=source or Reader(),
-        target=target or source or Reader(),
+        source=source or ReaderAgent(),
+        target=target or source or ReaderAgent(),
         sets=tuple(sets) or shipped_sets(),
         model=model,
         budget=budget,
@@ -434,9 +440,9 @@ def evaluate_transfer(
     """
     require_owner(settings, "evaluate")
     probes = items(asked.sets)
-    telling = Telling(3 * len(probes), progress)
-    embedder, notes = comparing(settings) if asked.vectors else (None, [])
-    whole = told(asked.sets)
+    telling = ProgressCounter(3 * len(probes), progress)
+    embedder, notes = comparison_embedder(settings) if asked.vectors else (None, [])
+    whole = dated_memories(asked.sets)
     source = with_text(asked.source, probes, in_full(whole), telling)
     with _carried(asked, embedder) as framing:
         target, taken = with_memory(
@@ -468,11 +474,11 @@ def evaluate_fidelity(
     """
     require_owner(settings, "evaluate")
     probes = items(asked.sets)
-    telling = Telling((1 + len(asked.levels)) * len(probes), progress)
-    embedder, notes = comparing(settings) if asked.vectors else (None, [])
-    whole = told(asked.sets)
+    telling = ProgressCounter((1 + len(asked.levels)) * len(probes), progress)
+    embedder, notes = comparison_embedder(settings) if asked.vectors else (None, [])
+    whole = dated_memories(asked.sets)
     source = with_text(asked.source, probes, in_full(whole), telling)
-    measured = list[AtBudget]()
+    measured = list[BudgetRun]()
     with _carried(asked, embedder) as framing:
         full = framing.everything(asked.model)
         most = full.tokens + _KEPT
@@ -483,7 +489,7 @@ def evaluate_fidelity(
             )
             alike = likeness(source, answers, embedder)
             measured.append(
-                AtBudget(percent=percent, budget=budget, answers=answers, alike=alike, taken=taken)
+                BudgetRun(percent=percent, budget=budget, answers=answers, alike=alike, taken=taken)
             )
     return Fidelity(
         source=asked.source.name,
@@ -503,11 +509,11 @@ def evaluate_fidelity(
 
 
 @contextmanager
-def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[Framing]:
+def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[MemoryFramer]:
     """Give the memory of the sets as it is on a machine that it was carried to."""
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
         owner = Owner(Path(folder), embedder)
-        owner.remember(_SOURCE, told(asked.sets))
+        owner.remember(_SOURCE, dated_memories(asked.sets))
         owner.carry(_SOURCE, _TARGET)
         with owner.framing(_TARGET) as framing:
             yield framing

@@ -15,11 +15,11 @@ import msgspec
 
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
 from satchel.model.times import format_time, read_time
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class DatasetTurn:
     """Something that was said."""
 
     name: str
@@ -33,7 +33,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class DatasetQuestion:
     """A question, with what answers it."""
 
     text: str
@@ -43,12 +43,12 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class DatasetConversation:
     """All that two or more said to each other, in its order, and what is asked about it."""
 
     name: str
-    turns: tuple[Turn, ...]
-    questions: tuple[Question, ...]
+    turns: tuple[DatasetTurn, ...]
+    questions: tuple[DatasetQuestion, ...]
     left_out: int = 0
     """Questions that name no turn that is there, such as those without an answer."""
 
@@ -58,7 +58,7 @@ class QuestionSet:
     """What a file or folder holds."""
 
     format: str
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[DatasetConversation, ...]
     aside: frozenset[str] = frozenset()
     """Kinds of questions that do not count for the main figures."""
 
@@ -126,7 +126,7 @@ def _from_file(path: Path) -> QuestionSet:
 
 
 def _bytes(path: Path) -> bytes:
-    with reading(path) as source:
+    with open_input(path) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise LimitError(f"a question set can have at most {MOST_BYTES:,} bytes", file=str(path))
@@ -142,26 +142,26 @@ def _json(path: Path) -> Any:
 
 
 def _conversation(
-    name: str, turns: Sequence[Turn], asked: Iterator[tuple[str, str, Sequence[str]]]
-) -> Conversation:
+    name: str, turns: Sequence[DatasetTurn], asked: Iterator[tuple[str, str, Sequence[str]]]
+) -> DatasetConversation:
     """Return a conversation with those questions that name turns which are there."""
-    there, questions, left_out = {turn.name for turn in turns}, list[Question](), 0
+    there, questions, left_out = {turn.name for turn in turns}, list[DatasetQuestion](), 0
     if len(there) != len(turns):
         raise ValueError("two turns have the same name")
     for text, kind, named in asked:
         evidence = frozenset(named) & there
         if evidence and text.strip():
-            questions.append(Question(text=text, kind=kind, evidence=evidence))
+            questions.append(DatasetQuestion(text=text, kind=kind, evidence=evidence))
         else:
             left_out += 1
-    return Conversation(
+    return DatasetConversation(
         name=name, turns=tuple(turns), questions=tuple(questions), left_out=left_out
     )
 
 
-def _plain(value: dict[str, Any], at: int) -> Conversation:
+def _plain(value: dict[str, Any], at: int) -> DatasetConversation:
     turns = [
-        Turn(
+        DatasetTurn(
             name=str(turn["id"]),
             session=str(turn.get("session", "")),
             speaker=str(turn.get("speaker") or ""),
@@ -185,8 +185,8 @@ def _is_locomo(value: Any) -> bool:
     )
 
 
-def _locomo(value: dict[str, Any], at: int) -> Conversation:
-    turns, said = list[Turn](), value["conversation"]
+def _locomo(value: dict[str, Any], at: int) -> DatasetConversation:
+    turns, said = list[DatasetTurn](), value["conversation"]
     numbers = sorted(
         int(name.removeprefix("session_"))
         for name, turns_of in said.items()
@@ -197,7 +197,7 @@ def _locomo(value: dict[str, Any], at: int) -> Conversation:
         for turn in said[f"session_{number}"]:
             seen = turn.get("blip_caption")
             turns.append(
-                Turn(
+                DatasetTurn(
                     name=_one_name(turn["dia_id"]),
                     session=str(number),
                     speaker=turn["speaker"],
@@ -226,7 +226,7 @@ def _one_name(name: str) -> str:
     return next(_names(name), name)
 
 
-def _beams(folder: Path) -> Iterator[Conversation]:
+def _beams(folder: Path) -> Iterator[DatasetConversation]:
     """Yield the conversations in a folder, or in the folders in it."""
     folders = [folder] if (folder / _BEAM_CHAT).is_file() else sorted(folder.iterdir())
     for one in folders[:_MOST_FOLDERS]:
@@ -241,13 +241,13 @@ def _beams(folder: Path) -> Iterator[Conversation]:
                 raise MalformedError(problem, file=str(chat)) from error
 
 
-def _beam(name: str, chat: list[Any], asked: dict[str, Any]) -> Conversation:
-    turns, when = list[Turn](), None
+def _beam(name: str, chat: list[Any], asked: dict[str, Any]) -> DatasetConversation:
+    turns, when = list[DatasetTurn](), None
     for batch in chat:
         for message in (one for group in batch["turns"] for one in group):
             when = _moment(message.get("time_anchor"), _BEAM_TIME) or when
             turns.append(
-                Turn(
+                DatasetTurn(
                     name=str(message["id"]),
                     session=str(batch["batch_number"]),
                     speaker=message["role"],
@@ -263,20 +263,20 @@ def _beam(name: str, chat: list[Any], asked: dict[str, Any]) -> Conversation:
     return _conversation(name, turns, questions)
 
 
-def _qmsum(path: Path) -> Conversation:
+def _qmsum(path: Path) -> DatasetConversation:
     """Return the meetings of a file as one conversation, each meeting a session of it.
 
     The evidence of a question is the turns in the spans that are named for it, both ends included.
     Questions about a whole meeting have no spans and are not in it.
     """
-    turns, asked = list[Turn](), list[tuple[str, str, list[str]]]()
+    turns, asked = list[DatasetTurn](), list[tuple[str, str, list[str]]]()
     for number, line in enumerate(_bytes(path).splitlines(), 1):
         if not line.strip():
             continue
         try:
             meeting = msgspec.json.decode(line)
             turns += (
-                Turn(
+                DatasetTurn(
                     name=f"{number}:{at}",
                     session=str(number),
                     speaker=turn["speaker"],

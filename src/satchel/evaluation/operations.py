@@ -10,9 +10,9 @@ from satchel.config.settings import Settings
 from satchel.ports.operations import Option, Options, PathText, operation, texts
 
 if TYPE_CHECKING:  # each command needs one of them
-    from satchel.evaluation.agents import Agent
-    from satchel.evaluation.containment import Contained
-    from satchel.evaluation.context import Framed
+    from satchel.evaluation.agents import ProbeAgent
+    from satchel.evaluation.containment import ContainmentResult
+    from satchel.evaluation.context import FramedResult
     from satchel.evaluation.continuity import Fidelity, TransferScore, Trial
     from satchel.evaluation.paper import Paper
     from satchel.evaluation.recall import Evaluation
@@ -45,7 +45,7 @@ Timeout = Annotated[float, Option("Maximum seconds for an answer of a program.",
 
 
 @dataclass(frozen=True, slots=True)
-class RecallMeasure(Options):
+class RecallMeasureOptions(Options):
     """How to measure recall."""
 
     data: Questions
@@ -77,7 +77,7 @@ class PagedOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class FramedMeasure(PagedOptions):
+class FramedMeasureOptions(PagedOptions):
     """How to measure what reaches a model."""
 
     data: Questions
@@ -96,7 +96,7 @@ class FramedMeasure(PagedOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainmentMeasure(Options):
+class ContainmentMeasureOptions(Options):
     """How to measure containment."""
 
     data: Annotated[
@@ -116,7 +116,7 @@ class ContainmentMeasure(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContinuityMeasure(PagedOptions):
+class ContinuityMeasureOptions(PagedOptions):
     """Which agents are compared, and by which probes."""
 
     probes: Probes = ()
@@ -130,14 +130,14 @@ class ContinuityMeasure(PagedOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferMeasure(ContinuityMeasure):
+class TransferMeasureOptions(ContinuityMeasureOptions):
     """How to measure transfer continuity."""
 
     budget: Annotated[int, Option("Token budget of the target.", minimum=1)] = _BUDGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FidelityMeasure(ContinuityMeasure):
+class FidelityMeasureOptions(ContinuityMeasureOptions):
     """How to measure rehydration fidelity."""
 
     levels: Annotated[
@@ -153,7 +153,7 @@ class FidelityMeasure(ContinuityMeasure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperMeasure(PagedOptions):
+class PaperMeasureOptions(PagedOptions):
     """How much is tried for the tables of the paper."""
 
     probes: Probes = ()
@@ -168,12 +168,12 @@ class PaperMeasure(PagedOptions):
 
 
 @operation(
-    RecallMeasure,
+    RecallMeasureOptions,
     name="evaluate recall",
     example="satchel evaluate recall locomo10.json",
     absent=_MEASURES,
 )
-def measure_recall(settings: Settings, options: RecallMeasure) -> "Evaluation":
+def measure_recall(settings: Settings, options: RecallMeasureOptions) -> "Evaluation":
     """Measure recall on conversations with questions, and the turns that answer them.
 
     Reads LoCoMo's JSON, a folder with BEAM's chat.json and probing_questions.json (or a folder of
@@ -194,12 +194,12 @@ def measure_recall(settings: Settings, options: RecallMeasure) -> "Evaluation":
 
 
 @operation(
-    FramedMeasure,
+    FramedMeasureOptions,
     name="evaluate framed",
     example="satchel evaluate framed locomo10.json --budget 1024",
     absent=_MEASURES,
 )
-def measure_framed(settings: Settings, options: FramedMeasure) -> "Framed":
+def measure_framed(settings: Settings, options: FramedMeasureOptions) -> "FramedResult":
     """Measure how much of what answers questions is in the final text that a model gets.
 
     Reads what `satchel evaluate recall` reads. Your banks are not changed.
@@ -221,12 +221,14 @@ def measure_framed(settings: Settings, options: FramedMeasure) -> "Framed":
 
 
 @operation(
-    ContainmentMeasure,
+    ContainmentMeasureOptions,
     name="evaluate containment",
     example="satchel evaluate containment corpora --mutated 20",
     absent=_MEASURES,
 )
-def measure_containment(settings: Settings, options: ContainmentMeasure) -> "Contained":
+def measure_containment(
+    settings: Settings, options: ContainmentMeasureOptions
+) -> "ContainmentResult":
     """Measure which texts break out of their record, and which are withheld.
 
     Each is treated as a memory from outside. The judge is written apart from the encoder. Your
@@ -240,12 +242,12 @@ def measure_containment(settings: Settings, options: ContainmentMeasure) -> "Con
 
 
 @operation(
-    TransferMeasure,
+    TransferMeasureOptions,
     name="evaluate tcs",
     example='satchel evaluate tcs --target "command:python agent.py" --page tcs.html',
     absent=_MEASURES,
 )
-def measure_transfer(settings: Settings, options: TransferMeasure) -> "TransferScore":
+def measure_transfer(settings: Settings, options: TransferMeasureOptions) -> "TransferScore":
     """Measure transfer continuity: the target's successes with transferred memory, by the source's.
 
     Memory is remembered, exported, signed, imported elsewhere and framed for each question. The
@@ -261,12 +263,12 @@ def measure_transfer(settings: Settings, options: TransferMeasure) -> "TransferS
 
 
 @operation(
-    FidelityMeasure,
+    FidelityMeasureOptions,
     name="evaluate rhf",
     example="satchel evaluate rhf --level 25 --level 100 --page fidelity.html",
     absent=_MEASURES,
 )
-def measure_fidelity(settings: Settings, options: FidelityMeasure) -> "Fidelity":
+def measure_fidelity(settings: Settings, options: FidelityMeasureOptions) -> "Fidelity":
     """Measure rehydration fidelity: how similar the answers of target and source are, by budget."""
     from satchel.evaluation.continuity import LEVELS, evaluate_fidelity
     from satchel.evaluation.pages import fidelity_page
@@ -278,12 +280,12 @@ def measure_fidelity(settings: Settings, options: FidelityMeasure) -> "Fidelity"
 
 
 @operation(
-    PaperMeasure,
+    PaperMeasureOptions,
     name="evaluate paper",
     example="satchel evaluate paper --page paper.html",
     absent=_MEASURES,
 )
-def measure_paper(settings: Settings, options: PaperMeasure) -> "Paper":
+def measure_paper(settings: Settings, options: PaperMeasureOptions) -> "Paper":
     """Measure every table of the paper for this implementation. Takes minutes.
 
     Features, TCS, RHF, injection, tampering, tokens, sizes, latencies, several sessions, and the
@@ -303,7 +305,7 @@ def measure_paper(settings: Settings, options: PaperMeasure) -> "Paper":
     return result
 
 
-def _trial(settings: Settings, options: ContinuityMeasure, **more: Any) -> "Trial":
+def _trial(settings: Settings, options: ContinuityMeasureOptions, **more: Any) -> "Trial":
     from satchel.evaluation.continuity import trial
 
     first, second = _agents(settings, options)
@@ -319,8 +321,8 @@ def _trial(settings: Settings, options: ContinuityMeasure, **more: Any) -> "Tria
 
 
 def _agents(
-    settings: Settings, options: ContinuityMeasure | PaperMeasure
-) -> tuple["Agent", "Agent"]:
+    settings: Settings, options: ContinuityMeasureOptions | PaperMeasureOptions
+) -> tuple["ProbeAgent", "ProbeAgent"]:
     from satchel.evaluation.agents import agent_called
 
     first = agent_called(settings, options.source, timeout=options.timeout)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from satchel.config.path_permissions import file_to_write
 from satchel.config.settings import Settings
-from satchel.evaluation.containment import Contained
-from satchel.evaluation.context import Framed
+from satchel.evaluation.containment import ContainmentResult
+from satchel.evaluation.context import FramedResult
 from satchel.evaluation.continuity import Fidelity, TransferScore
 from satchel.evaluation.paper import Paper
 from satchel.evaluation.paper_data import Cell, Table, cell_text
@@ -180,7 +180,7 @@ def fidelity_rows(found: Fidelity) -> Table:
     )
 
 
-def framed_rows(found: Framed) -> Table:
+def framed_rows(found: FramedResult) -> Table:
     """Return evidence by budget."""
     return Table(
         name="framed",
@@ -205,7 +205,7 @@ def framed_rows(found: Framed) -> Table:
     )
 
 
-def contained_rows(found: Contained) -> Table:
+def contained_rows(found: ContainmentResult) -> Table:
     """Return what got out and what is held back, by corpus."""
     rows: list[list[Cell]] = [
         [
@@ -297,7 +297,7 @@ def fidelity_page(found: Fidelity) -> str:
     return _page("Re-hydration fidelity (RHF)", facts, [plot, _table(fidelity_rows(found))])
 
 
-def framed_page(found: Framed) -> str:
+def framed_page(found: FramedResult) -> str:
     """Return the page of evidence in the framed text."""
     places = [float(one.budget) for one in found.budgets]
     plot = lines(

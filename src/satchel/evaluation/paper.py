@@ -14,9 +14,9 @@ from satchel.artifact.reader import Encoding
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.limits import DEFAULT_LIMITS
-from satchel.crypto.sealed_records import id_holds
+from satchel.crypto.sealed_records import has_valid_id
 from satchel.crypto.signatures import SigningKey
-from satchel.evaluation.agents import Agent, Reader
+from satchel.evaluation.agents import ProbeAgent, ReaderAgent
 from satchel.evaluation.attacks import (
     ATTEMPTS,
     FIELDS,
@@ -26,13 +26,13 @@ from satchel.evaluation.attacks import (
     tampering_table,
     tokens_table,
 )
-from satchel.evaluation.carriers import Owner, Told, in_full, told
+from satchel.evaluation.carriers import DatedMemory, Owner, dated_memories, in_full
 from satchel.evaluation.continuity import (
     BUDGET,
     OVERALL,
     Continuity,
-    Item,
-    Telling,
+    ProbeItem,
+    ProgressCounter,
     Trial,
     continuities,
     evaluate_fidelity,
@@ -48,15 +48,15 @@ from satchel.evaluation.paper_data import (
     Table,
     conversation,
     latest,
-    mix,
+    sample_memories,
     sealed,
-    written,
+    write_artifact_file,
 )
-from satchel.evaluation.probes import ProbeSet, Remembered, shipped_sets
-from satchel.evaluation.recall import comparing
+from satchel.evaluation.probes import ProbeMemory, ProbeSet, shipped_sets
+from satchel.evaluation.recall import comparison_embedder
 from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.ports.inference import Embedder
-from satchel.ports.record_set import opened_records
+from satchel.ports.record_set import open_record_set
 
 MODEL, EXAMPLE_BUDGET = "gpt-4-turbo", 4096
 """Source: the paper, appendix B."""
@@ -91,7 +91,9 @@ def example(folder: Path, embedder: Embedder | None) -> str:
     owner.remember(
         "example",
         [
-            Told("2026-06-30T09:00:00.000000Z", "example", Remembered(key=str(at), entry=entry))
+            DatedMemory(
+                "2026-06-30T09:00:00.000000Z", "example", ProbeMemory(key=str(at), entry=entry)
+            )
             for at, entry in enumerate(_MEMORIES)
         ],
     )
@@ -179,8 +181,8 @@ def sizes_table(folder: Path) -> Table:
     """Return how large the memory is against the conversation that it was told in."""
     key, records = SigningKey.generate(), sealed()
     raw = conversation()
-    json_file = written(folder / "memory.pam", records, Encoding.JSON, key)
-    cbor_file = written(folder / "memory.pam.cbor", records, Encoding.CBOR, key)
+    json_file = write_artifact_file(folder / "memory.pam", records, Encoding.JSON, key)
+    cbor_file = write_artifact_file(folder / "memory.pam.cbor", records, Encoding.CBOR, key)
     plain = json_file.read_bytes()
     sizes: dict[str, tuple[int, float | None]] = {
         "raw conversation (JSON)": (len(raw), 1.0),
@@ -209,22 +211,22 @@ def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = RO
     """Return what the paper's operations take, in milliseconds of processor time."""
     key, records = SigningKey.generate(), sealed()
     files = {
-        Encoding.JSON: written(folder / "memory.pam", records, Encoding.JSON, key),
-        Encoding.CBOR: written(folder / "memory.pam.cbor", records, Encoding.CBOR, key),
+        Encoding.JSON: write_artifact_file(folder / "memory.pam", records, Encoding.JSON, key),
+        Encoding.CBOR: write_artifact_file(folder / "memory.pam.cbor", records, Encoding.CBOR, key),
     }
 
     def write(encoding: Encoding) -> Path:
-        return written(files[encoding], records, encoding, key)
+        return write_artifact_file(files[encoding], records, encoding, key)
 
     def read(encoding: Encoding) -> int:
-        with opened_records(files[encoding], DEFAULT_LIMITS) as found:
+        with open_record_set(files[encoding], DEFAULT_LIMITS) as found:
             return sum(1 for _ in found)
 
     found = dict[str, tuple[float, float]]()
     both = (Encoding.JSON, Encoding.CBOR)
     found["serialize"] = _pair([partial(write, one) for one in both], rounds)
     found["deserialize"] = _pair([partial(read, one) for one in both], rounds)
-    hashes = _least(lambda: all(map(id_holds, records)), rounds)
+    hashes = _least(lambda: all(map(has_valid_id, records)), rounds)
     found["verify all hashes"] = (hashes, hashes)
     pipeline = _pipeline(folder, embedder, rounds)
     found["full re-hydration pipeline"] = (pipeline, pipeline)
@@ -243,7 +245,7 @@ def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = RO
 
 def _pipeline(folder: Path, embedder: Embedder | None, rounds: int) -> float:
     owner = Owner(folder, embedder)
-    owner.remember("latency", latest(mix()))
+    owner.remember("latency", latest(sample_memories()))
     with owner.framing("latency") as framing:
         return _least(lambda: framing(_TASK, "gpt-4o", _BUDGET), rounds)
 
@@ -276,7 +278,7 @@ _THEIR_RHF = {25: 0.71, 50: 0.82, 75: 0.87, 100: 0.91}
 
 
 def transfer_table(
-    settings: Settings, source: Agent, target: Agent, sets: Sequence[ProbeSet]
+    settings: Settings, source: ProbeAgent, target: ProbeAgent, sets: Sequence[ProbeSet]
 ) -> Table:
     """Return TCS for the paper's pairs, with the baseline without memory."""
     rows, scores = list[list[Cell]](), list[Continuity]()
@@ -303,7 +305,7 @@ def transfer_table(
 
 
 def fidelity_table(
-    settings: Settings, source: Agent, target: Agent, sets: Sequence[ProbeSet]
+    settings: Settings, source: ProbeAgent, target: ProbeAgent, sets: Sequence[ProbeSet]
 ) -> Table:
     """Return RHF by budget."""
     found = evaluate_fidelity(settings, trial(source, target, sets=sets, model="gpt-4o"))
@@ -341,18 +343,24 @@ def fidelity_table(
 
 
 def sessions_table(
-    settings: Settings, source: Agent, target: Agent, sets: Sequence[ProbeSet], folder: Path
+    settings: Settings,
+    source: ProbeAgent,
+    target: ProbeAgent,
+    sets: Sequence[ProbeSet],
+    folder: Path,
 ) -> Table:
     """Return TCS after each of several sessions, each of which is had on another machine."""
     asked = trial(source, target, sets=sets, model="gpt-4o")
     longest = max(len(world.sessions) for one in sets for world in one.worlds)
     rows = list[list[Cell]]()
     with TemporaryDirectory(dir=folder) as place:
-        owner = Owner(Path(place), comparing(settings)[0])
+        owner = Owner(Path(place), comparison_embedder(settings)[0])
         for number in range(longest):
             if number:
                 owner.carry(f"session-{number - 1}", f"session-{number}")
-            owner.remember(f"session-{number}", told(sets, sessions=range(number, number + 1)))
+            owner.remember(
+                f"session-{number}", dated_memories(sets, sessions=range(number, number + 1))
+            )
             score = _after(owner, asked, number)
             share = score.target
             rows.append([number + 1, number, score.probes, share.rate, _tcs(score), _within(score)])
@@ -368,11 +376,11 @@ def sessions_table(
 
 
 def _after(owner: Owner, asked: Trial, number: int) -> Continuity:
-    there = told(asked.sets, sessions=range(number + 1))
+    there = dated_memories(asked.sets, sessions=range(number + 1))
     keys = {(one.world, one.memory.key) for one in there}
     replaced = {(one.world, one.memory.replaces or "") for one in there}
     probes = [one for one in items(asked.sets) if _is_told(one, keys - replaced)]
-    telling = Telling(3 * len(probes), None)
+    telling = ProgressCounter(3 * len(probes), None)
     source = with_text(asked.source, probes, in_full(there), telling)
     with owner.framing(f"session-{number}") as framing:
         wanted = (asked.model, asked.budget)
@@ -381,7 +389,7 @@ def _after(owner: Owner, asked: Trial, number: int) -> Continuity:
     return continuities(probes, source, target, none, asked.seed)[-1]
 
 
-def _is_told(item: Item, keys: set[tuple[str, str]]) -> bool:
+def _is_told(item: ProbeItem, keys: set[tuple[str, str]]) -> bool:
     return all((item.world, key) in keys for key in item.probe.needs)
 
 
@@ -436,8 +444,8 @@ class Scale:
 
 def evaluate_paper(
     settings: Settings,
-    source: Agent | None = None,
-    target: Agent | None = None,
+    source: ProbeAgent | None = None,
+    target: ProbeAgent | None = None,
     *,
     scale: Scale | None = None,
     on_table: OnTable | None = None,
@@ -455,10 +463,10 @@ def evaluate_paper(
         InferenceError: If an agent does not answer.
     """
     require_owner(settings, "evaluate")
-    first = source or Reader()
+    first = source or ReaderAgent()
     second, size = target or first, scale or Scale()
     sets = tuple(size.sets) or shipped_sets()
-    embedder, notes = comparing(settings)
+    embedder, notes = comparison_embedder(settings)
     escapes, shown, tables = 0, "", dict[str, Table]()
     with TemporaryDirectory(prefix="satchel-paper-") as place:
         folder = Path(place)

@@ -10,11 +10,11 @@ from satchel.artifact.reader import Encoding
 from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.crypto.signatures import SigningKey
-from satchel.evaluation.carriers import Told, told
+from satchel.evaluation.carriers import DatedMemory, dated_memories
 from satchel.evaluation.probes import shipped_sets
 from satchel.model.entries import Entry
-from satchel.model.text import text_of
-from satchel.runtime.atomic_files import writing
+from satchel.model.text import memory_text
+from satchel.runtime.atomic_files import atomic_write
 
 MIX = {"episodic": 42, "semantic": 35, "procedural": 20, "working": 25, "identity": 5}
 """Source: the paper, section 5.4."""
@@ -56,10 +56,10 @@ _ANSWERS = (
 """What an assistant says to it; made up, as long as such answers often are."""
 
 
-def mix() -> list[Told]:
+def sample_memories() -> list[DatedMemory]:
     """Return the memories, the same in every run; few components have enough, and are repeated."""
-    there = told(shipped_sets())
-    found = list[Told]()
+    there = dated_memories(shipped_sets())
+    found = list[DatedMemory]()
     for component, count in MIX.items():
         some = [one for one in there if one.memory.entry.__struct_config__.tag == component]
         for at, one in enumerate(islice(cycle(some), count)):
@@ -69,7 +69,9 @@ def mix() -> list[Told]:
 
 def entries() -> list[Entry]:
     """Return drafts of the memories, with their times."""
-    return [msgspec.structs.replace(one.memory.entry, created_at=one.at) for one in mix()]
+    return [
+        msgspec.structs.replace(one.memory.entry, created_at=one.at) for one in sample_memories()
+    ]
 
 
 def sealed() -> list[Sealed]:
@@ -78,7 +80,7 @@ def sealed() -> list[Sealed]:
     return [seal(entry, nonces=nonces) for entry in entries()]
 
 
-def written(
+def write_artifact_file(
     path: Path, records: Iterator[Sealed] | list[Sealed], encoding: Encoding, key: SigningKey
 ) -> Path:
     """Write records as an artifact that a key signs, and return where."""
@@ -87,7 +89,7 @@ def written(
             builder.add(record)
         body, totals = builder.finish()
         statement = Header().statement(totals)
-        with writing(path, overwrite=True) as sink:
+        with atomic_write(path, overwrite=True) as sink:
             write_artifact(sink, encoding, body, statement, sign_statement(statement, [key]))
     return path
 
@@ -95,28 +97,28 @@ def written(
 def conversation() -> bytes:
     """Return a conversation in which the memories were told, as chats are kept."""
     messages = list[dict[str, str]]()
-    for at, one in enumerate(mix()):
-        said = text_of(one.memory.entry)
+    for at, one in enumerate(sample_memories()):
+        said = memory_text(one.memory.entry)
         messages.append({"role": "user", "timestamp": one.at, "content": said})
         answer = _ANSWERS[at % len(_ANSWERS)]
         messages.append({"role": "assistant", "timestamp": one.at, "content": answer})
     return msgspec.json.encode({"messages": messages})
 
 
-def latest(memories: list[Told]) -> list[Told]:
+def latest(memories: list[DatedMemory]) -> list[DatedMemory]:
     """Return memories without what they say of replacing others."""
     return [
-        Told(one.at, one.world, msgspec.structs.replace(one.memory, replaces=None))
+        DatedMemory(one.at, one.world, msgspec.structs.replace(one.memory, replaces=None))
         for one in memories
     ]
 
 
-def _numbered(one: Told, turn: int) -> Told:
+def _numbered(one: DatedMemory, turn: int) -> DatedMemory:
     """Return a memory that is not the same as an earlier one."""
     if not turn:
         return one
     entry = msgspec.structs.replace(one.memory.entry, tags=(f"copy-{turn}",))
-    return Told(one.at, one.world, msgspec.structs.replace(one.memory, entry=entry))
+    return DatedMemory(one.at, one.world, msgspec.structs.replace(one.memory, entry=entry))
 
 
 Cell = str | int | float | None

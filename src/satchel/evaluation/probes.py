@@ -18,7 +18,7 @@ from satchel.errors import EmptyInputError, LimitError, MalformedError
 from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.type_info import resolved
 from satchel.model.values import LeanTime
-from satchel.runtime.input import reading
+from satchel.runtime.input import open_input
 
 SHIPPED = ("coding", "answering", "planning")
 """Names of the sets that come along."""
@@ -29,7 +29,7 @@ MOST_BYTES = 64 * 2**20
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProbeMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A memory of a session."""
 
     key: _Text
@@ -42,11 +42,11 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The earlier memory whose place it takes."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProbeSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was remembered at one time."""
 
     at: LeanTime
-    memories: tuple[Remembered, ...]
+    memories: tuple[ProbeMemory, ...]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,10 +78,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Something that several sessions are about, and what is asked of it afterwards."""
 
     name: _Text
-    sessions: tuple[Session, ...]
+    sessions: tuple[ProbeSession, ...]
     probes: tuple[Probe, ...]
 
-    def memories(self) -> Iterator[Remembered]:
+    def memories(self) -> Iterator[ProbeMemory]:
         """Yield its memories, in the order of the sessions."""
         return chain.from_iterable(session.memories for session in self.sessions)
 
@@ -113,7 +113,7 @@ def probe_set(path: Path) -> ProbeSet:
         EmptyInputError: If it asks nothing.
         LimitError: If it is too large.
     """
-    with reading(path) as source:
+    with open_input(path) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise LimitError(f"a probe set can have at most {MOST_BYTES:,} bytes", file=str(path))

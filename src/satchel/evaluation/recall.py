@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.bank.connections import store_of_the_moment
+from satchel.bank.connections import temporary_store
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import InferenceError, MissingExtraError
-from satchel.evaluation.datasets import Conversation, Question, Turn, read_set
-from satchel.inference.static_table import Pieces
+from satchel.evaluation.datasets import DatasetConversation, DatasetQuestion, DatasetTurn, read_set
+from satchel.inference.static_table import StaticVocabulary
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.model.entries import Episodic
@@ -26,13 +26,13 @@ from satchel.ports.store import Store
 from satchel.recall.engine import recall
 from satchel.recall.models import embedder_of, reranker_of
 from satchel.recall.query import Query
-from satchel.recall.vector_index import Made, fill
+from satchel.recall.vector_index import GenerationInfo, fill
 
 _TOGETHER = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversed:
+class ConversationBank:
     """A conversation that is remembered."""
 
     view: View
@@ -44,15 +44,15 @@ class Conversed:
 
     embedder: Embedder | None
 
-    def embedders(self, _made: Made) -> Embedder | None:
+    def embedders(self, _made: GenerationInfo) -> Embedder | None:
         """Return what made the vectors of the bank."""
         return self.embedder
 
 
 @contextmanager
-def conversed(
-    conversation: Conversation, embedder: Embedder | None, given: Store | None = None
-) -> Iterator[Conversed]:
+def conversation_bank(
+    conversation: DatasetConversation, embedder: Embedder | None, given: Store | None = None
+) -> Iterator[ConversationBank]:
     """Give a conversation as a bank; with vectors if there is what makes them.
 
     Args:
@@ -61,17 +61,19 @@ def conversed(
         given: Where the bank is made; None for a store that is removed afterwards.
     """
     key = SigningKey.generate()
-    with store_of_the_moment() if given is None else nullcontext(given) as store:
+    with temporary_store() if given is None else nullcontext(given) as store:
         ledger = Ledger.create(store, owner=key, writer=key)
         names = _remembered(ledger, conversation.turns)
         if embedder is not None:
             fill(store, ledger, embedder)
         moment = max((turn.at for turn in conversation.turns if turn.at), default=now())
         with ledger.reading() as view:
-            yield Conversed(view=view, names=names, moment=moment, embedder=embedder)
+            yield ConversationBank(view=view, names=names, moment=moment, embedder=embedder)
 
 
-def comparing(settings: Settings, model: str | None = None) -> tuple[Embedder | None, list[str]]:
+def comparison_embedder(
+    settings: Settings, model: str | None = None
+) -> tuple[Embedder | None, list[str]]:
     """Return what makes vectors, and what is to be said where there is nothing.
 
     Raises:
@@ -85,7 +87,7 @@ def comparing(settings: Settings, model: str | None = None) -> tuple[Embedder | 
         return None, ["vectors were not compared: the extra [recall] is not installed"]
 
 
-def _remembered(ledger: Ledger, turns: tuple[Turn, ...]) -> dict[str, str]:
+def _remembered(ledger: Ledger, turns: tuple[DatasetTurn, ...]) -> dict[str, str]:
     """Remember a conversation, and return the names of its turns by the ids of their records."""
     names = dict[str, str]()
     for start in range(0, len(turns), _TOGETHER):
@@ -115,7 +117,7 @@ BUDGETS = (512, 1024, 2048, 4096)
 _SESSIONS_AT = 5
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class RecallScores(msgspec.Struct, frozen=True, kw_only=True):
     """Means over questions, each of which counts the same; 0 to 1."""
 
     questions: int
@@ -154,12 +156,12 @@ class Means:
             sessions: The conversation of each turn.
         """
         self._count += 1
-        for name, value in measured(ranked, evidence, tokens, sessions).items():
+        for name, value in question_scores(ranked, evidence, tokens, sessions).items():
             self._sums[name] = self._sums.get(name, 0.0) + value
 
-    def means(self) -> Measured:
+    def means(self) -> RecallScores:
         """Return the means."""
-        return Measured(
+        return RecallScores(
             questions=self._count,
             recall={str(k): self._mean(f"recall {k}") for k in AT},
             hit={str(k): self._mean(f"hit {k}") for k in AT},
@@ -173,7 +175,7 @@ class Means:
         return round(self._sums.get(name, 0.0) / max(self._count, 1), 4)
 
 
-def measured(
+def question_scores(
     ranked: Sequence[str],
     evidence: frozenset[str],
     tokens: Mapping[str, int],
@@ -239,11 +241,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     reranker: str | None = None
     """What put the first thirty in order again; None where nothing did."""
 
-    main: Measured
+    main: RecallScores
     """All questions that the set means to be answered."""
 
-    all: Measured
-    kinds: dict[str, Measured]
+    all: RecallScores
+    kinds: dict[str, RecallScores]
     notes: list[str]
 
 
@@ -278,14 +280,14 @@ def evaluate_recall(  # noqa: PLR0913 - the options of one command
     """
     require_owner(settings, "evaluate")
     found = read_set(path)
-    embedder, notes = comparing(settings, model) if vectors else (None, [])
+    embedder, notes = comparison_embedder(settings, model) if vectors else (None, [])
     reranking = None if reranker is None else reranker_of(settings, reranker)
     total = sum(len(one.questions) for one in found.conversations)
     main, whole, kinds, asked = Means(), Means(), dict[str, Means](), 0
     for conversation in found.conversations:
         tokens = token_counts(conversation.turns)
         sessions = {turn.name: turn.session for turn in conversation.turns}
-        with conversed(conversation, embedder) as bank:
+        with conversation_bank(conversation, embedder) as bank:
             turns = ranked_turns(
                 bank, conversation.questions, any_time=any_time, reranker=reranking
             )
@@ -312,12 +314,12 @@ def evaluate_recall(  # noqa: PLR0913 - the options of one command
 
 
 def ranked_turns(
-    bank: Conversed,
-    questions: Sequence[Question],
+    bank: ConversationBank,
+    questions: Sequence[DatasetQuestion],
     *,
     any_time: bool = False,
     reranker: Reranker | None = None,
-) -> Iterator[tuple[Question, list[str]]]:
+) -> Iterator[tuple[DatasetQuestion, list[str]]]:
     """Yield each question with the turns that recall gives, best first.
 
     Raises:
@@ -337,9 +339,9 @@ def ranked_turns(
         yield question, [bank.names[hit.logged.record.id] for hit in found.hits]
 
 
-def token_counts(turns: tuple[Turn, ...]) -> dict[str, int]:
+def token_counts(turns: tuple[DatasetTurn, ...]) -> dict[str, int]:
     """Return how many tokens each turn takes as a line, in the vocabulary that comes along."""
-    pieces = Pieces()
+    pieces = StaticVocabulary()
     return {
         turn.name: len(
             pieces(f"[{(turn.at or '')[:10]}] {turn.speaker}: {turn.text}", _MOST_TOKENS)

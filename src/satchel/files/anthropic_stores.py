@@ -22,7 +22,7 @@ MOST_PARTS = 20
 
 
 @dataclass
-class Moved:
+class FileTransferResult:
     """What was moved, and what could not be."""
 
     moved: list[str] = field(default_factory=list)
@@ -31,14 +31,16 @@ class Moved:
     """With the reason."""
 
 
-def to_memories(store: MemoryStore, result: Moved | None = None) -> Iterator[dict[str, Any]]:
+def to_memories(
+    store: MemoryStore, result: FileTransferResult | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the files of a store as memories, as the API lists them.
 
     Args:
         store: The store.
         result: Receives what was moved, and what that form cannot hold.
     """
-    told = Moved() if result is None else result
+    told = FileTransferResult() if result is None else result
     for path in store.list_paths():
         data = store.read_bytes(path)
         reason = _unfit(path, data, len(told.moved))
@@ -59,7 +61,7 @@ def to_memories(store: MemoryStore, result: Moved | None = None) -> Iterator[dic
 
 def from_memories(
     store: MemoryStore, memories: Iterable[dict[str, Any]], *, actor: str = "import"
-) -> Moved:
+) -> FileTransferResult:
     """Write memories into a store as files.
 
     One that is there with other text is not replaced: it is named, and stays.
@@ -69,7 +71,7 @@ def from_memories(
         memories: As the API lists them, with their content.
         actor: Who the audit says it was.
     """
-    told = Moved()
+    told = FileTransferResult()
     for number, memory in enumerate(memories, 1):
         try:
             path, text = _said(memory)
@@ -147,14 +149,14 @@ def read_memories(settings: Settings, source: Path) -> list[Any]:
 
 def export_memories(
     settings: Settings, output: Path, store: MemoryStore, *, overwrite: bool = False
-) -> Moved:
+) -> FileTransferResult:
     """Write the files of a store to a file as memories, a page of the API.
 
     Raises:
         TargetExistsError: If the file is there, and is not to be replaced.
         TargetError: If it cannot be written; nothing is left behind then.
     """
-    told = Moved()
+    told = FileTransferResult()
     with (
         file_to_write(settings, output) as outlet,
         outlet.writing(overwrite=overwrite) as sink,

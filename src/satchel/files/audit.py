@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from satchel.errors import MemoryStoreError
-from satchel.files.manifest import Manifest, Rows
-from satchel.files.tree import Tree
+from satchel.files.manifest import FilesManifest, ManifestRows
+from satchel.files.tree import StoreFolder
 
 LOG = "audit/log.jsonl"
 
@@ -23,7 +23,7 @@ _LONGEST_LINE = 1 << 20
 _SHOWN = 1_000
 
 
-class Audited(NamedTuple):
+class AuditResult(NamedTuple):
     """What an examination of the audit found."""
 
     events: int
@@ -40,7 +40,7 @@ class Audited(NamedTuple):
         return not self.problems
 
 
-def add_event(rows: Rows, facts: dict[str, Any]) -> None:
+def add_event(rows: ManifestRows, facts: dict[str, Any]) -> None:
     """Add a line to the audit."""
     seq = (rows.one("SELECT max(seq) FROM event") or 0) + 1
     line = json.dumps({**facts, "seq": seq, "prev": rows.fact("audit_head", "")}, sort_keys=True)
@@ -54,7 +54,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
 
 
-def adopt(rows: Rows, tree: Tree) -> str | None:
+def adopt(rows: ManifestRows, tree: StoreFolder) -> str | None:
     """Take over a log that is there already; return what had to be put right in it."""
     repair = None
     digest, size, last = hashlib.sha256(), 0, b"\n"
@@ -77,7 +77,7 @@ def adopt(rows: Rows, tree: Tree) -> str | None:
     return repair
 
 
-def write_out(rows: Rows, tree: Tree) -> str | None:
+def write_out(rows: ManifestRows, tree: StoreFolder) -> str | None:
     """Bring the log in the folder up to the manifest; return what had to be put right in it."""
     base, ends = rows.fact("audit_base", 0), _ended(rows)
     if ends == base:
@@ -105,7 +105,7 @@ def write_out(rows: Rows, tree: Tree) -> str | None:
     return repair
 
 
-def tail(manifest: Manifest, tree: Tree, number: int) -> list[dict[str, Any]]:
+def tail(manifest: FilesManifest, tree: StoreFolder, number: int) -> list[dict[str, Any]]:
     """Return the last events, the newest last; in memory for these only."""
     if number <= 0:
         return []
@@ -125,7 +125,7 @@ def tail(manifest: Manifest, tree: Tree, number: int) -> list[dict[str, Any]]:
     return list(found)
 
 
-def examine(manifest: Manifest, tree: Tree) -> Audited:
+def examine(manifest: FilesManifest, tree: StoreFolder) -> AuditResult:
     """Hold the whole audit against its chain, and the log in the folder against both."""
     problems: list[str] = []
     with manifest.looking() as rows:
@@ -140,10 +140,12 @@ def examine(manifest: Manifest, tree: Tree) -> Audited:
         except MemoryStoreError as error:
             events = rows.one("SELECT count(*) FROM event")
             problems.append(str(error))
-    return Audited(events, base, tuple(problems))
+    return AuditResult(events, base, tuple(problems))
 
 
-def _examine_lines(rows: Rows, handle: int, base: int, head: str, problems: list[str]) -> int:
+def _examine_lines(
+    rows: ManifestRows, handle: int, base: int, head: str, problems: list[str]
+) -> int:
     prev, at = "", 0
     digest = hashlib.sha256()
     while at < base and (block := os.pread(handle, min(_BLOCK, base - at), at)):
@@ -170,18 +172,18 @@ def _examine_lines(rows: Rows, handle: int, base: int, head: str, problems: list
     return count
 
 
-def _set_aside(rows: Rows, data: bytes) -> None:
+def _set_aside(rows: ManifestRows, data: bytes) -> None:
     sha = hashlib.sha256(data).hexdigest()
     rows.keep(sha, data)
     rows.state(f"set_aside:{sha}", LOG)
 
 
-def _ended(rows: Rows) -> int:
+def _ended(rows: ManifestRows) -> int:
     found: int | None = rows.one("SELECT ends FROM event ORDER BY seq DESC LIMIT 1")
     return rows.fact("audit_base", 0) if found is None else found
 
 
-def _backwards(tree: Tree, end: int) -> Iterator[bytes]:
+def _backwards(tree: StoreFolder, end: int) -> Iterator[bytes]:
     """Yield the lines before a place in the log, the last first."""
     try:
         with tree.opened(LOG, os.O_RDONLY) as handle:

@@ -1,5 +1,6 @@
 """Which store of memory files a person means, opened."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -8,14 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from satchel.bank.connections import has_store, opened_store
+from satchel.bank.checks import Check
+from satchel.bank.connections import configured_store, has_store, store_exists
 from satchel.bank.open_bank import (
     OpenBank,
     chosen_bank,
     find_bank,
     name_of,
+    open_bank,
     open_bank_in,
-    opened_bank,
 )
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.remember import superseding
@@ -37,16 +39,16 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.files import MemoryStore
-from satchel.files.manifest import Version
-from satchel.files.namespace import Namespace, root_checked
-from satchel.files.paths import TRANSCRIPT, key_checked
-from satchel.ledger.records import Logged
+from satchel.files.manifest import StoredVersion
+from satchel.files.namespace import Namespace, folder_of, root_checked
+from satchel.files.paths import OWN, TRANSCRIPT, key_checked
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
 from satchel.model.times import now
 from satchel.model.values import is_whole_id
 from satchel.ports.rows import Filter, slot_of
-from satchel.screening.policy import Screening
+from satchel.screening.records import SecretScreener
 
 READING = frozenset(
     {
@@ -74,7 +76,7 @@ def held_bank(settings: Settings, key: str | None) -> Iterator[OpenBank]:
         PermissionRefusedError: If the token does not allow it, or speaks of a part of the bank.
         TokenError: If it does not hold, or is for a bank of another name.
     """
-    with opened_bank(settings, key) as bank:
+    with open_bank(settings, key) as bank:
         require_reading(bank)
         yield bank
 
@@ -131,7 +133,7 @@ _ACTIONS = {"create": "created", "delete": "deleted", "rename": "renamed", "prom
 _FILES = Filter(types=frozenset({"file_version"}))
 
 
-class Compared(NamedTuple):
+class FilesComparison(NamedTuple):
     """The files of a store beside those that a bank's log says are current."""
 
     missing: tuple[str, ...]
@@ -149,7 +151,7 @@ class Compared(NamedTuple):
         return not any(self)
 
 
-def follow(settings: Settings, store: MemoryStore, name: str) -> int | None:
+def log_file_changes(settings: Settings, store: MemoryStore, name: str) -> int | None:
     """Have the bank of a name log what changed in a store; return how many records it got.
 
     None where there is no such bank.
@@ -163,7 +165,7 @@ def follow(settings: Settings, store: MemoryStore, name: str) -> int | None:
     reached = store.revision
     if store.noted(_TOLD, -1) == reached:  # most often; opening a bank takes longer than a read
         return 0
-    with opened_store(settings) as banks:
+    with configured_store(settings) as banks:
         try:
             find_bank(banks, name)
         except (UnknownBankError, UsageError):
@@ -219,7 +221,7 @@ def told_of(bank: OpenBank) -> tuple[str, int] | None:
         return None
 
 
-def compare(bank: OpenBank, store: MemoryStore) -> Compared:
+def compare(bank: OpenBank, store: MemoryStore) -> FilesComparison:
     """Hold the files of a store against what a bank's log says they are."""
     with bank.ledger.reading() as view:
         logged = {
@@ -229,7 +231,7 @@ def compare(bank: OpenBank, store: MemoryStore) -> Compared:
         }
     there = {path: sha for path, sha in logged.items() if sha}
     ours = {path: store.current_sha(path) for path in store.list_paths()}
-    return Compared(
+    return FilesComparison(
         tuple(sorted(ours.keys() - there.keys())),
         tuple(sorted(path for path in ours.keys() & there.keys() if ours[path] != there[path])),
         tuple(sorted(there.keys() - ours.keys())),
@@ -245,10 +247,10 @@ def _known(bank: OpenBank, store: MemoryStore) -> int:
     return int(store.noted(mark(bank), 0))
 
 
-def _one_each(versions: list[Version]) -> list[Version]:
+def _one_each(versions: list[StoredVersion]) -> list[StoredVersion]:
     """Return the first versions, until a path comes a second time: its turn is the next one's."""
     seen: set[str] = set()
-    batch: list[Version] = []
+    batch: list[StoredVersion] = []
     for version in versions:
         if version.path in seen:
             break
@@ -257,11 +259,11 @@ def _one_each(versions: list[Version]) -> list[Version]:
     return batch
 
 
-def _append(bank: OpenBank, store: MemoryStore, versions: list[Version]) -> int:
+def _append(bank: OpenBank, store: MemoryStore, versions: list[StoredVersion]) -> int:
     with bank.ledger.reading() as view:
-        screening = Screening(scrub=bool(bank.settled(view).scrub_secrets))
+        screening = SecretScreener(scrub=bool(bank.settled(view).scrub_secrets))
         records: list[Sealed] = []
-        replaced: list[Logged] = []
+        replaced: list[VerifiedRecord] = []
         for version in versions:
             if version.path == TRANSCRIPT:
                 continue
@@ -273,7 +275,11 @@ def _append(bank: OpenBank, store: MemoryStore, versions: list[Version]) -> int:
 
 
 def _records(
-    view: View, store: MemoryStore, version: Version, screening: Screening, replaced: list[Logged]
+    view: View,
+    store: MemoryStore,
+    version: StoredVersion,
+    screening: SecretScreener,
+    replaced: list[VerifiedRecord],
 ) -> Iterator[Sealed]:
     """Yield a version as a record, and that it takes the place of the one before."""
     slot = slot_of(FileVersion(path=version.path))
@@ -314,7 +320,7 @@ def _records(
 _WITHOUT_TEXT = ("path", "action", "previous", "actor", "created_at", "at", "metadata")
 
 
-def _number(logged: Logged) -> int:
+def _number(logged: VerifiedRecord) -> int:
     model = logged.model
     found = model.metadata.get("version") if isinstance(model, FileVersion) else None
     return found if isinstance(found, int) else 0
@@ -401,7 +407,7 @@ def opened_files(
         finally:
             store.leave = None  # what follows is told by this machine
             with suppress(StoreBusyError, LockedError, TargetError):  # who is next catches up
-                follow(replace(settings, token=None), store, name)
+                log_file_changes(replace(settings, token=None), store, name)
 
 
 def usual_key(settings: Settings) -> str:
@@ -414,7 +420,7 @@ def usual_key(settings: Settings) -> str:
         return settings.options.store.bank or DEFAULT_KEY
     try:
         if has_store(settings):
-            with opened_store(settings, read_only=True) as store, store.reading() as reader:
+            with configured_store(settings, read_only=True) as store, store.reading() as reader:
                 name = name_of(reader, chosen_bank(settings, store, None))
             known = namespace_of(settings)._asdict()
             older = MemoryStore.exists(**{**known, "key": DEFAULT_KEY})
@@ -433,7 +439,7 @@ def _key_of_bank(settings: Settings, bank: str) -> str:
     Raises:
         MemoryStoreError: If it has no name, or one that no folder can have.
     """
-    with opened_bank(settings, bank) as opened:
+    with open_bank(settings, bank) as opened:
         if not opened.name:
             raise MemoryStoreError("the bank has no name, so it has no memory files")
         try:
@@ -495,3 +501,82 @@ def files_of_bank(bank: OpenBank) -> MemoryStore:
     if not bank.ledger.writes:
         only_read(store)
     return store
+
+
+_SHOWN = 3
+
+
+def check_files(settings: Settings) -> Iterator[Check]:
+    """Look at the memory files of each key on this machine.
+
+    What a program that was killed had committed and not copied out is copied out by this, too.
+    """
+    require_owner(settings, "doctor")
+    try:
+        folder = folder_of(namespace_of(settings).path("x"))
+    except SatchelError as error:
+        yield Check(name="memory files", state="problem", detail=error.message, hint=error.hint)
+        return
+    if folder is None or not folder.parent.is_dir():
+        return
+    for place in sorted(folder.parent.iterdir()):
+        if (place / OWN).is_dir():
+            yield from _look(settings, place)
+
+
+def _look(settings: Settings, place: Path) -> Iterator[Check]:
+    name = f"files of {place.name}"
+    try:
+        with MemoryStore(root=place) as store:
+            found = store.verify_audit()
+            if not found.ok:
+                yield Check(name=name, state="problem", detail="; ".join(found.problems[:_SHOWN]))
+            for repair in store.repairs:
+                yield Check(name=name, state="note", detail=repair)
+            outside = store.unmanaged()
+            if outside:
+                yield Check(
+                    name=name,
+                    state="note",
+                    detail=f"changed by another program: {_named(outside)}",
+                    hint=shlex.join(["satchel", "file", "sync", "--file-store", place.name]),
+                )
+            if found.ok:
+                yield Check(
+                    name=name,
+                    state="ok",
+                    detail=f"{len(store.list_paths())} files, {found.events} events",
+                )
+            yield from _beside_bank(settings, place.name, store)
+    except SatchelError as error:
+        yield Check(name=name, state="problem", detail=str(error), hint=error.hint)
+
+
+def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[Check]:
+    if not store_exists(settings.store):
+        return
+    with configured_store(settings, read_only=True) as banks:
+        try:
+            find_bank(banks, key)
+        except (UnknownBankError, UsageError):
+            return
+        found = compare(open_bank_in(settings, banks, key), store)
+    if found.same:
+        yield Check(name=f"log of {key}", state="ok", detail="matches the files")
+        return
+    parts = [
+        f"{what}: {_named(paths)}"
+        for what, paths in zip(("not logged", "logged otherwise", "gone"), found, strict=True)
+        if paths
+    ]
+    yield Check(
+        name=f"log of {key}",
+        state="note",
+        detail="; ".join(parts),
+        hint=shlex.join(["satchel", "file", "sync", "--file-store", key]),
+    )
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
+    return ", ".join(paths[:_SHOWN]) + more

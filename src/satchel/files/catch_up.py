@@ -35,7 +35,7 @@ def is_behind(bank: OpenBank) -> bool:
     root = settings.options.files.storage_root
     if bank.bearer is not None or not bank.name or not (root or (settings.home / "files").is_dir()):
         return False
-    from satchel.files.manifest import FILE_NAME, Manifest
+    from satchel.files.manifest import FILE_NAME, FilesManifest
     from satchel.files.namespace import folder_of
     from satchel.files.paths import OWN
 
@@ -45,7 +45,7 @@ def is_behind(bank: OpenBank) -> bool:
         if folder is None:
             return _is_behind_saved(bank, address)
         if (folder / OWN / FILE_NAME).is_file():
-            with closing(Manifest(folder / OWN)) as manifest, manifest.looking() as rows:
+            with closing(FilesManifest(folder / OWN)) as manifest, manifest.looking() as rows:
                 told = int(rows.fact(f"note:{mark(bank)}", 0))
                 return int(rows.fact("revision", 0)) > told
     return False
@@ -72,7 +72,7 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
     return answers[0] is not None and answers[0] != told_of(bank)
 
 
-def catch_up(bank: OpenBank) -> None:
+def log_pending_changes(bank: OpenBank) -> None:
     """Have a bank log what changed in the memory files of its name since it was told last.
 
     Nothing is done in a bank that is open for reading, for the holder of a token, or where another
@@ -85,10 +85,10 @@ def catch_up(bank: OpenBank) -> None:
         return
 
     with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
-        tell(bank, store)
+        log_open_changes(bank, store)
 
 
-def tell(bank: OpenBank, store: "MemoryStore") -> None:
+def log_open_changes(bank: OpenBank, store: "MemoryStore") -> None:
     """Have a bank log what changed in its memory files, which are open; as ``catch_up``."""
     from satchel.files.bank_files import follow_into
 

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from satchel.errors import MemoryStoreError, SatchelError
 from satchel.files import audit
 from satchel.files.audit import LOG
-from satchel.files.manifest import FileRow, Manifest, Policy, Rows, Version
-from satchel.files.paths import OWN, decoded, encoded, open_to_all
-from satchel.files.transaction import Change, Fetch, Group, copy_out, copy_version
-from satchel.files.tree import Tree
+from satchel.files.manifest import FileRow, FilesManifest, ManifestRows, Policy, StoredVersion
+from satchel.files.paths import OWN, check_public_path, decoded, encoded
+from satchel.files.transaction import Fetch, FileTransaction, StoreChange, copy_out, copy_version
+from satchel.files.tree import StoreFolder
 from satchel.runtime.forks import in_child
-from satchel.runtime.private_files import locked
+from satchel.runtime.private_files import lock_file
 
 _NAME = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-([\d.]+)([+-]\d\d)-(\d\d)_([0-9a-f]{64})(?:_\w+)?\.txt"
@@ -40,13 +40,13 @@ class _Snapshot(NamedTuple):
     reason: str
 
 
-def adopt_versions(rows: Rows, tree: Tree) -> list[str]:
+def adopt_versions(rows: ManifestRows, tree: StoreFolder) -> list[str]:
     """Take over the versions in a folder whose store is new; return what could not be."""
     repairs, events = list[str](), _events(tree)
     for folder in tree.names("versions"):
         path = decoded(folder)
         try:
-            if path is None or open_to_all(path) != path:
+            if path is None or check_public_path(path) != path:
                 raise MemoryStoreError("the name is not an encoded path")  # noqa: TRY301 - one way
             found = _snapshots(tree, folder, events, repairs)
             state = tree.read(path)
@@ -58,7 +58,10 @@ def adopt_versions(rows: Rows, tree: Tree) -> list[str]:
 
 
 def _snapshots(
-    tree: Tree, folder: str, events: dict[str, tuple[int, dict[str, Any]]], repairs: list[str]
+    tree: StoreFolder,
+    folder: str,
+    events: dict[str, tuple[int, dict[str, Any]]],
+    repairs: list[str],
 ) -> list[_Snapshot]:
     found = []
     for name in tree.names(f"versions/{folder}"):
@@ -74,7 +77,7 @@ def _snapshots(
     return found
 
 
-def _keep(rows: Rows, path: str, found: list[_Snapshot], state: bytes | None) -> None:
+def _keep(rows: ManifestRows, path: str, found: list[_Snapshot], state: bytes | None) -> None:
     """Have these as the first versions of a path, the last of them as what it is, if it is."""
     for number, one in enumerate(found, 1):
         revision = rows.fact("revision", 0) + 1
@@ -82,12 +85,12 @@ def _keep(rows: Rows, path: str, found: list[_Snapshot], state: bytes | None) ->
         op = "create" if number == 1 else "update"
         spoken = (one.at, one.actor, one.reason)
         rows.keep(one.sha, one.data)
-        rows.add(Version(path, number, revision, op, one.sha, len(one.data), *spoken, ""))
+        rows.add(StoredVersion(path, number, revision, op, one.sha, len(one.data), *spoken, ""))
         if number == len(found) and state == one.data:
             rows.put(FileRow(path, one.sha, len(state), number, revision, *spoken, 0))
 
 
-def _events(tree: Tree) -> dict[str, tuple[int, dict[str, Any]]]:
+def _events(tree: StoreFolder) -> dict[str, tuple[int, dict[str, Any]]]:
     """Return the events of the audit that name a version's file, each with its place."""
     found = dict[str, tuple[int, dict[str, Any]]]()
     try:
@@ -116,14 +119,14 @@ class _Ticket:
 
     __slots__ = ("change", "done", "error", "result")
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: StoreChange) -> None:
         self.change = change
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
 
 
-class Committing:
+class GroupCommit:
     """The way into a store: everything that changes it goes through here.
 
     Args:
@@ -136,7 +139,7 @@ class Committing:
     """
 
     def __init__(self, root: Path, policy: Policy) -> None:
-        self.tree = Tree(root)
+        self.tree = StoreFolder(root)
         self.repairs: list[str] = []
         """What had to be put right so far."""
         self.fetch: Fetch = _nowhere
@@ -148,8 +151,8 @@ class Committing:
         own = root / OWN
         self._lock = own / "lock"
         try:
-            with locked(self._lock):
-                self.manifest = Manifest(own)
+            with lock_file(self._lock):
+                self.manifest = FilesManifest(own)
                 self.tree.sweep()
                 self.is_new = self._begin(policy)
                 self._put_right()
@@ -172,7 +175,7 @@ class Committing:
         self.manifest.close()
         self.tree.close()
 
-    def do(self, change: Change) -> Any:
+    def do(self, change: StoreChange) -> Any:
         """Do a change, and return what comes of it once it is on the disk.
 
         Raises:
@@ -181,7 +184,7 @@ class Committing:
         """
         return self.do_all([change])[0]
 
-    def do_all(self, changes: list[Change]) -> list[Any]:
+    def do_all(self, changes: list[StoreChange]) -> list[Any]:
         """Do changes, in one commit as far as they fit, each on its own terms.
 
         Raises:
@@ -206,10 +209,10 @@ class Committing:
     def _run(self, batch: list[_Ticket]) -> None:
         """Do a batch; afterwards each of it has its result or its error."""
         try:
-            with locked(self._lock):
+            with lock_file(self._lock):
                 self._put_right()
                 with self.manifest.committing() as rows:
-                    group = Group(rows, self.tree, self._policy(rows), self.fetch)
+                    group = FileTransaction(rows, self.tree, self._policy(rows), self.fetch)
                     for ticket in batch:
                         _try(ticket, group)
                 for ticket in batch:
@@ -227,7 +230,7 @@ class Committing:
             if not isinstance(error, SatchelError):
                 raise
 
-    def _policy(self, rows: Rows) -> Policy:
+    def _policy(self, rows: ManifestRows) -> Policy:
         found = Policy.read(rows)
         return (found or _LOOSE).and_also(self._also)
 
@@ -244,7 +247,7 @@ class Committing:
                 self._repaired(problem)
         return True
 
-    def _copy(self, group: Group) -> None:
+    def _copy(self, group: FileTransaction) -> None:
         """Copy what was committed out to the folder, and note how far that is done."""
         with self.manifest.committing() as rows:
             whole = True
@@ -259,7 +262,9 @@ class Committing:
             if whole and group.changed:
                 self._mark(rows.fact("revision", 0))
 
-    def _attempted(self, copy: Callable[..., None], rows: Rows, what: str | Version) -> bool:
+    def _attempted(
+        self, copy: Callable[..., None], rows: ManifestRows, what: str | StoredVersion
+    ) -> bool:
         try:
             copy(rows, self.tree, what)
         except (MemoryStoreError, OSError) as error:
@@ -280,7 +285,7 @@ class Committing:
             if boot != self._boot:
                 whole = self._put_all_right(rows)
             for version in [
-                Version(*row)
+                StoredVersion(*row)
                 for row in rows.all(
                     "SELECT * FROM version WHERE revision > ? ORDER BY revision", done
                 )
@@ -293,7 +298,7 @@ class Committing:
             if whole:
                 self._mark(revision)
 
-    def _put_all_right(self, rows: Rows) -> bool:
+    def _put_all_right(self, rows: ManifestRows) -> bool:
         """After the machine was started anew, hold each file against the manifest.
 
         One that is missing, empty, or an older state of its path is what a power loss leaves; any
@@ -308,7 +313,7 @@ class Committing:
                 whole &= self._attempted(copy_out, rows, row.path)
         return whole
 
-    def _is_behind(self, rows: Rows, at: FileRow | Version) -> bool:
+    def _is_behind(self, rows: ManifestRows, at: FileRow | StoredVersion) -> bool:
         """Tell whether a path in the folder has a state that the manifest has left behind."""
         row = rows.file(at.path)
         try:
@@ -338,7 +343,7 @@ class Committing:
             self.repairs.append(what)
 
 
-def _try(ticket: _Ticket, group: Group) -> None:
+def _try(ticket: _Ticket, group: FileTransaction) -> None:
     try:
         with group.attempt():
             ticket.result = ticket.change.apply(group)
@@ -369,7 +374,7 @@ DAY = 86_400.0
 """Seconds for which those who read may go on with what they read last."""
 
 
-class Collected(NamedTuple):
+class CollectResult(NamedTuple):
     """What a collection did."""
 
     removed: int

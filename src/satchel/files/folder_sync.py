@@ -23,7 +23,7 @@ from satchel.errors import (
     SatchelError,
 )
 from satchel.files.memory_store import MemoryStore
-from satchel.files.paths import checked, open_to_all
+from satchel.files.paths import check_path, check_public_path
 from satchel.files.tree import LARGEST
 from satchel.runtime.contained_folder import ContainedFolder
 
@@ -34,7 +34,7 @@ _MARKER_LIMIT = 64 << 20
 
 
 @dataclass
-class Alike:
+class FolderSyncResult:
     """What keeping a folder and a store alike did, by path."""
 
     to_store: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ def keep_alike(
     actor: str = "folder",
     delete_many: bool = False,
     read_only: bool = False,
-) -> Alike:
+) -> FolderSyncResult:
     """Bring the changes of a folder and of a store to each other, once.
 
     Args:
@@ -87,12 +87,12 @@ class _Pass:
     ) -> None:
         self._store = store
         self._folder = folder
-        self._prefix = checked(prefix) + "/" if prefix else ""
+        self._prefix = check_path(prefix) + "/" if prefix else ""
         self._actor = actor
-        self._done = Alike()
+        self._done = FolderSyncResult()
         self._base: dict[str, str] = {}
 
-    def run(self, *, delete_many: bool, read_only: bool) -> Alike:
+    def run(self, *, delete_many: bool, read_only: bool) -> FolderSyncResult:
         self._read_marker()
         theirs = self._listed()
         ours = {
@@ -204,7 +204,7 @@ class _Pass:
             try:
                 if kind != "file":
                     raise PathRefusedError(f"this is a {kind}")
-                if open_to_all(self._prefix + path) != self._prefix + path:
+                if check_public_path(self._prefix + path) != self._prefix + path:
                     raise MemoryStoreError("its name is not a normalised path")
                 data = self._folder.read(path, limit=LARGEST)
             except SatchelError as error:
@@ -224,7 +224,7 @@ class _Pass:
         try:
             found: Any = json.loads(self._folder.read(MARKER, limit=_MARKER_LIMIT))
             store, prefix = found["store"], found["prefix"]
-            base = {checked(path): str(sha) for path, sha in found["agreed"].items()}
+            base = {check_path(path): str(sha) for path, sha in found["agreed"].items()}
         except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError):
             raise RefusedError(
                 f"{MARKER} is damaged, so changes cannot be determined",

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from satchel.errors import ConcurrencyError, StoreExistsError
-from satchel.files.commit import DAY, Collected, Committing
-from satchel.files.manifest import FILE_NAME, Policy, Rows
+from satchel.files.commit import DAY, CollectResult, GroupCommit
+from satchel.files.manifest import FILE_NAME, ManifestRows, Policy
 from satchel.files.paths import OWN, TRANSCRIPT
-from satchel.files.transaction import Erase, Group, TakeIn
+from satchel.files.transaction import Erase, FileTransaction, SyncFromDisk
 
 
-class LocalPlace:
+class LocalFileStorage:
     """A folder that has a store, or may get one.
 
     Args:
@@ -38,7 +38,7 @@ class LocalPlace:
         """See ``Place``: one that is being made by somebody counts once it is made."""
         if not (self._at / OWN / FILE_NAME).exists():
             return self._has_files()
-        store = Committing(self._at, _PLAIN)
+        store = GroupCommit(self._at, _PLAIN)
         try:
             with store.manifest.looking() as rows:
                 if rows.fact("created"):
@@ -61,41 +61,41 @@ class LocalPlace:
         """See ``Place``: who is first is decided under the lock of the folder."""
         if not (self._at / OWN / FILE_NAME).exists() and self._has_files():
             raise StoreExistsError(self.address)
-        store = Committing(self._at, policy)
+        store = GroupCommit(self._at, policy)
         try:
             if not store.do(_Create(policy)):
                 raise StoreExistsError(self.address)
         finally:
             store.close()
 
-    def load_into(self, store: Committing, policy: Policy) -> None:
+    def load_into(self, store: GroupCommit, policy: Policy) -> None:
         """See ``Place``: a working copy elsewhere gets the files as they are now."""
         del policy
         if self.exists():
             self._take(store, frozenset(), strict=False)
 
-    def refresh(self, store: Committing, discard: frozenset[str]) -> None:
+    def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
         """See ``Place``."""
         if self.exists():
             self._take(store, discard, strict=True)
 
-    def _take(self, store: Committing, discard: frozenset[str], *, strict: bool) -> None:
+    def _take(self, store: GroupCommit, discard: frozenset[str], *, strict: bool) -> None:
         with self._opened(store, _PLAIN) as there:
             files, changed = _texts(there), _changed_there(store, there)
             revision = _revision(there)
         store.do(_Load(files, changed, revision, discard, strict))
 
     @contextmanager
-    def _opened(self, store: Committing, policy: Policy) -> Iterator[Committing]:
+    def _opened(self, store: GroupCommit, policy: Policy) -> Iterator[GroupCommit]:
         """Give the store of the folder, after what was put there past it was taken in.
 
         A save of this working copy that was done, and not noted here since its writer was killed,
         is noted first.
         """
-        there = Committing(self._at, policy)
+        there = GroupCommit(self._at, policy)
         try:
             for path in there.tree.files():
-                there.do(TakeIn(said=path, actor="outside", trusted=True))
+                there.do(SyncFromDisk(said=path, actor="outside", trusted=True))
             with store.manifest.looking() as rows:
                 noted, own = json.loads(rows.fact(_ATTEMPT, "null")), rows.fact("store")
             with there.manifest.looking() as rows:
@@ -106,10 +106,10 @@ class LocalPlace:
         finally:
             there.close()
 
-    def bring(self, store: Committing) -> None:
+    def bring(self, store: GroupCommit) -> None:
         """See ``Place``."""
         for path in store.tree.files():
-            store.do(TakeIn(said=path, actor="outside", trusted=True))
+            store.do(SyncFromDisk(said=path, actor="outside", trusted=True))
         nonce = secrets.token_hex(16)
         with self._opened(store, store.policy) as there:
             files = _texts(store)
@@ -129,7 +129,7 @@ class LocalPlace:
     def erase(self, path: str, until: int) -> None:
         """See ``Place``."""
         del until
-        there = Committing(self._at, _PLAIN)
+        there = GroupCommit(self._at, _PLAIN)
         try:
             with there.manifest.looking() as rows:
                 was = rows.last_version(path)
@@ -138,10 +138,10 @@ class LocalPlace:
         finally:
             there.close()
 
-    def collect(self, grace: float = DAY) -> Collected:
+    def collect(self, grace: float = DAY) -> CollectResult:
         """See ``Place``; a folder keeps nothing that nothing refers to."""
         del grace
-        return Collected(0, 0, 0)
+        return CollectResult(0, 0, 0)
 
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
         """See ``Place``; its bytes are those of the folder."""
@@ -156,13 +156,13 @@ class LocalPlace:
         del since
         return []
 
-    def load_history(self, store: Committing) -> None:
+    def load_history(self, store: GroupCommit) -> None:
         """See ``Place``; a folder has it."""
 
     def examine(self) -> tuple[int, list[str]] | None:
         """See ``Place``; the working copy is the place."""
 
-    def tail(self, store: Committing, number: int) -> list[dict[str, Any]] | None:
+    def tail(self, store: GroupCommit, number: int) -> list[dict[str, Any]] | None:
         """See ``Place``; a folder has them."""
 
 
@@ -173,7 +173,7 @@ _ATTEMPT = "place_attempt"
 """The save that was begun last, by its nonce."""
 
 
-def _texts(store: Committing) -> dict[str, bytes]:
+def _texts(store: GroupCommit) -> dict[str, bytes]:
     found = {path: store.tree.read(path) for path in (*store.tree.files(), TRANSCRIPT)}
     return {path: data for path, data in found.items() if data is not None}
 
@@ -182,12 +182,12 @@ def _sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _revision(store: Committing) -> int:
+def _revision(store: GroupCommit) -> int:
     with store.manifest.looking() as rows:
         return int(rows.fact("revision", 0))
 
 
-def _unsaved(rows: Rows) -> dict[str, bool]:
+def _unsaved(rows: ManifestRows) -> dict[str, bool]:
     """Return the paths changed here since the last save, each with whether by a writer.
 
     A file that was only found in the folder was changed by nobody here.
@@ -200,7 +200,7 @@ def _unsaved(rows: Rows) -> dict[str, bool]:
     return {path: bool(written) for path, written in found}
 
 
-def _changed_there(store: Committing, there: Committing) -> frozenset[str]:
+def _changed_there(store: GroupCommit, there: GroupCommit) -> frozenset[str]:
     """Return the paths of a folder that were changed since a working copy saw it."""
     with store.manifest.looking() as rows:
         seen, base = rows.fact(_SEEN), dict(rows.all("SELECT path, sha FROM brought"))
@@ -222,7 +222,7 @@ class _Create:
     actor: str = "owner"
     reason: str = ""
 
-    def apply(self, group: Group) -> bool:
+    def apply(self, group: FileTransaction) -> bool:
         """Make the store; tell whether there was none."""
         if group.rows.fact("created") or group.tree.files() or group.tree.read(TRANSCRIPT):
             return False
@@ -249,7 +249,7 @@ class _Load:
     actor: str = "others"
     reason: str = ""
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: FileTransaction) -> None:
         rows = group.rows
         first = rows.fact(_SEEN) is None and not rows.one("SELECT count(*) FROM brought")
         unsaved = _unsaved(rows).keys() - self.discard
@@ -290,7 +290,7 @@ class _Bring:
     actor: str = "agent"
     reason: str = ""
 
-    def apply(self, group: Group) -> int:
+    def apply(self, group: FileTransaction) -> int:
         """Return the number of the newest change afterwards."""
         for path in sorted(self.unsaved):
             data, state = self.files.get(path), group.state(path)
@@ -310,7 +310,7 @@ class _Bring:
         return revision
 
 
-def _both_changed(path: str, rows: Rows, theirs: bytes | None) -> ConcurrencyError:
+def _both_changed(path: str, rows: ManifestRows, theirs: bytes | None) -> ConcurrencyError:
     row = rows.file(path)
     return ConcurrencyError(
         path,
@@ -331,7 +331,7 @@ class _Brought:
     actor: str = "agent"
     reason: str = ""
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: FileTransaction) -> None:
         group.rows.do("DELETE FROM brought")
         for path, sha in self.shas.items():
             group.rows.do("INSERT INTO brought VALUES (?, ?)", path, sha)

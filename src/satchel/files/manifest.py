@@ -68,7 +68,7 @@ class FileRow(NamedTuple):
     """1 where the content is only in the remote so far."""
 
 
-class Version(NamedTuple):
+class StoredVersion(NamedTuple):
     """One state that a path had."""
 
     path: str
@@ -92,7 +92,7 @@ class Version(NamedTuple):
     """The other path of a rename or promotion; empty for anything else."""
 
 
-class Manifest:
+class FilesManifest:
     """The database of one store, open.
 
     Args:
@@ -171,7 +171,7 @@ class Manifest:
         return translated(str(self.path), connection)
 
     @contextmanager
-    def committing(self) -> Iterator["Rows"]:
+    def committing(self) -> Iterator["ManifestRows"]:
         """Give what can be changed; it is on the disk when the block has ended without an error."""
         self._here()
         with (
@@ -180,21 +180,21 @@ class Manifest:
             transaction() as here,
             immediate(self._writer, here),
         ):
-            yield Rows(self._writer)
+            yield ManifestRows(self._writer)
 
     @contextmanager
-    def looking(self) -> Iterator["Rows"]:
+    def looking(self) -> Iterator["ManifestRows"]:
         """Give what was committed."""
         self._here()
         with self._reading, self._say(self._reader), transaction():
-            yield Rows(self._reader)
+            yield ManifestRows(self._reader)
 
     def _here(self) -> None:
         if self._pid != os.getpid():
             self._open()
 
 
-class Rows:
+class ManifestRows:
     """The rows of a manifest, within a transaction or outside one."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -239,15 +239,15 @@ class Rows:
         below = folder + "/" if folder else ""
         yield from (row for found in rows if (row := FileRow(*found)).path.startswith(below))
 
-    def versions(self, path: str) -> Iterator[Version]:
+    def versions(self, path: str) -> Iterator[StoredVersion]:
         """Yield the states a path had, the first first."""
         rows = self.all("SELECT * FROM version WHERE path = ? ORDER BY version", path)
-        yield from (Version(*row) for row in rows)
+        yield from (StoredVersion(*row) for row in rows)
 
-    def version(self, path: str, number: int) -> Version | None:
+    def version(self, path: str, number: int) -> StoredVersion | None:
         """Return one state that a path had."""
         rows = self.all("SELECT * FROM version WHERE path = ? AND version = ?", path, number)
-        return next((Version(*row) for row in rows), None)
+        return next((StoredVersion(*row) for row in rows), None)
 
     def last_version(self, path: str) -> int:
         """Return the number of the newest state of a path, 0 where it never was."""
@@ -259,7 +259,7 @@ class Rows:
         """Keep the row of a file."""
         self.do("INSERT OR REPLACE INTO file VALUES (?,?,?,?,?,?,?,?,?)", *row)
 
-    def add(self, version: Version) -> None:
+    def add(self, version: StoredVersion) -> None:
         """Keep a state that a path has now."""
         self.do("INSERT INTO version VALUES (?,?,?,?,?,?,?,?,?,?)", *version)
 
@@ -393,7 +393,7 @@ class Policy:
         return cls(Prefixes(read_only_prefixes), bool(audit), bool(keep_versions))
 
     @classmethod
-    def read(cls, rows: Rows) -> "Policy | None":
+    def read(cls, rows: ManifestRows) -> "Policy | None":
         """Return the rules that a store has; None where it has none yet."""
         prefixes = rows.fact("policy_read_only")
         if prefixes is None:
@@ -408,7 +408,7 @@ class Policy:
         """Return the rules as one text; equal rules have equal texts."""
         return json.dumps([sorted(self.read_only.paths), self.audit, self.keep_versions])
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: ManifestRows) -> None:
         """Give a store these rules."""
         rows.state("policy_read_only", json.dumps(list(self.read_only.paths)))
         rows.state("policy_audit", int(self.audit))

@@ -19,23 +19,28 @@ from typing import Any, NamedTuple, Self, overload
 
 from satchel.errors import ConcurrencyError, MemoryStoreError, SatchelError, StoreExistsError
 from satchel.files import audit as auditing
-from satchel.files.audit import Audited, examine
-from satchel.files.commit import DAY, Collected, Committing
-from satchel.files.manifest import MemoryMeta, Policy, Version, from_sidecar
+from satchel.files.audit import AuditResult, examine
+from satchel.files.commit import DAY, CollectResult, GroupCommit
+from satchel.files.manifest import MemoryMeta, Policy, StoredVersion, from_sidecar
 from satchel.files.namespace import namespace
-from satchel.files.paths import TRANSCRIPT, encoded, fitting, open_to_all, prefix_of
-from satchel.files.places import Dir, Place, place_of
-from satchel.files.sync_async import Both, awaited, both, both_of_class
+from satchel.files.paths import TRANSCRIPT, check_public_path, encoded, fitting, prefix_of
+from satchel.files.places import Dir, FileStorage, place_of
+from satchel.files.sync_async import (
+    SyncAsyncMethod,
+    call_in_thread,
+    sync_async,
+    sync_async_classmethod,
+)
 from satchel.files.transaction import (
-    Asked,
     Delete,
     Erase,
     NewPolicy,
+    PathChange,
     Promote,
-    Remake,
     Rename,
     Restore,
-    TakeIn,
+    SyncFromDisk,
+    TransformChange,
     Write,
     appended,
     content_of,
@@ -53,7 +58,7 @@ _LONGEST_LINE_SHOWN = 400
 _MOST_COMPARED = 4 << 20
 
 
-class Found(NamedTuple):
+class FileMatch(NamedTuple):
     """A line that holds what was searched for."""
 
     path: str
@@ -63,11 +68,11 @@ class Found(NamedTuple):
     text: str
 
 
-class Looking:
+class MemoryStoreReader:
     """The part of ``MemoryStore`` that changes nothing."""
 
-    _store: Committing
-    _place: Place | None
+    _store: GroupCommit
+    _place: FileStorage | None
     root: Path
 
     leave: Callable[[str], None] | None = None
@@ -104,7 +109,7 @@ class Looking:
         if self._place is not None:
             self._place.load_history(self._store)
 
-    @both
+    @sync_async
     def read_bytes(self, rel_path: str, default: bytes | None = None) -> bytes | None:
         """Return the bytes of a file, ``default`` if it is not there.
 
@@ -112,7 +117,7 @@ class Looking:
             MemoryStoreError: If the path is none, or what is there is no memory file.
             AccessDenied: If the store keeps the name for itself.
         """
-        data = self._bytes(open_to_all(rel_path))
+        data = self._bytes(check_public_path(rel_path))
         return default if data is None else data
 
     def _bytes(self, path: str) -> bytes | None:
@@ -129,16 +134,16 @@ class Looking:
             raise MemoryStoreError("the content of this file is missing", path=path)
         return data
 
-    @both
+    @sync_async
     def current_sha(self, rel_path: str) -> str:
         """Return the SHA-256 of the bytes of a file as they are, empty if it is not there."""
-        data = self._bytes(open_to_all(rel_path))
+        data = self._bytes(check_public_path(rel_path))
         return "" if data is None else hashlib.sha256(data).hexdigest()
 
-    @both
+    @sync_async
     def get_meta(self, rel_path: str) -> MemoryMeta | None:
         """Return what is known of a file; None if it is not there or was put there by others."""
-        path = open_to_all(rel_path)
+        path = check_public_path(rel_path)
         with self._store.manifest.looking() as rows:
             row = rows.file(path)
         if row is not None and row.away:
@@ -151,12 +156,12 @@ class Looking:
             return MemoryMeta.of(row)
         return from_sidecar(self._store.tree.read(f"meta/{encoded(path)}.json"), path, sha)
 
-    @both
+    @sync_async
     def list_paths(self, prefix: str = "") -> list[str]:
         """Return the paths of the files in a folder and below, sorted; of all by default."""
         return self._paths(prefix_of(prefix))
 
-    @both
+    @sync_async
     def read_text(self, rel_path: str, default: str = "") -> str:
         """Return the text of a file, ``default`` if it is not there.
 
@@ -164,18 +169,18 @@ class Looking:
             MemoryStoreError: If the path is none, or what is there is no UTF-8 text.
             AccessDenied: If the store keeps the name for itself.
         """
-        path = open_to_all(rel_path)
+        path = check_public_path(rel_path)
         data = self._bytes(path)
         return default if data is None else decoded_text(path, data)
 
-    @both
+    @sync_async
     def read_json(self, rel_path: str, default: Any = None) -> Any:
         """Return the value that a file holds, ``default`` if it is not there or blank.
 
         Raises:
             MemoryStoreError: As ``read_text``, and if it is no JSON.
         """
-        path = open_to_all(rel_path)
+        path = check_public_path(rel_path)
         data = self._bytes(path)
         text = "" if data is None else decoded_text(path, data)
         if not text.strip():
@@ -185,16 +190,16 @@ class Looking:
         except (ValueError, RecursionError) as error:
             raise MemoryStoreError(f"not JSON: {error}", path=path) from error
 
-    @both
+    @sync_async
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that a pattern fits: ``*`` within a part, ``**`` across parts, ``?``."""
         fits = fitting(pattern)
         return [path for path in self._paths("") if fits(path)]
 
-    @both
+    @sync_async
     def search(
         self, text: str, prefix: str = "", ignore_case: bool = True, limit: int = 100
-    ) -> list[Found]:
+    ) -> list[FileMatch]:
         """Return the lines that hold a text, by path; a plain text, not a pattern.
 
         Files that are no text are left out.
@@ -202,7 +207,7 @@ class Looking:
         if not text:
             raise MemoryStoreError("the text to search for is empty")
         limit = min(limit, _MOST_FOUND)
-        found: list[Found] = []
+        found: list[FileMatch] = []
         for path in self._paths(prefix_of(prefix)):
             for hit in self._hits(path, text, ignore_case=ignore_case):
                 if len(found) >= limit:
@@ -210,7 +215,7 @@ class Looking:
                 found.append(hit)
         return found
 
-    def _hits(self, path: str, text: str, *, ignore_case: bool) -> Iterator[Found]:
+    def _hits(self, path: str, text: str, *, ignore_case: bool) -> Iterator[FileMatch]:
         wanted = text.casefold() if ignore_case else text
         data = self._bytes(path)
         try:
@@ -221,24 +226,24 @@ class Looking:
             return
         for number, line in enumerate(content.split("\n"), 1):
             if wanted in (line.casefold() if ignore_case else line):
-                yield Found(path, number, line.rstrip("\r")[:_LONGEST_LINE_SHOWN])
+                yield FileMatch(path, number, line.rstrip("\r")[:_LONGEST_LINE_SHOWN])
 
-    @both
-    def history(self, rel_path: str) -> list[Version]:
+    @sync_async
+    def history(self, rel_path: str) -> list[StoredVersion]:
         """Return the states that a path had, the oldest first; also of one that is deleted."""
-        path = open_to_all(rel_path)
+        path = check_public_path(rel_path)
         self._load_history()
         with self._store.manifest.looking() as rows:
             return list(rows.versions(path))
 
-    @both
+    @sync_async
     def read_version(self, rel_path: str, version: int) -> str:
         """Return the text of a former state of a path.
 
         Raises:
             MemoryStoreError: If there was no such state, or its text was not kept.
         """
-        path = open_to_all(rel_path)
+        path = check_public_path(rel_path)
         return decoded_text(path, self._version(path, version))
 
     def _version(self, path: str, number: int) -> bytes:
@@ -282,7 +287,7 @@ class Looking:
         with self._store.manifest.looking() as rows:
             return int(rows.fact("revision", 0))
 
-    def changes_since(self, revision: int, limit: int) -> list[Version]:
+    def changes_since(self, revision: int, limit: int) -> list[StoredVersion]:
         """Return the states that came after a change, in order; for what follows a store."""
         with self._store.manifest.looking() as rows:
             found = rows.all(
@@ -290,7 +295,7 @@ class Looking:
                 revision,
                 limit,
             )
-            return [Version(*row) for row in found]
+            return [StoredVersion(*row) for row in found]
 
     @property
     def is_unsaved(self) -> bool:
@@ -306,7 +311,7 @@ class Looking:
         with self._store.manifest.looking() as rows:
             return int(rows.fact("remote_revision", -1))
 
-    def saved_since(self, revision: int) -> list[Version]:
+    def saved_since(self, revision: int) -> list[StoredVersion]:
         """Return the states that were saved elsewhere after a change, as far as they are known.
 
         Raises:
@@ -314,9 +319,11 @@ class Looking:
         """
         known = self.saved_revision
         found = [] if self._place is None else self._place.versions(revision)
-        return [version for version in (Version(*one) for one in found) if version[2] <= known]
+        return [
+            version for version in (StoredVersion(*one) for one in found) if version[2] <= known
+        ]
 
-    def text_of_version(self, version: Version) -> str | None:
+    def text_of_version(self, version: StoredVersion) -> str | None:
         """Return the text of a state; None for an absence, for no text, or where it is gone.
 
         Raises:
@@ -343,10 +350,10 @@ class Looking:
         with self._store.manifest.committing() as rows:
             rows.state(f"note:{name}", value)
 
-    @both
+    @sync_async
     def diff(self, rel_path: str, old: int, new: int | None = None) -> str:
         """Return how two states of a path differ, as unified diff; the file itself by default."""
-        path = open_to_all(rel_path)
+        path = check_public_path(rel_path)
         before = decoded_text(path, self._version(path, old))
         if new is None:
             data = self._bytes(path)
@@ -364,14 +371,14 @@ class Looking:
         )
         return "".join(one if one.endswith("\n") else f"{one}\n" for one in lines)
 
-    @both
-    def verify_audit(self) -> Audited:
+    @sync_async
+    def verify_audit(self) -> AuditResult:
         """Hold the whole audit against its chain, and the log in the folder against it."""
         here = examine(self._store.manifest, self._store.tree)
         there = None if self._place is None else self._place.examine()
         if there is None:
             return here
-        return Audited(there[0], here.adopted_bytes, (*here.problems, *there[1]))
+        return AuditResult(there[0], here.adopted_bytes, (*here.problems, *there[1]))
 
     @property
     def repairs(self) -> list[str]:
@@ -386,7 +393,7 @@ class Looking:
         return sorted({*found, *away} if away else found)
 
 
-class Synced(NamedTuple):
+class FileSyncResult(NamedTuple):
     """What taking in a folder did."""
 
     created: tuple[str, ...]
@@ -396,10 +403,10 @@ class Synced(NamedTuple):
     """Names that cannot be paths, and files that cannot be memory files, with the reason."""
 
 
-class Beyond(Looking):
+class MemoryStoreWriter(MemoryStoreReader):
     """The part of ``MemoryStore`` that the page does not have."""
 
-    @both
+    @sync_async
     def write_bytes(
         self,
         rel_path: str,
@@ -424,7 +431,7 @@ class Beyond(Looking):
             )
         )
 
-    @both
+    @sync_async
     def write_many(
         self, contents: Sequence[tuple[str, str]], actor: str = "agent", reason: str = ""
     ) -> list[MemoryMeta]:
@@ -439,7 +446,7 @@ class Beyond(Looking):
         ]
         return self._store.do_all(list(wanted))
 
-    @both
+    @sync_async
     def append_text(
         self,
         rel_path: str,
@@ -458,7 +465,7 @@ class Beyond(Looking):
             MemoryStoreError: As ``write_text``.
         """
         return self._done(
-            Remake(
+            TransformChange(
                 op="append",
                 said=rel_path,
                 make=appended(text),
@@ -469,7 +476,7 @@ class Beyond(Looking):
             )
         )
 
-    @both
+    @sync_async
     def edit(
         self,
         rel_path: str,
@@ -487,7 +494,7 @@ class Beyond(Looking):
             ConcurrencyError: If the file is not as expected, where that was said.
         """
         return self._done(
-            Remake(
+            TransformChange(
                 op="edit",
                 said=rel_path,
                 make=edited(old, new, count),
@@ -497,7 +504,7 @@ class Beyond(Looking):
             )
         )
 
-    @both
+    @sync_async
     def delete(
         self,
         rel_path: str,
@@ -524,7 +531,7 @@ class Beyond(Looking):
         )
         return list(self._store.do(change))
 
-    @both
+    @sync_async
     def erase(
         self,
         rel_path: str,
@@ -555,15 +562,15 @@ class Beyond(Looking):
         )
         states = int(self._store.do(change))
         if self._place is not None and not self.is_in_place:
-            path = open_to_all(rel_path)
+            path = check_public_path(rel_path)
             with self._store.manifest.looking() as rows:
                 until = rows.last_version(path)
             self._place.bring(self._store)
             self._place.erase(path, until)
         return states
 
-    @both
-    def collect(self, grace: float = DAY) -> Collected:
+    @sync_async
+    def collect(self, grace: float = DAY) -> CollectResult:
         """Remove what nothing refers to where the store was saved: old texts, and lost races.
 
         Safe while others read and write. Where versions are kept, their texts are.
@@ -575,9 +582,9 @@ class Beyond(Looking):
             StoreBusyError: If others saved again and again just before.
             TargetError: If the place does not answer, or ignores conditions.
         """
-        return Collected(0, 0, 0) if self._place is None else self._place.collect(grace)
+        return CollectResult(0, 0, 0) if self._place is None else self._place.collect(grace)
 
-    @both
+    @sync_async
     def rename(
         self,
         old_path: str,
@@ -604,7 +611,7 @@ class Beyond(Looking):
         )
         return list(self._store.do(change))
 
-    @both
+    @sync_async
     def restore(
         self,
         rel_path: str,
@@ -629,7 +636,7 @@ class Beyond(Looking):
             )
         )
 
-    @both
+    @sync_async
     def promote(
         self,
         proposal: str,
@@ -656,8 +663,8 @@ class Beyond(Looking):
             )
         )
 
-    @both
-    def sync(self, actor: str = "outside", reason: str = "") -> Synced:
+    @sync_async
+    def sync(self, actor: str = "outside", reason: str = "") -> FileSyncResult:
         """Take in what was changed in the folder by something else.
 
         Raises:
@@ -675,16 +682,18 @@ class Beyond(Looking):
             if path == TRANSCRIPT:
                 continue
             try:
-                what = self._store.do(TakeIn(said=path, actor=by, reason=reason, trusted=True))
+                what = self._store.do(
+                    SyncFromDisk(said=path, actor=by, reason=reason, trusted=True)
+                )
             except MemoryStoreError as error:
                 refused.append(f"{path}: {error.message}")
                 continue
             if what is not None:
                 done[what].append(path)
         taken = {name: tuple(paths) for name, paths in done.items()}
-        return Synced(**taken, refused=tuple(refused))
+        return FileSyncResult(**taken, refused=tuple(refused))
 
-    @both
+    @sync_async
     def change_policy(
         self,
         read_only_prefixes: Sequence[str] | None = None,
@@ -702,7 +711,7 @@ class Beyond(Looking):
         )
         self._store.do(NewPolicy(said="", policy=policy, actor=self._who(actor), reason=reason))
 
-    def change(self, change: Asked) -> MemoryMeta:
+    def change(self, change: PathChange) -> MemoryMeta:
         """Do a change that gives a file its text; for what is built on a store.
 
         Raises:
@@ -712,7 +721,7 @@ class Beyond(Looking):
         change.actor = self._who(change.actor)
         return self._done(change)
 
-    def _done(self, change: Asked) -> MemoryMeta:
+    def _done(self, change: PathChange) -> MemoryMeta:
         done: Any = self._store.do(change)  # type: ignore[arg-type]  # those that give this
         assert isinstance(done, MemoryMeta)  # noqa: S101 - of every change that comes here
         return done
@@ -735,23 +744,27 @@ class Existence(int):
     __str__ = __repr__
 
 
-class Existing:
+class ExistsMethod:
     """Whether a key has a store, asked of the class; whether a file is there, of a store."""
 
     @overload
-    def __get__(self, instance: None, owner: type[Looking]) -> Both[Any, Existence]: ...
+    def __get__(
+        self, instance: None, owner: type[MemoryStoreReader]
+    ) -> SyncAsyncMethod[Any, Existence]: ...
 
     @overload
-    def __get__(self, instance: Looking, owner: type[Looking]) -> Both[Any, bool]: ...
+    def __get__(
+        self, instance: MemoryStoreReader, owner: type[MemoryStoreReader]
+    ) -> SyncAsyncMethod[Any, bool]: ...
 
     def __get__(
-        self, instance: Looking | None, owner: type[Looking]
-    ) -> Both[Any, Existence] | Both[Any, bool]:
+        self, instance: MemoryStoreReader | None, owner: type[MemoryStoreReader]
+    ) -> SyncAsyncMethod[Any, Existence] | SyncAsyncMethod[Any, bool]:
         function: Any = _path_exists if instance is not None else _key_asked
-        return Both(function, instance or owner)
+        return SyncAsyncMethod(function, instance or owner)
 
 
-def _key_asked(cls: type[Looking], *args: Any, **named: Any) -> Existence | bool:
+def _key_asked(cls: type[MemoryStoreReader], *args: Any, **named: Any) -> Existence | bool:
     found = _key_exists(cls, *args, **named)
     try:
         asyncio.get_running_loop()
@@ -761,7 +774,7 @@ def _key_asked(cls: type[Looking], *args: Any, **named: Any) -> Existence | bool
 
 
 def _key_exists(
-    cls: type[Looking],
+    cls: type[MemoryStoreReader],
     key: str,
     org: str | None = None,
     project: str | None = None,
@@ -772,11 +785,11 @@ def _key_exists(
     return place_of(namespace(org, project, domain, storage_root).path(key)).exists()
 
 
-def _path_exists(store: Looking, rel_path: str = "", **named: Any) -> bool:
+def _path_exists(store: MemoryStoreReader, rel_path: str = "", **named: Any) -> bool:
     if "key" in named:
         return _key_exists(type(store), **named)
     try:
-        path = open_to_all(rel_path)
+        path = check_public_path(rel_path)
         if store._store.tree.kind(path) == "file":  # noqa: SLF001 - its own
             return True
         with store._store.manifest.looking() as rows:  # noqa: SLF001 - likewise
@@ -786,7 +799,7 @@ def _path_exists(store: Looking, rel_path: str = "", **named: Any) -> bool:
     return row is not None and bool(row.away)
 
 
-class MemoryStore(Beyond):
+class MemoryStore(MemoryStoreWriter):
     """A conversation's transcript, and files at paths, in a folder or a remote place.
 
     It may be used from several threads, and several may have one store open, in whatever process.
@@ -825,7 +838,7 @@ class MemoryStore(Beyond):
         self._place = None if remote_path is None else place_of(remote_path)
         self.root = self._settled(root)
         try:
-            self._store = Committing(self.root, policy)
+            self._store = GroupCommit(self.root, policy)
         except BaseException:
             self._remove_temporary()
             raise
@@ -889,7 +902,7 @@ class MemoryStore(Beyond):
         """Whether the store keeps the text of every version."""
         return self._store.policy.keep_versions
 
-    @both_of_class
+    @sync_async_classmethod
     def create(
         cls: type["MemoryStore"],  # noqa: N805 - the decorator makes it one of the class
         key: str,
@@ -911,7 +924,7 @@ class MemoryStore(Beyond):
         place.create(policy)
         return cls(key=key, remote_path=place.address)
 
-    @both_of_class
+    @sync_async_classmethod
     def get_or_create(
         cls: type["MemoryStore"],  # noqa: N805 - likewise
         key: str,
@@ -941,7 +954,7 @@ class MemoryStore(Beyond):
             keep_versions=keep_versions,
         )
 
-    exists = Existing()
+    exists = ExistsMethod()
     """``MemoryStore.exists(key, org, project, domain)``: whether a key has a store. On a store:
     ``store.exists(rel_path)``, whether there is such a file."""
 
@@ -989,7 +1002,7 @@ class MemoryStore(Beyond):
 
     def flush_messages(self) -> Awaitable[None]:
         """As ``flush_messages_sync``, awaited."""
-        return awaited(self.flush_messages_sync)
+        return call_in_thread(self.flush_messages_sync)
 
     def audit_tail_sync(self, n: int = 20) -> list[dict[str, Any]]:
         """Return the last ``n`` events, the newest last; none where there is no audit."""
@@ -1001,9 +1014,9 @@ class MemoryStore(Beyond):
 
     def audit_tail(self, n: int = 20) -> Awaitable[list[dict[str, Any]]]:
         """As ``audit_tail_sync``, awaited."""
-        return awaited(lambda: self.audit_tail_sync(n))
+        return call_in_thread(lambda: self.audit_tail_sync(n))
 
-    @both
+    @sync_async
     def write_text(
         self,
         rel_path: str,
@@ -1038,7 +1051,7 @@ class MemoryStore(Beyond):
             expected_version,
         )
 
-    @both
+    @sync_async
     def write_json(
         self,
         rel_path: str,
@@ -1078,7 +1091,7 @@ class MemoryStore(Beyond):
             )
         )
 
-    @both
+    @sync_async
     def refresh(self, discard: Sequence[str] = ()) -> None:
         """Take in what others saved since; a folder of this machine is always up to date.
 
@@ -1091,7 +1104,7 @@ class MemoryStore(Beyond):
         if self._place is not None and not self.is_in_place:
             self.flush_messages_sync()
             self.sync()
-            self._place.refresh(self._store, frozenset(map(open_to_all, discard)))
+            self._place.refresh(self._store, frozenset(map(check_public_path, discard)))
             self._reload()
 
     def _reload(self) -> None:
@@ -1103,7 +1116,7 @@ class MemoryStore(Beyond):
             self._base = self._store.fetch(row.sha, TRANSCRIPT) if row and away else None
         self.messages[:] = decoded_messages(self._base) or []
 
-    @both
+    @sync_async
     def save(self, remote_destination: str | None = None) -> Dir:
         """Save the transcript, and bring the store to its place or another one.
 
@@ -1145,7 +1158,7 @@ class MemoryStore(Beyond):
                 self._copy_to(place)
         return Dir.of(place.address)
 
-    def _is_own(self, place: Place) -> bool:
+    def _is_own(self, place: FileStorage) -> bool:
         """Tell whether a place is the one whose changes this store follows."""
         if self._place is not None:
             return place.address == self._place.address
@@ -1154,7 +1167,7 @@ class MemoryStore(Beyond):
                 rows.state("bound", place.address)
             return bool(rows.fact("bound") == place.address)
 
-    def _copy_to(self, place: Place) -> None:
+    def _copy_to(self, place: FileStorage) -> None:
         """Have the files and the transcript at a place that is not the store's own.
 
         Raises:
@@ -1198,7 +1211,7 @@ class MemoryStore(Beyond):
         )
 
 
-def _close(store: Committing, temporary: tempfile.TemporaryDirectory[str] | None) -> None:
+def _close(store: GroupCommit, temporary: tempfile.TemporaryDirectory[str] | None) -> None:
     store.close()
     if temporary is not None:
         temporary.cleanup()

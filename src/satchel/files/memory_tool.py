@@ -12,9 +12,9 @@ from typing import Any
 
 from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError, MissingExtraError
 from satchel.files.memory_store import MemoryStore
-from satchel.files.paths import checked
-from satchel.files.sync_async import awaited
-from satchel.files.transaction import Remake, decoded_text, encoded_text
+from satchel.files.paths import check_path
+from satchel.files.sync_async import call_in_thread
+from satchel.files.transaction import TransformChange, decoded_text, encoded_text
 
 MOUNT = "/memories"
 
@@ -39,7 +39,7 @@ class MemoryTool:
 
     def __init__(self, store: MemoryStore, prefix: str = "", actor: str = "claude") -> None:
         self.store = store
-        self._prefix = checked(prefix) + "/" if prefix else ""
+        self._prefix = check_path(prefix) + "/" if prefix else ""
         self._actor = actor
 
     def __call__(self, command: dict[str, Any]) -> str:
@@ -187,7 +187,7 @@ class MemoryTool:
             return self._prefix
         if ".." in rest.split("/"):
             raise MemoryStoreError(f"Path {path} would escape {MOUNT} directory")
-        return self._prefix + checked(rest)
+        return self._prefix + check_path(rest)
 
     def _file(self, path: str) -> str:
         inner = self._inner(path)
@@ -211,7 +211,7 @@ class MemoryTool:
         return data
 
     def _remake(self, inner: str, make: Callable[[str, bytes | None], bytes]) -> None:
-        self.store.change(Remake(op="edit", said=inner, make=make, actor=self._actor))
+        self.store.change(TransformChange(op="edit", said=inner, make=make, actor=self._actor))
         self._save(inner)
 
     def _save(self, *paths: str) -> None:
@@ -261,7 +261,7 @@ def async_tool_for(store: MemoryStore, prefix: str = "", actor: str = "claude") 
     def answered(name: str) -> Callable[[Any, Any], Awaitable[str]]:
         async def method(self: Any, command: Any) -> str:
             del self
-            return await awaited(lambda: _answer(tool, name, command, package.ToolError))
+            return await call_in_thread(lambda: _answer(tool, name, command, package.ToolError))
 
         return method
 

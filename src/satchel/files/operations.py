@@ -12,12 +12,12 @@ from satchel.config.path_permissions import require_uncontained
 from satchel.config.settings import Settings
 from satchel.errors import NoMemoryFilesError, UsageError
 from satchel.files import MemoryMeta, MemoryStore, anthropic_stores
-from satchel.files.anthropic_stores import Moved, from_memories
-from satchel.files.commit import Collected
-from satchel.files.folder_sync import Alike
-from satchel.files.manifest import Version
-from satchel.files.memory_store import Found, Synced
-from satchel.files.promotion import Decision, Rule, promote_all
+from satchel.files.anthropic_stores import FileTransferResult, from_memories
+from satchel.files.commit import CollectResult
+from satchel.files.folder_sync import FolderSyncResult
+from satchel.files.manifest import StoredVersion
+from satchel.files.memory_store import FileMatch, FileSyncResult
+from satchel.files.promotion import PromotionDecision, PromotionRule, promote_all
 from satchel.files.transaction import decoded_text
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 
@@ -462,7 +462,7 @@ def restore_file(files: OpenFiles, options: FileRestoreOptions) -> MemoryMeta:
     example="satchel file collect --hours 1",
     absent=_MANAGED,
 )
-def collect_files(files: OpenFiles, options: CollectOptions) -> Collected:
+def collect_files(files: OpenFiles, options: CollectOptions) -> CollectResult:
     """Remove what nothing refers to any more where the files are saved, such as in S3.
 
     Safe while others read and write. What is unused is removed by the first collection that many
@@ -477,7 +477,7 @@ def collect_files(files: OpenFiles, options: CollectOptions) -> Collected:
     example="satchel file sync ./notes --prefix user --actor editor",
     absent=_HERE,
 )
-def sync_files(files: OpenFiles, options: FileSyncOptions) -> Synced | Alike:
+def sync_files(files: OpenFiles, options: FileSyncOptions) -> FileSyncResult | FolderSyncResult:
     """Import changes that other programs made in the store's folder. Exit status 1 if some remain.
 
     With a FOLDER, synchronise it with the store in both directions. What changed on both sides is
@@ -507,7 +507,7 @@ def sync_files(files: OpenFiles, options: FileSyncOptions) -> Synced | Alike:
     example="satchel file import memories.json",
     absent=_HERE,
 )
-def import_files(files: OpenFiles, options: FileImportOptions) -> Moved:
+def import_files(files: OpenFiles, options: FileImportOptions) -> FileTransferResult:
     """Import the memories of one of Anthropic's memory stores. Exit status 1 if some are skipped.
 
     The file is what `memory_stores.memories.list(view="full")` returns, as a list, a page, or one a
@@ -529,7 +529,7 @@ def import_files(files: OpenFiles, options: FileImportOptions) -> Moved:
     example="satchel file export -o memories.json",
     absent=_HERE,
 )
-def export_files(files: OpenFiles, options: FileExportOptions) -> Moved:
+def export_files(files: OpenFiles, options: FileExportOptions) -> FileTransferResult:
     """Export the files as memories of Anthropic's memory stores. Exit status 1 if some do not fit.
 
     Raises:
@@ -587,7 +587,7 @@ def read_file(files: OpenFiles, options: FileReadOptions) -> FileContent:
     items="lines",
     absent=_MANAGED | {"mcp": "`recall` finds passages of files."},
 )
-def search_files(files: OpenFiles, options: FileSearchOptions) -> list[Found]:
+def search_files(files: OpenFiles, options: FileSearchOptions) -> list[FileMatch]:
     """Search files for a plain text, and print the lines as PATH:LINE. Exit status 1 if none match.
 
     `satchel recall` searches files by words, best first, beside memories.
@@ -604,7 +604,7 @@ def search_files(files: OpenFiles, options: FileSearchOptions) -> list[Found]:
     items="versions",
     absent=_READ | {"mcp": "A model gets few options; this one is for programs and people."},
 )
-def file_history(files: OpenFiles, options: FileHistoryOptions) -> list[Version]:
+def file_history(files: OpenFiles, options: FileHistoryOptions) -> list[StoredVersion]:
     """List the versions of a file, oldest first. Deleted files have theirs, too."""
     return files.store.history(options.path)
 
@@ -657,7 +657,7 @@ def audit_files(files: OpenFiles, options: AuditOptions) -> FileAudit:
     items="proposals",
     absent=_MANAGED,
 )
-def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[Decision]:
+def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[PromotionDecision]:
     """Promote a proposal to a path that may be read-only for direct writes.
 
     With `--folder`, each proposal of a folder is checked by a rule: who wrote it, its size, that it
@@ -671,7 +671,7 @@ def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[Decisio
     """
     store = files.store
     if options.folder:
-        rule = Rule(
+        rule = PromotionRule(
             staged=options.path,
             into=options.target,
             actors=frozenset(texts(options.authors)),
@@ -688,4 +688,4 @@ def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[Decisio
         **options.change,
         keep=options.keep,
     )
-    return [Decision(options.path, meta.path, None, meta.sha256)]
+    return [PromotionDecision(options.path, meta.path, None, meta.sha256)]

@@ -36,7 +36,7 @@ _LONGEST_SIDECAR = 250  # and ".json": together what a file system takes
 _SHOWN = 200
 
 
-def checked(said: Any) -> str:
+def check_path(said: Any) -> str:
     """Return a path as it is kept: parts joined by one ``/``, in composed form.
 
     Raises:
@@ -69,14 +69,14 @@ def checked(said: Any) -> str:
     return path
 
 
-def open_to_all(said: Any) -> str:
+def check_public_path(said: Any) -> str:
     """Return a path as it is kept, which is not one of the store's own.
 
     Raises:
         MemoryStoreError: As ``checked``.
         AccessDenied: If it is the transcript or in a folder that the store keeps for itself.
     """
-    path = checked(said)
+    path = check_path(said)
     if is_reserved(path):
         hint = "Change messages with append() and extend()." if path == TRANSCRIPT else None
         raise AccessDenied(f"{_shown(path)} is reserved for the store", path=path, hint=hint)
@@ -101,7 +101,7 @@ def prefix_of(said: Any) -> str:
     """
     if isinstance(said, str) and said in {"", "."}:
         return ""
-    return checked(said)
+    return check_path(said)
 
 
 class Prefixes:
@@ -119,7 +119,7 @@ class Prefixes:
 
     def __init__(self, said: Iterable[str] | str) -> None:
         one = (said,) if isinstance(said, str) else tuple(said)
-        self.paths = tuple(dict.fromkeys(checked(prefix) for prefix in one))
+        self.paths = tuple(dict.fromkeys(check_path(prefix) for prefix in one))
         self._parts = [tuple(map(_folded, path.split("/"))) for path in self.paths]
 
     def refuse(self, path: str) -> None:

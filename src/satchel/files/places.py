@@ -7,12 +7,12 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from satchel.errors import MemoryStoreError
-from satchel.files.commit import DAY, Collected, Committing
-from satchel.files.local_store import LocalPlace
+from satchel.files.commit import DAY, CollectResult, GroupCommit
+from satchel.files.local_store import LocalFileStorage
 from satchel.files.manifest import Policy
 from satchel.files.namespace import folder_of
 from satchel.files.remote.objects import MemoryObjects, Objects
-from satchel.files.remote.store import RemotePlace
+from satchel.files.remote.store import RemoteFileStorage
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Dir:
         return cls(place, place.rstrip("/").rsplit("/", 1)[-1])
 
 
-class Place(Protocol):
+class FileStorage(Protocol):
     """Where a store is."""
 
     address: str
@@ -52,15 +52,15 @@ class Place(Protocol):
         """
         ...
 
-    def load_into(self, store: Committing, policy: Policy) -> None:
+    def load_into(self, store: GroupCommit, policy: Policy) -> None:
         """Have a working copy know what is there."""
         ...
 
-    def refresh(self, store: Committing, discard: frozenset[str]) -> None:
+    def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
         """Take in what others saved."""
         ...
 
-    def bring(self, store: Committing) -> None:
+    def bring(self, store: GroupCommit) -> None:
         """Save what changed here.
 
         Raises:
@@ -75,7 +75,7 @@ class Place(Protocol):
         """
         ...
 
-    def collect(self, grace: float = DAY) -> Collected:
+    def collect(self, grace: float = DAY) -> CollectResult:
         """Remove what nothing refers to, once readers had their time, in seconds."""
         ...
 
@@ -97,7 +97,7 @@ class Place(Protocol):
         """Return the versions that were saved after a change, in order, as lists."""
         ...
 
-    def load_history(self, store: Committing) -> None:
+    def load_history(self, store: GroupCommit) -> None:
         """Have a working copy know the versions that were saved."""
         ...
 
@@ -105,12 +105,12 @@ class Place(Protocol):
         """Return how many events there are, and what is wrong; None where it is a folder."""
         ...
 
-    def tail(self, store: Committing, number: int) -> list[dict[str, Any]] | None:
+    def tail(self, store: GroupCommit, number: int) -> list[dict[str, Any]] | None:
         """Return the last events; None where the working copy has them all."""
         ...
 
 
-def place_of(address: str) -> Place:
+def place_of(address: str) -> FileStorage:
     """Return the place that a name means.
 
     Raises:
@@ -118,8 +118,8 @@ def place_of(address: str) -> Place:
     """
     folder = folder_of(address)
     if folder is not None:
-        return LocalPlace(str(folder), folder)
-    return RemotePlace(address, _objects(address))
+        return LocalFileStorage(str(folder), folder)
+    return RemoteFileStorage(address, _objects(address))
 
 
 def _objects(address: str) -> Objects:

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from satchel.errors import ConcurrencyError, MemoryStoreError
 from satchel.files.memory_store import MemoryStore
-from satchel.files.paths import checked
-from satchel.screening.obfuscation import seen
+from satchel.files.paths import check_path
+from satchel.screening.prefilter import visible_text
 from satchel.screening.secrets import find_secrets
 
 _MOST_BYTES = 100_000
 
 
-class Decision(NamedTuple):
+class PromotionDecision(NamedTuple):
     """What a rule says of a proposal."""
 
     proposal: str
@@ -31,7 +31,7 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class PromotionRule:
     """Which proposals become memory.
 
     Args:
@@ -48,30 +48,32 @@ class Rule:
     most_bytes: int = _MOST_BYTES
     replace: bool = False
 
-    def decisions(self, store: MemoryStore) -> Iterable[Decision]:
+    def decisions(self, store: MemoryStore) -> Iterable[PromotionDecision]:
         """Yield what it says of each proposal.
 
         Raises:
             MemoryStoreError: If a folder is no path, or one is in the other.
         """
-        staged, into = checked(self.staged), checked(self.into)
+        staged, into = check_path(self.staged), check_path(self.into)
         if f"{into}/".startswith(f"{staged}/") or f"{staged}/".startswith(f"{into}/"):
             raise MemoryStoreError("the proposal folder and the memory folder overlap")
         for path in store.list_paths(staged):
             target = into + path[len(staged) :]
             yield self._judged(store, path, target)
 
-    def _judged(self, store: MemoryStore, path: str, target: str) -> Decision:
+    def _judged(self, store: MemoryStore, path: str, target: str) -> PromotionDecision:
         sha = store.current_sha(path)
         meta = store.get_meta(path)
         if self.actors and (meta is None or meta.updated_by not in self.actors):
             who = "an unknown actor" if meta is None else meta.updated_by
-            return Decision(path, target, f"it was written by {who}", sha)
+            return PromotionDecision(path, target, f"it was written by {who}", sha)
         if meta is not None and meta.bytes > self.most_bytes:
-            return Decision(path, target, f"it has more than {self.most_bytes:,} bytes", sha)
+            return PromotionDecision(
+                path, target, f"it has more than {self.most_bytes:,} bytes", sha
+            )
         if not self.replace and store.current_sha(target) not in {"", sha}:
-            return Decision(path, target, "the target has other text", sha)
-        return Decision(path, target, _flawed(store, path), sha)
+            return PromotionDecision(path, target, "the target has other text", sha)
+        return PromotionDecision(path, target, _flawed(store, path), sha)
 
 
 def _flawed(store: MemoryStore, path: str) -> str | None:
@@ -81,14 +83,14 @@ def _flawed(store: MemoryStore, path: str) -> str | None:
         return error.message
     if secrets := find_secrets(text):
         return f"it contains a secret ({secrets[0].kind})"
-    if seen(text).gaps:
+    if visible_text(text).gaps:
         return "it contains invisible characters"
     return None
 
 
 def promote_all(
-    store: MemoryStore, rule: Rule, *, actor: str = "rule", dry_run: bool = False
-) -> list[Decision]:
+    store: MemoryStore, rule: PromotionRule, *, actor: str = "rule", dry_run: bool = False
+) -> list[PromotionDecision]:
     """Promote what a rule lets through, and return what it said of each proposal.
 
     Raises:

@@ -39,7 +39,7 @@ class _Threads:
 _threads = _Threads()
 
 
-async def awaited(call: Callable[[], R]) -> R:
+async def call_in_thread(call: Callable[[], R]) -> R:
     """Return what a call returns, made in another thread."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     return await loop.run_in_executor(
@@ -47,7 +47,7 @@ async def awaited(call: Callable[[], R]) -> R:
     )
 
 
-class Both(Generic[P, R]):
+class SyncAsyncMethod(Generic[P, R]):
     """A bound method in both forms."""
 
     __slots__ = ("__wrapped__", "_bound")
@@ -65,10 +65,10 @@ class Both(Generic[P, R]):
 
     def aio(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
         """Do it in another thread, and be awaited. One that is cancelled may still be done."""
-        return awaited(lambda: self(*args, **kwargs))
+        return call_in_thread(lambda: self(*args, **kwargs))
 
 
-class both(Generic[S, P, R]):  # noqa: N801 - a decorator
+class sync_async(Generic[S, P, R]):  # noqa: N801 - a decorator
     """Make a method one that also has ``.aio``."""
 
     def __init__(self, function: Callable[Concatenate[S, P], R]) -> None:
@@ -77,18 +77,18 @@ class both(Generic[S, P, R]):  # noqa: N801 - a decorator
         self.__name__ = function.__name__
         self.__isabstractmethod__ = False
 
-    def __get__(self, instance: S | None, owner: type[S] | None = None) -> Both[P, R]:
+    def __get__(self, instance: S | None, owner: type[S] | None = None) -> SyncAsyncMethod[P, R]:
         """Return it, bound to an object."""
-        return Both(self.function, instance)
+        return SyncAsyncMethod(self.function, instance)
 
 
-class both_of_class(Generic[S, P, R]):  # noqa: N801 - a decorator
+class sync_async_classmethod(Generic[S, P, R]):  # noqa: N801 - a decorator
     """Make a class method one that also has ``.aio``."""
 
     def __init__(self, function: Callable[Concatenate[type[S], P], R]) -> None:
         self.function = function
         self.__doc__ = function.__doc__
 
-    def __get__(self, instance: S | None, owner: type[S]) -> Both[P, R]:
+    def __get__(self, instance: S | None, owner: type[S]) -> SyncAsyncMethod[P, R]:
         """Return it, bound to a class."""
-        return Both(self.function, owner)
+        return SyncAsyncMethod(self.function, owner)

@@ -13,24 +13,24 @@ from satchel.errors import ConcurrencyError, MemoryStoreError
 from satchel.files import audit
 from satchel.files.manifest import (
     FileRow,
+    ManifestRows,
     MemoryMeta,
     Policy,
-    Rows,
-    Version,
+    StoredVersion,
     moment,
     sidecar,
     version_name,
 )
-from satchel.files.paths import TRANSCRIPT, checked, encoded, open_to_all
-from satchel.files.tree import LARGEST, Tree
+from satchel.files.paths import TRANSCRIPT, check_path, check_public_path, encoded
+from satchel.files.tree import LARGEST, StoreFolder
 
 
-def version_file(version: Version) -> str:
+def version_file(version: StoredVersion) -> str:
     """Return the path of the file that a version is copied to."""
     return f"versions/{encoded(version.path)}/{version_name(version.at, version.sha)}"
 
 
-def copy_out(rows: Rows, tree: Tree, path: str) -> None:
+def copy_out(rows: ManifestRows, tree: StoreFolder, path: str) -> None:
     """Have a path in the folder, and its sidecar, as the manifest says."""
     row = rows.file(path)
     about = f"meta/{encoded(path)}.json"
@@ -49,14 +49,14 @@ def copy_out(rows: Rows, tree: Tree, path: str) -> None:
         tree.place(about, sidecar(MemoryMeta.of(row), tree.read(about)))
 
 
-def copy_version(rows: Rows, tree: Tree, version: Version) -> None:
+def copy_version(rows: ManifestRows, tree: StoreFolder, version: StoredVersion) -> None:
     """Have a version in the folder."""
     data = rows.content(version.sha)
     if data is not None:
         tree.place(version_file(version), data)
 
 
-def _remove_own(tree: Tree, path: str) -> None:
+def _remove_own(tree: StoreFolder, path: str) -> None:
     with suppress(OSError), tree.within(path) as (folder, name):
         os.unlink(name, dir_fd=folder)
 
@@ -65,7 +65,7 @@ MOST_ACTOR = 1_000
 MOST_REASON = 10_000
 
 
-class Wish(Protocol):
+class ChangeInfo(Protocol):
     """Who does something to a store, and why."""
 
     @property
@@ -89,10 +89,10 @@ class Wish(Protocol):
         ...
 
 
-class Change(Wish, Protocol):
+class StoreChange(ChangeInfo, Protocol):
     """What somebody wants to be done to a store."""
 
-    def apply(self, group: "Group") -> object:
+    def apply(self, group: "FileTransaction") -> object:
         """Check that it may be done, do it, and return what came of it.
 
         Raises:
@@ -105,7 +105,7 @@ Fetch = Callable[[str, str], bytes | None]
 """Gives the content with a digest, of the path it is wanted for; None where it is not known."""
 
 
-class State(NamedTuple):
+class PathState(NamedTuple):
     """A path as a change finds it."""
 
     data: bytes | None
@@ -130,7 +130,7 @@ class State(NamedTuple):
         return self.data is not None and self.version is None
 
 
-class Group:
+class FileTransaction:
     """The changes of one commit.
 
     Args:
@@ -140,7 +140,7 @@ class Group:
         fetch: Gives the content with a digest that is only in the remote so far.
     """
 
-    def __init__(self, rows: Rows, tree: Tree, policy: Policy, fetch: Fetch) -> None:
+    def __init__(self, rows: ManifestRows, tree: StoreFolder, policy: Policy, fetch: Fetch) -> None:
         self.rows = rows
         self.tree = tree
         self.policy = policy
@@ -149,7 +149,7 @@ class Group:
         self.changed: dict[str, None] = {}
         """The paths to copy out, each once."""
 
-        self.snapshots: list[Version] = []
+        self.snapshots: list[StoredVersion] = []
         """The versions to copy out."""
 
         self.erased: list[str] = []
@@ -174,7 +174,7 @@ class Group:
             with suppress(Exception):
                 self.rows.do("RELEASE change")
 
-    def state(self, path: str) -> State:
+    def state(self, path: str) -> PathState:
         """Return what there is at a path.
 
         Raises:
@@ -196,7 +196,7 @@ class Group:
                 self.changed[path] = None
         else:
             data = self.tree.read(path)
-        return State(data, "" if data is None else hashlib.sha256(data).hexdigest(), row)
+        return PathState(data, "" if data is None else hashlib.sha256(data).hexdigest(), row)
 
     def found_as(self, path: str, data: bytes) -> None:
         """Have the next change of a path follow these bytes, which its row has the digest of."""
@@ -208,7 +208,7 @@ class Group:
         return self._fetch(sha, path) if data is None else data
 
     def demand(
-        self, path: str, state: State, expected_sha: str | None, expected_version: int | None
+        self, path: str, state: PathState, expected_sha: str | None, expected_version: int | None
     ) -> None:
         """Refuse to go on unless a path is as somebody expects.
 
@@ -228,7 +228,7 @@ class Group:
             )
 
     def put(
-        self, path: str, data: bytes, change: Change, *, op: str = "", other: str = ""
+        self, path: str, data: bytes, change: StoreChange, *, op: str = "", other: str = ""
     ) -> MemoryMeta:
         """Have these bytes at a path from now on."""
         if len(data) > LARGEST:
@@ -262,7 +262,9 @@ class Group:
         self._event(version, state.sha)
         return MemoryMeta.of(row)
 
-    def take_away(self, path: str, change: Change, *, op: str = "delete", other: str = "") -> None:
+    def take_away(
+        self, path: str, change: StoreChange, *, op: str = "delete", other: str = ""
+    ) -> None:
         """Have nothing at a path from now on."""
         state = self.state(path)
         self._keep_outside(path, state)
@@ -279,7 +281,7 @@ class Group:
         self.rows.keep(sha, data)
         self.rows.state(f"set_aside:{sha}", TRANSCRIPT)
 
-    def erase(self, path: str, change: Change) -> None:
+    def erase(self, path: str, change: StoreChange) -> None:
         """Have nothing at a path, and no bytes of what was there; that it was stays said."""
         if self.state(path).data is not None:
             self.take_away(path, change, op="erase")
@@ -290,7 +292,7 @@ class Group:
         self.snapshots = [one for one in self.snapshots if one.path != path]
         self.erased.append(path)
 
-    def refused(self, change: Change, error: MemoryStoreError) -> None:
+    def refused(self, change: StoreChange, error: MemoryStoreError) -> None:
         """Say in the audit what was refused."""
         if not self.policy.audit:
             return
@@ -308,7 +310,7 @@ class Group:
         audit.add_event(self.rows, facts)
         self.audited = True
 
-    def note(self, op: str, change: Change, **facts: object) -> None:
+    def note(self, op: str, change: StoreChange, **facts: object) -> None:
         """Add an event that is not about one path's content."""
         if self.policy.audit:
             said = {"ts": self._now(), "op": op, "actor": change.actor, "reason": change.reason}
@@ -345,7 +347,7 @@ class Group:
         ) or self.rows.one(away, below, path + "0"):
             raise MemoryStoreError("this is a folder", path=path)
 
-    def _keep_outside(self, path: str, state: State) -> None:
+    def _keep_outside(self, path: str, state: PathState) -> None:
         """Keep what somebody put there from outside, before it is replaced."""
         if state.outside and state.data is not None and self.policy.keep_versions:
             self.rows.keep(state.sha, state.data)
@@ -353,12 +355,12 @@ class Group:
             self.snapshots.append(version)
 
     def _version(
-        self, path: str, op: str, sha: str, size: int, change: Wish, other: str
-    ) -> Version:
+        self, path: str, op: str, sha: str, size: int, change: ChangeInfo, other: str
+    ) -> StoredVersion:
         _check_words(change, path)
         revision = self.rows.fact("revision", 0) + 1
         self.rows.state("revision", revision)
-        version = Version(
+        version = StoredVersion(
             path,
             self.rows.last_version(path) + 1,
             revision,
@@ -373,11 +375,11 @@ class Group:
         self.rows.add(version)
         return version
 
-    def _dropped(self, state: State) -> None:
+    def _dropped(self, state: PathState) -> None:
         if state.row is not None:
             self.rows.drop_unused(state.row.sha, versions=self.policy.keep_versions)
 
-    def _event(self, version: Version, old_sha: str) -> None:
+    def _event(self, version: StoredVersion, old_sha: str) -> None:
         if not self.policy.audit:
             return
         snapshot = self.snapshots and self.snapshots[-1] is version
@@ -414,7 +416,7 @@ class _Outside:
 _OUTSIDE = _Outside()
 
 
-def _check_words(change: Wish, path: str) -> None:
+def _check_words(change: ChangeInfo, path: str) -> None:
     for name, text, most in (
         ("actor", change.actor, MOST_ACTOR),
         ("reason", change.reason, MOST_REASON),
@@ -430,7 +432,7 @@ def _check_words(change: Wish, path: str) -> None:
 
 
 @dataclass(kw_only=True)
-class Asked:
+class PathChange:
     """Who wants a change, why, and what has to hold for it."""
 
     op: str = "write"
@@ -442,14 +444,14 @@ class Asked:
     trusted: bool = False
     """Whether read-only prefixes do not hold: for promotion and restoring by whoever may."""
 
-    def target(self, group: Group) -> str:
+    def target(self, group: FileTransaction) -> str:
         """Return the path, which may be written."""
-        path = open_to_all(self.said)
+        path = check_public_path(self.said)
         if not self.trusted:
             group.policy.read_only.refuse(path)
         return path
 
-    def found(self, group: Group, path: str) -> State:
+    def found(self, group: FileTransaction, path: str) -> PathState:
         """Return what is there, which is as expected."""
         state = group.state(path)
         group.demand(path, state, self.expected_sha, self.expected_version)
@@ -457,12 +459,12 @@ class Asked:
 
 
 @dataclass(kw_only=True)
-class Write(Asked):
+class Write(PathChange):
     """Bytes that a path has from now on."""
 
     data: bytes
 
-    def apply(self, group: Group) -> MemoryMeta:
+    def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
         path = self.target(group)
         self.found(group, path)
@@ -470,13 +472,13 @@ class Write(Asked):
 
 
 @dataclass(kw_only=True)
-class Remake(Asked):
+class TransformChange(PathChange):
     """Bytes that follow from those that are there."""
 
     make: Callable[[str, bytes | None], bytes]
     """Of the path and its bytes; may raise ``MemoryStoreError``."""
 
-    def apply(self, group: Group) -> MemoryMeta:
+    def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
         path = self.target(group)
         state = self.found(group, path)
@@ -484,13 +486,13 @@ class Remake(Asked):
 
 
 @dataclass(kw_only=True)
-class Delete(Asked):
+class Delete(PathChange):
     """Nothing at a path from now on."""
 
     op: str = "delete"
     recursive: bool = False
 
-    def apply(self, group: Group) -> list[str]:
+    def apply(self, group: FileTransaction) -> list[str]:
         """See ``Change``; gives the paths that are gone."""
         path = self.target(group)
         paths = _all_of(group, path, self) if self.recursive else [path]
@@ -502,17 +504,17 @@ class Delete(Asked):
 
 
 @dataclass(kw_only=True)
-class Rename(Asked):
+class Rename(PathChange):
     """Another path for a file, or for a folder with all that is in it."""
 
     op: str = "rename"
     new: Any
     overwrite: bool = False
 
-    def apply(self, group: Group) -> list[str]:
+    def apply(self, group: FileTransaction) -> list[str]:
         """See ``Change``; gives the new paths."""
         old = self.target(group)
-        new = open_to_all(self.new)
+        new = check_public_path(self.new)
         if not self.trusted:
             group.policy.read_only.refuse(new)
         if new == old or new.startswith(old + "/"):
@@ -525,7 +527,7 @@ class Rename(Asked):
             state = self.found(group, path) if paths == [old] else group.state(path)
             if state.data is None:
                 raise MemoryStoreError("no such file", path=path)
-            target = checked(new + path[len(old) :])
+            target = check_path(new + path[len(old) :])
             if not self.overwrite and group.state(target).data is not None:
                 raise MemoryStoreError("the new path already exists", path=target)
             group.take_away(path, self, op="renamed", other=target)
@@ -535,13 +537,13 @@ class Rename(Asked):
 
 
 @dataclass(kw_only=True)
-class Restore(Asked):
+class Restore(PathChange):
     """A former state of a path, again."""
 
     op: str = "restore"
     version: int
 
-    def apply(self, group: Group) -> MemoryMeta:
+    def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
         path = self.target(group)
         self.found(group, path)
@@ -552,7 +554,7 @@ class Restore(Asked):
 
 
 @dataclass(kw_only=True)
-class Promote(Asked):
+class Promote(PathChange):
     """A proposal that becomes what only promotion may write."""
 
     op: str = "promote"
@@ -560,9 +562,9 @@ class Promote(Asked):
     keep: bool = False
     """Leave the proposal where it is."""
 
-    def apply(self, group: Group) -> MemoryMeta:
+    def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
-        path, target = open_to_all(self.said), open_to_all(self.new)
+        path, target = check_public_path(self.said), check_public_path(self.new)
         state = self.found(group, path)
         if state.data is None:
             raise MemoryStoreError("no such proposal", path=path)
@@ -575,14 +577,14 @@ class Promote(Asked):
 
 
 @dataclass(kw_only=True)
-class TakeIn(Asked):
+class SyncFromDisk(PathChange):
     """What was changed in the folder by something else, as the state of its path."""
 
     op: str = "sync"
 
-    def apply(self, group: Group) -> str | None:
+    def apply(self, group: FileTransaction) -> str | None:
         """See ``Change``; tells what was done, None where there was nothing to do."""
-        path = open_to_all(self.said)
+        path = check_public_path(self.said)
         row = group.rows.file(path)
         if row is not None and row.away and group.tree.read(path) is None:
             return None
@@ -599,14 +601,14 @@ class TakeIn(Asked):
 
 
 @dataclass(kw_only=True)
-class Erase(Asked):
+class Erase(PathChange):
     """No bytes left of anything that a path ever held."""
 
     op: str = "erase"
 
-    def apply(self, group: Group) -> int:
+    def apply(self, group: FileTransaction) -> int:
         """See ``Change``; gives how many states there were."""
-        path = open_to_all(self.said)
+        path = check_public_path(self.said)
         self.found(group, path)
         states = group.rows.last_version(path)
         if not states and group.state(path).data is None:
@@ -616,13 +618,13 @@ class Erase(Asked):
 
 
 @dataclass(kw_only=True)
-class NewPolicy(Asked):
+class NewPolicy(PathChange):
     """Other rules for the store."""
 
     op: str = "policy"
     policy: Policy
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: FileTransaction) -> None:
         """See ``Change``."""
         before = Policy.read(group.rows)
         facts: dict[str, object] = {
@@ -638,7 +640,10 @@ class NewPolicy(Asked):
 
 
 def content_of(
-    content: Callable[[str, str], bytes | None], path: str, number: int, version: Version | None
+    content: Callable[[str, str], bytes | None],
+    path: str,
+    number: int,
+    version: StoredVersion | None,
 ) -> bytes:
     """Return the bytes of a version.
 
@@ -739,7 +744,7 @@ def _plain(value: Any) -> str:
     raise TypeError(f"a {type(value).__name__}")
 
 
-def _all_of(group: Group, path: str, change: Asked) -> list[str]:
+def _all_of(group: FileTransaction, path: str, change: PathChange) -> list[str]:
     """Return the files that a path means: itself, or all in the folder that it is."""
     if group.tree.kind(path) != "folder":
         row = group.rows.file(path)

@@ -5,7 +5,7 @@ from typing import Any
 
 from satchel.errors import ConcurrencyError, MemoryStoreError
 from satchel.files.paths import TRANSCRIPT
-from satchel.files.transaction import Group, encoded_text
+from satchel.files.transaction import FileTransaction, encoded_text
 
 Messages = list[dict[str, Any]]
 
@@ -61,7 +61,7 @@ class Flush:
         self._messages = messages
         self.actor = actor
 
-    def apply(self, group: Group) -> tuple[bytes | None, Messages]:
+    def apply(self, group: FileTransaction) -> tuple[bytes | None, Messages]:
         """See ``Change``; gives the bytes that are there now, and the messages in them."""
         state = group.state(TRANSCRIPT)
         if state.data is not None and decoded_messages(state.data) is None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from satchel.errors import MemoryStoreError, SatchelError
-from satchel.files.paths import MOST_PARTS, OWN, checked, is_own, is_reserved
+from satchel.files.paths import MOST_PARTS, OWN, check_path, is_own, is_reserved
 from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER
 
 LARGEST = 64 << 20
@@ -28,7 +28,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DRAFTS = f"{OWN}/drafts"
 
 
-class Tree:
+class StoreFolder:
     """A store's folder, held open. It may be used from several threads.
 
     Args:
@@ -351,7 +351,7 @@ def is_plain(path: str) -> bool:
     if path.isascii() and path.isprintable() and "\\" not in path:
         return True
     try:
-        return checked(path) == path
+        return check_path(path) == path
     except MemoryStoreError:
         return False
 

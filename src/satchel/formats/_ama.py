@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from satchel.crypto.canonical import encode_sorted
 from satchel.crypto.limits import Limits
 from satchel.crypto.sealed_records import Sealed, as_model, known_members
-from satchel.crypto.value_domain import carry, plain, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign, plain
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
-from satchel.formats._files import Lines, Unpacked, json_object
+from satchel.formats._files import Decompressor, LineReader, json_object
 from satchel.formats._json import differences, reproduce
 from satchel.formats._own_vectors import minus_zeros, signed
 from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
@@ -53,7 +53,7 @@ class AmaHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Members that Astrocyte does not know."""
 
 
-class Archive:
+class AmaArchive:
     """An archive that is being read, line by line.
 
     Args:
@@ -68,7 +68,7 @@ class Archive:
     """
 
     def __init__(self, stream: BinaryIO, name: str, limits: Limits) -> None:
-        self._lines = Lines(Unpacked(stream, limits))
+        self._lines = LineReader(Decompressor(stream, limits))
         self._name = name
         self._bound = limits.line_bytes
         self.count = 0
@@ -146,7 +146,7 @@ def _header(row: Row) -> AmaHeader:
         exported_at=row["exported_at"],
         provider=row["provider"],
         memory_count=count,
-        extra={name: part for name, part in restore(row).items() if name not in HEADER},
+        extra={name: part for name, part in decode_foreign(row).items() if name not in HEADER},
     )
 
 
@@ -492,8 +492,8 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool 
     """
     row = row_of(without_embedding(entry) if bare else entry, record.id, bank)
     carried = _DOLLAR in record.body
-    line = holdable(restore(row)) if carried else row
-    base = entry_of(carry(line) if carried else line, bank)
+    line = holdable(decode_foreign(row)) if carried else row
+    base = entry_of(encode_foreign(line) if carried else line, bank)
     kept = differences(plain(entry), plain(base))
     kept = {name: part for name, part in kept.items() if name not in _OF_THE_SEAL}
     if kept or nonce:
@@ -577,7 +577,7 @@ class Members:
         """Return what the line and its ``_satchel`` say together; None if they contradict."""
         ours = row[SATCHEL]
         try:
-            ours = restore(ours)
+            ours = decode_foreign(ours)
             nonce, kept = ours.get(_NONCE), ours[_ENTRY]
             value = reproduce(plain(entry), kept)
             whole = as_model(value)
@@ -598,7 +598,7 @@ class Members:
         """Tell whether a line is what is written of an entry."""
         if self._own and EMBEDDING not in row:
             entry = without_embedding(entry)  # its place was for one of the bank's own
-        again = carry(holdable(restore(row_of(entry, row["id"], self._bank))))
+        again = encode_foreign(holdable(decode_foreign(row_of(entry, row["id"], self._bank))))
         return not differences({k: v for k, v in row.items() if k != SATCHEL}, again)
 
 

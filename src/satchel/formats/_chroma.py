@@ -15,19 +15,19 @@ from typing import Any, BinaryIO, NamedTuple
 
 from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
+from satchel.formats._pickles import unpickled
 from satchel.formats._points import TEXTS, covered_by, losses_of, payload_of, said_in, text_in
-from satchel.formats._unpickling import unpickled
 from satchel.model.entries import Entry, Semantic
 from satchel.model.times import read_time
 from satchel.model.values import Origin, TrustClass
 from satchel.ports.content import TEXT_MEMBER
 from satchel.ports.losses import Report
-from satchel.ports.vectors import mark_of
+from satchel.ports.vectors import text_mark
 from satchel.runtime.foreign_databases import Database
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 _FOLDER = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _HEADER = struct.Struct("<iQQQQQQ")
@@ -41,7 +41,7 @@ USUAL, SPACES = "l2", ("cosine", "ip")
 """How a collection compares vectors where nothing is said, and the other ways."""
 
 
-class Segment(NamedTuple):
+class ChromaSegment(NamedTuple):
     """One collection's place in the database."""
 
     collection: str
@@ -56,7 +56,7 @@ class Segment(NamedTuple):
     """How vectors are compared; with `cosine`, they were made ones of length 1 in the index."""
 
 
-class Vectors:
+class ChromaVectors:
     """The vectors of one collection, by id.
 
     Args:
@@ -65,8 +65,8 @@ class Vectors:
         folder: What the database is in.
     """
 
-    def __init__(self, database: Database, segment: Segment, folder: Path) -> None:
-        self._held = Keyed()
+    def __init__(self, database: Database, segment: ChromaSegment, folder: Path) -> None:
+        self._held = ScratchMap()
         try:
             if segment.vectors is not None and _FOLDER.fullmatch(segment.vectors):
                 self._read_index(folder / segment.vectors, cosine=segment.space == "cosine")
@@ -162,14 +162,14 @@ def _damaged(folder: Path) -> MalformedError:
     return MalformedError("a damaged index", file=str(folder), byte=0)
 
 
-def segments_in(database: Database, collections: list[dict[str, Any]]) -> Iterator[Segment]:
+def segments_in(database: Database, collections: list[dict[str, Any]]) -> Iterator[ChromaSegment]:
     """Yield where each collection is."""
     for one in collections:
         sql = "SELECT id, scope FROM segments WHERE collection = ?"
         found = {scope: name for name, scope in database.rows(sql, one["id"])}
         if "METADATA" in found:
             config = f"{one.get('config_json_str')}{one.get('schema_str')}".replace(" ", "")
-            yield Segment(
+            yield ChromaSegment(
                 collection=one["id"],
                 name=one["name"],
                 records=found["METADATA"],
@@ -226,7 +226,7 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
         if document is not None:
             kept["document"] = document
     if row.get(VECTOR) is not None:
-        kept[VECTOR] = {"of": mark_of(text or ""), "numbers": row[VECTOR]}
+        kept[VECTOR] = {"of": text_mark(text or ""), "numbers": row[VECTOR]}
         kept[VECTOR] |= {SPACE: space} if space in SPACES else {}
     if row.get(URI) is not None:
         kept[URI] = row[URI]
@@ -263,7 +263,7 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
             lost["text"] = "it would be confused with another member"
     elif named is not None:
         lost[f"text/{named}"] = "the text is stored as the document"
-    metadata = {name: part for name, part in payload.items() if _fits(name, restore(part))}
+    metadata = {name: part for name, part in payload.items() if _fits(name, decode_foreign(part))}
     reason = "Chroma stores texts, numbers, booleans, and lists of one kind"
     lost |= {f"metadata/{name}": reason for name in sorted(payload.keys() - metadata.keys())}
     if not own or "revision" in record.value.get("origin", {}):
@@ -300,7 +300,7 @@ def _is_plain(value: Any) -> bool:
 
 def vector_in(kept: Any, text: str | None) -> Any:
     """Return the vector that came with a record, as long as it says what it said then."""
-    if not isinstance(kept, dict) or kept.get("of") != mark_of(text or ""):
+    if not isinstance(kept, dict) or kept.get("of") != text_mark(text or ""):
         return None
     return kept.get("numbers")
 
@@ -344,7 +344,7 @@ def collections_in(database: Database, file: str) -> list[Row]:
         if (tenant, name) != DEFAULT:
             one["name"] = f"{tenant}/{name}/{one['name']}"
         one["metadata"] = _of_collection(database, one["id"])
-        found.append({key: carry(part) for key, part in one.items() if part is not None})
+        found.append({key: encode_foreign(part) for key, part in one.items() if part is not None})
     if len(found) > _MOST_COLLECTIONS:
         raise MalformedError("too many collections", file=file, field="collections")
     return found
@@ -364,7 +364,7 @@ def _of_collection(database: Database, identity: str) -> Row | None:
     return found or None
 
 
-def records_in(database: Database, segment: Segment, file: str) -> Iterator[Row]:
+def records_in(database: Database, segment: ChromaSegment, file: str) -> Iterator[Row]:
     """Yield the records of a collection, in the order in which they came.
 
     Raises:
@@ -396,12 +396,12 @@ def _row(identity: Any, members: Row, when: Any) -> Row:
 def _members(database: Database, number: int, *, has_arrays: bool) -> Row:
     columns = f"key, {', '.join(_VALUES)}"
     sql = f"SELECT {columns} FROM embedding_metadata WHERE id = ?"  # noqa: S608 - our own
-    found = {str(key): carry(_value(rest)) for key, *rest in database.rows(sql, number)}
+    found = {str(key): encode_foreign(_value(rest)) for key, *rest in database.rows(sql, number)}
     if has_arrays:
         lists = dict[str, list[Any]]()
         sql = f"SELECT {columns} FROM {_ARRAYS} WHERE id = ? ORDER BY rowid"  # noqa: S608 - our own
         for key, *rest in database.rows(sql, number):
-            lists.setdefault(str(key), []).append(carry(_value(rest)))
+            lists.setdefault(str(key), []).append(encode_foreign(_value(rest)))
         found |= lists
     return found
 
@@ -413,7 +413,7 @@ def _value(values: list[Any]) -> Any:
     return next((one for one in (text, whole, real) if one is not None), None)
 
 
-def _queued(database: Database, segment: Segment) -> tuple[dict[str, Row], set[str]]:
+def _queued(database: Database, segment: ChromaSegment) -> tuple[dict[str, Row], set[str]]:
     """Return what the queue says of records after their segment was last written.
 
     And which of those in the segment are there no more, whatever came after them.

@@ -13,14 +13,14 @@ import msgspec
 
 from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
 from satchel.errors import LimitError, MalformedError, PathRefusedError
-from satchel.formats._chats.archive import ZIP_MAGIC, opened
-from satchel.formats._files import CHUNK, Unpacked, members, unpacked
+from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
+from satchel.formats._files import CHUNK, Decompressor, decompressed_head, json_members
 from satchel.formats._json import differences, reproduce, settled, text_in
 from satchel.model.entries import Entry, Identity, Semantic
 from satchel.model.records import GraphNode, SessionEvent
 from satchel.model.times import read_time
 from satchel.model.values import Origin, Scope, TrustClass
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.runtime.contained_folder import parts_of
 
@@ -97,7 +97,7 @@ _MEANS = {
 _T = TypeVar("_T", Semantic, Identity, GraphNode, SessionEvent)
 
 
-class End(NamedTuple):
+class CogneeEnd(NamedTuple):
     """What a fact is about."""
 
     ref: str
@@ -341,7 +341,7 @@ def is_archive(place: Place) -> bool:
     if head.startswith(ZIP_MAGIC):
         with _quietly(place) as found:
             return found
-    head = unpacked(head)
+    head = decompressed_head(head)
     while head[257:262] == _MAGIC and head[156:157] in b"xg5":
         size = _octal(head[124:136]) or 0
         head = head[TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK :]
@@ -350,7 +350,7 @@ def is_archive(place: Place) -> bool:
 
 
 def _is_ours(name: str, start: bytes) -> bool:
-    found = {path for path, _ in members(start.partition(b"\n{")[0])}
+    found = {path for path, _ in json_members(start.partition(b"\n{")[0])}
     if name == MANIFEST:
         return (b"cogx_version",) in found
     if name == FILES["raw_node"]:
@@ -362,7 +362,7 @@ def _is_ours(name: str, start: bytes) -> bool:
 def _quietly(place: Place) -> Iterator[bool]:
     found = False
     try:
-        with opened(place) as archive:
+        with open_archive(place) as archive:
             for file in archive.files:
                 if file.name == MANIFEST:
                     with archive.stream(file) as stream:
@@ -372,7 +372,7 @@ def _quietly(place: Place) -> Iterator[bool]:
     yield found
 
 
-def files_in(place: Place, reading: Reading) -> Iterator[tuple[str, Chunks]]:
+def files_in(place: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
     """Yield the files of an archive, each with its bytes, to be read before the next one.
 
     Raises:
@@ -381,13 +381,13 @@ def files_in(place: Place, reading: Reading) -> Iterator[tuple[str, Chunks]]:
         PathRefusedError: If a name leads out of it.
     """
     if place.head.startswith(ZIP_MAGIC):
-        with opened(place, reading.limits) as archive:
+        with open_archive(place, reading.limits) as archive:
             for file in archive.files:
                 with archive.stream(file) as stream:
                     yield file.path, _Stream(stream)
         return
     with place.open() as stream:
-        yield from _Tar(Unpacked(stream, reading.limits)).files()
+        yield from _Tar(Decompressor(stream, reading.limits)).files()
 
 
 class _Stream:
@@ -401,7 +401,7 @@ class _Stream:
 class _Tar:
     """A tar that is read as it comes."""
 
-    def __init__(self, source: Unpacked) -> None:
+    def __init__(self, source: Decompressor) -> None:
         self._source = source
         self._held = b""
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
 from satchel.errors import InputError, MalformedError, TargetError
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.runtime.foreign_databases import Database
 
@@ -24,7 +24,7 @@ _PAGE_SIZE = slice(16, 18)
 
 
 @contextmanager
-def opened(place: Place, reading: Reading) -> Iterator[Database]:
+def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]:
     """Give the database in a file, and what its owner left half done beside it.
 
     The bytes that are read are copied first: SQLite opens files by name, and what has the name may

@@ -10,7 +10,7 @@ from satchel.artifact.reader import GZIP_MAGIC
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
 from satchel.crypto.limits import Limits
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import HEAD_BYTES, Place
 
 BOM = b"\xef\xbb\xbf"
@@ -21,7 +21,7 @@ Step = bytes | int
 """A key as it is spelled in the file, or a position in an array."""
 
 
-def unpacked(head: bytes) -> bytes:
+def decompressed_head(head: bytes) -> bytes:
     """Return the first bytes of what is inside a gzip file, or of the file itself."""
     if not head.startswith(GZIP_MAGIC):
         return head
@@ -31,7 +31,7 @@ def unpacked(head: bytes) -> bytes:
         return head
 
 
-def members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:
+def json_members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:
     """Yield the path of every value that starts in ``head``, with the byte that it starts with.
 
     Lenient: it tells formats apart and validates nothing. Text inside strings is never taken for
@@ -68,7 +68,7 @@ def says_nothing(head: bytes, others: frozenset[bytes]) -> bool:
     """
     if head.removeprefix(BOM).strip() in (b"", b"[]", b"{}"):
         return False
-    return not any(path and path[-1] in others for path, _ in members(head))
+    return not any(path and path[-1] in others for path, _ in json_members(head))
 
 
 def _step(path: list[Step]) -> bool:
@@ -83,7 +83,7 @@ CHUNK = 1 << 18
 """Bytes that are asked for at a time."""
 
 
-class Unpacked:
+class Decompressor:
     """The bytes of a file, decompressed where it is gzip; nothing is written anywhere.
 
     Args:
@@ -139,7 +139,7 @@ class Unpacked:
         return data
 
 
-def reader_of(stream: BinaryIO, place: Place, reading: Reading) -> ForeignReader:
+def reader_of(stream: BinaryIO, place: Place, reading: ReadContext) -> ForeignReader:
     """Return what reads a file, compressed or not."""
     source = cast("BinaryIO", _Source(stream, place.name, reading))
     return ForeignReader(source, place.name, item_bytes=reading.limits.line_bytes)
@@ -148,18 +148,18 @@ def reader_of(stream: BinaryIO, place: Place, reading: Reading) -> ForeignReader
 class _Source:
     """A file, decompressed where it is gzip."""
 
-    def __init__(self, stream: BinaryIO, name: str, reading: Reading) -> None:
+    def __init__(self, stream: BinaryIO, name: str, reading: ReadContext) -> None:
         self._stream = stream
         self._name = name
         self._limits = reading.limits
-        self._unpacked: Unpacked | None = None
+        self._unpacked: Decompressor | None = None
 
     def read(self, size: int = -1) -> bytes:
         """Return some bytes more, however many; none at the end."""
         del size
         try:
             if self._unpacked is None:
-                self._unpacked = Unpacked(self._stream, self._limits)
+                self._unpacked = Decompressor(self._stream, self._limits)
             return self._unpacked.read()
         except InputError as error:
             raise error.located(file=self._name) from None
@@ -168,14 +168,14 @@ class _Source:
 _SPACE = b" \t\r\n"
 
 
-class Lines:
+class LineReader:
     """The lines of a file that are not blank.
 
     Args:
         source: Where the bytes come from.
     """
 
-    def __init__(self, source: Unpacked) -> None:
+    def __init__(self, source: Decompressor) -> None:
         self.number = 0
         """Of the last line."""
 

@@ -22,7 +22,7 @@ _BESIDES_BYTES = 3 << 30
 _SECONDS, _BYTES_A_SECOND = 120, 1 << 18
 
 
-class Graph:
+class GraphFile:
     """An open graph.
 
     Args:
@@ -156,7 +156,7 @@ def main() -> int:
     path = Path(file)
     try:
         _bound(path)
-        graph = Graph(_engine(module), path, key)
+        graph = GraphFile(_engine(module), path, key)
         for name in graph.others(wanted):
             _say("table", name)
         for table, row in graph.rows(wanted):

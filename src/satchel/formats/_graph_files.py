@@ -19,12 +19,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import InputError, LimitError, MalformedError, MissingExtraError, TargetError
 from satchel.formats import _graph_child
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
-from satchel.runtime.input import reading as opened
+from satchel.runtime.input import open_input as opened
 
 _HEADER = 12
 """Bytes that tell it: four letters, and the number of the storage version."""
@@ -53,7 +53,7 @@ _LAST_OF = {40: "0.15.3", 41: "0.17.1"}
 """Older storage versions of LadybugDB, with a release that writes them."""
 
 
-class Found(NamedTuple):
+class GraphHeader(NamedTuple):
     """What a file says of itself."""
 
     engine: Engine
@@ -90,15 +90,17 @@ class Found(NamedTuple):
         )
 
 
-def found_in(head: bytes) -> Found | None:
+def graph_header(head: bytes) -> GraphHeader | None:
     """Return which engine's file starts with some bytes; None where it is neither's."""
     for engine in ENGINES:
         if head.startswith(engine.letters) and len(head) >= _HEADER:
-            return Found(engine, int.from_bytes(head[len(engine.letters) : _HEADER], "little"))
+            return GraphHeader(
+                engine, int.from_bytes(head[len(engine.letters) : _HEADER], "little")
+            )
     return None
 
 
-class Wanted(NamedTuple):
+class GraphSchema(NamedTuple):
     """The tables of a program's memory."""
 
     owner: str
@@ -120,7 +122,7 @@ class Wanted(NamedTuple):
     """Columns with JSON in a text, and what it is of."""
 
 
-AMPLIHACK = Wanted(
+AMPLIHACK = GraphSchema(
     owner="amplihack's",
     what="hierarchical memory",
     key="memory_id",
@@ -137,7 +139,7 @@ AMPLIHACK = Wanted(
 )
 """amplihack's hierarchical memory."""
 
-GRAPHITI = Wanted(
+GRAPHITI = GraphSchema(
     owner="Graphiti's",
     what="memory of Graphiti",
     key="uuid",
@@ -167,7 +169,7 @@ _LOG_BYTES = 1 << 20
 
 def is_graphiti(place: Place) -> bool:
     """Tell whether a graph's file is one of Graphiti's, by the catalog of its tables."""
-    if place.is_folder or found_in(place.head) is None:
+    if place.is_folder or graph_header(place.head) is None:
         return False
     start, pages = _CATALOG.unpack_from(place.head.ljust(_BEHIND + _CATALOG.size), _BEHIND)
     with suppress(InputError, OSError, OverflowError), place.open() as stream:
@@ -214,17 +216,17 @@ class GraphRow(NamedTuple):
 def graph_file(place: Place) -> Path | None:
     """Return the file with the graph that a place is, or that is in a folder; None for none."""
     if not place.is_folder:
-        return place.path if found_in(place.head) else None
+        return place.path if graph_header(place.head) else None
     for name in _FOLDED:
         path = place.path / name
         with suppress(OSError):
-            if path.is_file() and not path.is_symlink() and found_in(_head_of(path)):
+            if path.is_file() and not path.is_symlink() and graph_header(_head_of(path)):
                 return path
     return None
 
 
 def rows_of(
-    place: Place, reading: Reading, wanted: Wanted = AMPLIHACK
+    place: Place, reading: ReadContext, wanted: GraphSchema = AMPLIHACK
 ) -> Generator[GraphRow, None, None]:
     """Yield what is in a graph: nodes, then links; other tables are counted as lost.
 
@@ -243,7 +245,7 @@ def rows_of(
     if path is None:
         raise MalformedError("not a LadybugDB or Kuzu graph", file=place.name, byte=0)
     source = place if path == place.path else Place(path)
-    found = found_in(source.head)
+    found = graph_header(source.head)
     assert found is not None  # noqa: S101 - it was looked at above
     found.require_readable(source.name)
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
@@ -256,7 +258,12 @@ class _Told:
     """What the program says of a copy."""
 
     def __init__(
-        self, source: Place, found: Found, copy: Path, reading: Reading, wanted: Wanted
+        self,
+        source: Place,
+        found: GraphHeader,
+        copy: Path,
+        reading: ReadContext,
+        wanted: GraphSchema,
     ) -> None:
         self._wanted = wanted
         self._source = source
@@ -294,7 +301,7 @@ class _Told:
                 self._report.note(f"`{name}` that is not JSON was stored as text")
                 value = [text] if kind is list else text
             row[name] = value
-        return {name: carry(value) for name, value in row.items()}
+        return {name: encode_foreign(value) for name, value in row.items()}
 
     @contextmanager
     def _running(self) -> Iterator[IO[bytes]]:

@@ -23,11 +23,11 @@ from satchel.model.records import Edge, GraphNode
 from satchel.model.times import read_time
 from satchel.model.type_info import resolved
 from satchel.model.values import Entity, Origin, Scope, TrustClass
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.placeholders import placeholder
-from satchel.ports.vectors import mark_of
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Strands
+from satchel.ports.vectors import text_mark
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import SpoolStreams
 
 NAME = "graphiti"
 """The format, and the provider that records from it name."""
@@ -155,7 +155,7 @@ _MEANS = {
 """What of an entry a member of its row says."""
 
 
-class End(NamedTuple):
+class GraphitiEnd(NamedTuple):
     """What a fact or link is joined to."""
 
     identity: str
@@ -170,7 +170,7 @@ class End(NamedTuple):
         return self.name == NOBODY and self.label == NO_BODY
 
 
-Ends = tuple[End | None, End | None]
+Ends = tuple[GraphitiEnd | None, GraphitiEnd | None]
 
 _T = TypeVar("_T", Semantic, Episodic, GraphNode, Edge)
 
@@ -392,7 +392,7 @@ def kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T
         kept["uuid_"] = True
     vector, of = _EMBEDDINGS.get(table, ("", ""))
     if isinstance(kept.get(vector), list):
-        kept[vector] = {_OF: mark_of(str(row.get(of))), _VECTOR: kept[vector]}
+        kept[vector] = {_OF: text_mark(str(row.get(of))), _VECTOR: kept[vector]}
     trust = TrustClass.IMPORTED
     origin = Origin(provider=NAME, id=identity, as_written=kept, trust=trust)
     return msgspec.structs.replace(made, origin=origin)
@@ -405,7 +405,7 @@ def named_row(row: Row, identity: str, kept: Row, table: str) -> Row:
     vector, of = _EMBEDDINGS.get(table, ("", ""))
     held = row.get(vector)
     if isinstance(held, dict):
-        is_of_it = held.get(_OF) == mark_of(str(row.get(of)))
+        is_of_it = held.get(_OF) == text_mark(str(row.get(of)))
         row[vector] = held.get(_VECTOR) if is_of_it else None
     return {spelled: identity, **{k: v for k, v in row.items() if k != spelled}}
 
@@ -528,7 +528,7 @@ _ENDS = ((SOURCE, SUBJECT), (TARGET, OBJECT))
 _SHOWN = 80
 
 
-class Known(NamedTuple):
+class GraphitiNode(NamedTuple):
     """A node or an episode that is in the file."""
 
     standing: str
@@ -540,10 +540,10 @@ class Known(NamedTuple):
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_known = msgspec.msgpack.Decoder(resolved(Known)).decode
+_known = msgspec.msgpack.Decoder(resolved(GraphitiNode)).decode
 
 
-class Graph:
+class GraphitiGraph:
     """The nodes, facts and links of one input; a context manager.
 
     Args:
@@ -551,12 +551,12 @@ class Graph:
         file: What to call the input in errors.
     """
 
-    def __init__(self, reading: Reading, file: str) -> None:
+    def __init__(self, reading: ReadContext, file: str) -> None:
         self._counts = Counter[str]()
         self._reading = reading
         self._file = file
-        self._names = Keyed()
-        self._strands = Strands()
+        self._names = ScratchMap()
+        self._strands = SpoolStreams()
         self._open_ends = 0
         self._waiting = {name: self._strands.strand() for name in (FACTS, *LINKS)}
 
@@ -588,14 +588,16 @@ class Graph:
                     self._keep(table, place, row)
                 elif table == EPISODES:
                     episode = episode_of(row)
-                    self._note(episode, Known(_standing(episode), "", None, is_episode=True))
+                    self._note(episode, GraphitiNode(_standing(episode), "", None, is_episode=True))
                     yield episode
                 else:
                     node = node_of(table, row)
                     label = label_of(node.labels)
                     is_made = row == own_node(str(node.name), label, row.get("group_id"))
                     standing = "" if is_made else _standing(node)
-                    self._note(node, Known(standing, node.name or "", label, is_episode=False))
+                    self._note(
+                        node, GraphitiNode(standing, node.name or "", label, is_episode=False)
+                    )
                     if not is_made:
                         yield node
 
@@ -637,20 +639,20 @@ class Graph:
             place, row = msgspec.json.decode(line)
             yield place, row
 
-    def _note(self, record: GraphNode | Episodic, known: Known) -> None:
+    def _note(self, record: GraphNode | Episodic, known: GraphitiNode) -> None:
         identity = _identity(record)
         if not self._names.add(identity.encode(), _pack(known)):
             self._reading.report.note(
                 f"several records have the same ID, such as {identity[:_SHOWN]!r}"
             )
 
-    def _found(self, identity: Any) -> Known | None:
+    def _found(self, identity: Any) -> GraphitiNode | None:
         found = self._names.get(identity.encode()) if type(identity) is str else None
         return None if found is None else _known(found)
 
-    def _end(self, row: Row, side: str) -> End | None:
+    def _end(self, row: Row, side: str) -> GraphitiEnd | None:
         found = self._found(row.get(side))
-        return None if found is None else End(row[side], found.name, found.label)
+        return None if found is None else GraphitiEnd(row[side], found.name, found.label)
 
     def _fact(self, row: Row) -> Semantic:
         episodes = dict[str, str]()

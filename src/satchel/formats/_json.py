@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
-from satchel.crypto.value_domain import ABSENT, restore, unheld_number
+from satchel.crypto.value_domain import ABSENT, decode_foreign, unheld_number
 from satchel.errors import MalformedError
 from satchel.ports.losses import Report
 
@@ -39,7 +39,7 @@ def as_json(
         rest = {name: part for name, part in value.items() if name != NUMBERS}
         value = with_numbers(rest, value[NUMBERS])
     marked = _Marked()
-    plain = restore(marked.of(value))
+    plain = decode_foreign(marked.of(value))
     text = json.dumps(
         plain,
         ensure_ascii=False,

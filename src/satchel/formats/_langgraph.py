@@ -14,7 +14,7 @@ import apsw
 
 from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, carry, restore
+from satchel.crypto.value_domain import ABSENT, decode_foreign, encode_foreign
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._json import differences, reproduce
@@ -24,11 +24,11 @@ from satchel.model.entries import Entry, Semantic
 from satchel.model.times import iso_text, read_time
 from satchel.model.values import Origin, Scope, TrustClass
 from satchel.ports.content import TEXT_MEMBER
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 ROOT = "memories"
 """The first label of what has no namespace of its own, as in LangMem's examples."""
@@ -345,7 +345,7 @@ def in_sqlite(name: str, time: str) -> str:
 # -- reading -------------------------------------------------------------------------------
 
 
-def items_in(database: Database, file: str, reading: Reading) -> Iterator[Semantic]:
+def items_in(database: Database, file: str, reading: ReadContext) -> Iterator[Semantic]:
     """Yield the items, in the order in which they were put in.
 
     Args:
@@ -384,14 +384,14 @@ def _item(row: Row, vectors: Row) -> Row:
     item = {"namespace": prefix.split("."), "value": parsed(value, "value")}
     for name, part in row.items():
         if part is not None:
-            item[name] = carry(part) if type(part) is not str else part
+            item[name] = encode_foreign(part) if type(part) is not str else part
     return item | ({VECTORS: vectors} if vectors else {})
 
 
 def _vectors_of(database: Database, row: Row) -> Row:
     sql = f"SELECT field_name, embedding FROM {VECTORS} WHERE prefix = ? AND key = ? LIMIT ?"  # noqa: S608 - our own
     found = database.rows(sql, row["prefix"], row["key"], _MOST_FIELDS)
-    return {str(name): carry(vector) for name, vector in found if type(vector) is bytes}
+    return {str(name): encode_foreign(vector) for name, vector in found if type(vector) is bytes}
 
 
 # -- writing -------------------------------------------------------------------------------
@@ -429,7 +429,7 @@ class _Making:
     def __init__(self, connection: apsw.Connection, report: Report) -> None:
         self._connection = connection
         self._report = report
-        self._there = Keyed()
+        self._there = ScratchMap()
         self._has_vectors = False
 
     def close(self) -> None:
@@ -470,7 +470,7 @@ class _Making:
 def plain(carried: Any) -> Any:
     """Return what a column takes; nothing for what none does."""
     with suppress(InputError):
-        value = restore(carried)
+        value = decode_foreign(carried)
         if value is None or isinstance(value, str | bytes | int | float):
             return value
     return None

@@ -20,7 +20,7 @@ _MOST_NODES = 2_000_000
 _LEAST_OF_AN_OBJECT = 3
 
 
-class Packed(NamedTuple):
+class PackedObject(NamedTuple):
     """What would be an object: nothing was made of it."""
 
     cls: str
@@ -65,15 +65,15 @@ def _from_pack(data: Any, depth: int = 0) -> Any:
 
     def extension(code: int, inner: memoryview) -> Any:
         if code not in _OBJECTS and code not in (_ARRAY, _SNAPSHOT):
-            return Packed(f"extension {code}", bytes(inner))
+            return PackedObject(f"extension {code}", bytes(inner))
         found = _from_pack(bytes(inner), depth + 1)
         if code == _ARRAY:
-            return Packed("numpy.ndarray", found)
+            return PackedObject("numpy.ndarray", found)
         if code == _SNAPSHOT:
             return found
         if type(found) is not list or len(found) < _LEAST_OF_AN_OBJECT:
             raise MalformedError("an object without a class and arguments")
-        return Packed(f"{found[0]}.{found[1]}", found[2])
+        return PackedObject(f"{found[0]}.{found[1]}", found[2])
 
     return msgspec.msgpack.decode(data, ext_hook=extension)
 
@@ -97,12 +97,12 @@ class _Plain:
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
             raise LimitError("packed data is nested too deeply, or too large")
-        if isinstance(value, Packed):
-            return Packed(value.cls, self.of(value.arguments, depth + 1))
+        if isinstance(value, PackedObject):
+            return PackedObject(value.cls, self.of(value.arguments, depth + 1))
         if isinstance(value, dict):
             if _is_constructor(value):
                 named = ".".join(map(str, value["id"]))
-                return Packed(named, self.of(value["kwargs"], depth + 1))
+                return PackedObject(named, self.of(value["kwargs"], depth + 1))
             return {_name(key): self.of(part, depth + 1) for key, part in value.items()}
         if isinstance(value, list | tuple):
             return [self.of(part, depth + 1) for part in value]
@@ -129,7 +129,7 @@ def _name(key: Any) -> str:
 
 def as_data(value: Any) -> Any:
     """Return a value with objects as a name and what belongs to it."""
-    if isinstance(value, Packed):
+    if isinstance(value, PackedObject):
         return {"class": value.cls, "arguments": as_data(value.arguments)}
     if isinstance(value, dict):
         return {name: as_data(part) for name, part in value.items()}

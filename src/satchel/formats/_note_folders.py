@@ -13,12 +13,12 @@ from typing import BinaryIO, NamedTuple
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.formats._chats.archive import Archive, File
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive
 from satchel.formats._chats.fields import paragraphs, words_of
 from satchel.formats._notes import NAME, entry_of, slug, split, summary
 from satchel.model.entries import Entry, Semantic
 from satchel.model.values import Origin, TrustClass
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 
 MOST_FILES = 99_999
@@ -28,7 +28,11 @@ _THEN = (1980, 1, 1, 0, 0, 0)
 
 
 def text_in(
-    archive: Archive, file: File, reading: Reading, place: Place, most: int | None = None
+    archive: ChatArchive,
+    file: ArchiveFile,
+    reading: ReadContext,
+    place: Place,
+    most: int | None = None,
 ) -> str:
     """Return the text of a file.
 
@@ -58,7 +62,9 @@ def text_in(
         raise _located(error, archive, file, place) from None
 
 
-def _located(error: InputError, archive: Archive, file: File, place: Place) -> InputError:
+def _located(
+    error: InputError, archive: ChatArchive, file: ArchiveFile, place: Place
+) -> InputError:
     error.field = archive.file_of(file) or error.field
     error.file = place.name
     return error
@@ -93,7 +99,7 @@ _TITLE = "# Memory"
 _LINE_ENDS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
-class Index(NamedTuple):
+class NoteIndex(NamedTuple):
     """What an index says."""
 
     links: list[str]
@@ -103,7 +109,7 @@ class Index(NamedTuple):
     """Heading, which may be empty, and text of each memory in it."""
 
 
-def index_in(text: str, names: Container[str], folder: str = "") -> Index:
+def index_in(text: str, names: Container[str], folder: str = "") -> NoteIndex:
     """Return what an index says.
 
     Args:
@@ -125,7 +131,7 @@ def index_in(text: str, names: Container[str], folder: str = "") -> Index:
             continue  # a heading above links, or above nothing
         heading = words_of(each.heading) if each.heading else ""
         notes += [(heading, text) for text in _items(each.text)]
-    return Index(links, notes)
+    return NoteIndex(links, notes)
 
 
 def _items(text: str) -> list[str]:
@@ -151,7 +157,7 @@ def _target(line: str, names: Container[str], folder: str) -> str | None:
     return path if path in names else None
 
 
-def notes_of(index: Index, path: str) -> Iterator[Entry]:
+def notes_of(index: NoteIndex, path: str) -> Iterator[Entry]:
     """Yield the memories that an index holds itself."""
     seen = dict[str, int]()
     for heading, text in index.notes:
@@ -243,7 +249,7 @@ KEPT = "index"
 
 
 def memories_in(
-    archive: Archive, reading: Reading, place: Place, top: str | None = None
+    archive: ChatArchive, reading: ReadContext, place: Place, top: str | None = None
 ) -> Iterator[Entry]:
     """Yield the memories of a folder of notes; files that are none are counted as lost.
 
@@ -259,7 +265,7 @@ def memories_in(
         problem = "not an archive, and not a Markdown file by its name"
         raise MalformedError(problem, file=place.name, byte=0, hint="Use the folder.")
     start = _top_of(archive) if top is None and not alone else top or ""
-    notes = list[File]()
+    notes = list[ArchiveFile]()
     for file in archive.files:
         if alone or (file.name.endswith(ENDING) and not _is_hidden(file, start)):
             notes.append(file)
@@ -280,19 +286,19 @@ def memories_in(
             yield entry_of(path, text)
 
 
-def _of_the_index(text: str, path: str, names: set[str], reading: Reading) -> Iterator[Entry]:
+def _of_the_index(text: str, path: str, names: set[str], reading: ReadContext) -> Iterator[Entry]:
     found = index_in(text, names, path.rpartition("/")[0])
     if path == INDEX and len(text) <= MOST_KEPT:
         reading.container[KEPT] = text
     yield from notes_of(found, path)
 
 
-def _is_hidden(file: File, top: str) -> bool:
+def _is_hidden(file: ArchiveFile, top: str) -> bool:
     """Tell whether a file is of a program that keeps the folder, such as ``.git``."""
     return any(part.startswith(".") for part in file.path.removeprefix(top).split("/"))
 
 
-def _top_of(archive: Archive) -> str:
+def _top_of(archive: ChatArchive) -> str:
     """Return the folder that all notes are in, with its slash, where it has an index."""
     notes = [one.path for one in archive.files if one.name.endswith(ENDING)]
     tops = [path.removesuffix(INDEX) for path in notes if f"/{path}".endswith(f"/{INDEX}")]

@@ -14,17 +14,17 @@ from blake3 import blake3
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys, restore
+from satchel.crypto.value_domain import decode_foreign, escape_keys
 from satchel.errors import InputError, PathRefusedError
 from satchel.formats._files import BOM
 from satchel.model.entries import ENTRY_CLASSES, TIMES, Entry
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.model.times import read_time
 from satchel.model.values import Component, Origin, TrustClass
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 Values = dict[str, Any]
 
@@ -198,20 +198,24 @@ _OF_THE_AGENT = frozenset({"SOUL.md", "USER.md", "IDENTITY.md", "AGENTS.md"})
 _OF_A_DAY = re.compile(r"(?:^|/)memory/(\d{4}-\d{2}-\d{2})[^/]*\.md\Z", re.ASCII)
 
 
-class Usual(NamedTuple):
+class NoteDefaults(NamedTuple):
     """What a file is without saying so, by its path."""
 
     component: Component = Component.SEMANTIC
     times: Mapping[str, Any] = MappingProxyType({})
 
 
-def usual_of(path: str) -> Usual:
+def usual_of(path: str) -> NoteDefaults:
     """Return what a file at a path is if it does not say otherwise."""
     if path in _OF_THE_AGENT:
-        return Usual(Component.IDENTITY)
+        return NoteDefaults(Component.IDENTITY)
     day = _OF_A_DAY.search(path)
     moment = None if day is None else read_time(day[1])
-    return Usual() if moment is None else Usual(Component.EPISODIC, {"occurred_at": moment})
+    return (
+        NoteDefaults()
+        if moment is None
+        else NoteDefaults(Component.EPISODIC, {"occurred_at": moment})
+    )
 
 
 def is_workspace(paths: Collection[str]) -> bool:
@@ -219,7 +223,7 @@ def is_workspace(paths: Collection[str]) -> bool:
     return not _OF_THE_AGENT.isdisjoint(paths) and any(usual_of(path).times for path in paths)
 
 
-class Fact(NamedTuple):
+class NoteContent(NamedTuple):
     """What a file says."""
 
     component: Component
@@ -254,7 +258,7 @@ class Fact(NamedTuple):
     def of(cls, entry: Entry, component: Component) -> Self:
         """Return what a file says that is made of an entry."""
         times = {name: said for name in TIMES if (said := getattr(entry, name)) is not None}
-        words = entry.text if entry.text is not None else text_of(entry)
+        words = entry.text if entry.text is not None else memory_text(entry)
         return cls(component, entry.kind, entry.tags, times, entry.metadata, words)
 
 
@@ -288,7 +292,7 @@ def entry_of(identity: str, text: str) -> Entry:
         identity: Its path in the folder.
         text: All of it.
     """
-    fact, front = Fact.read(text, identity), split(text)
+    fact, front = NoteContent.read(text, identity), split(text)
     end = _end_of(front.body)
     kept: Values = {}
     if front.raw != _front_of(fact, None, identity):
@@ -311,7 +315,7 @@ def file_of(record: Sealed, entry: Entry, path: str, report: Report) -> str:
 
     What its source's file looked like is kept as long as it says the same.
     """
-    fact = Fact.of(entry, Component(record.type))
+    fact = NoteContent.of(entry, Component(record.type))
     origin = entry.origin
     if origin is not None and origin.provider == NAME:
         front = origin.as_written.get("front", _front_of(fact, None, path))
@@ -319,7 +323,7 @@ def file_of(record: Sealed, entry: Entry, path: str, report: Report) -> str:
         as_it_was = f"{front}{fact.text}{end}"
         if (
             origin.as_written
-            and Fact.read(as_it_was, path) == fact
+            and NoteContent.read(as_it_was, path) == fact
             and _parts(as_it_was, front, end)
         ):
             return as_it_was
@@ -339,7 +343,7 @@ def _end_of(body: str) -> str:
     return next((end for end in ("\r\n", "\n") if body.endswith(end)), "")
 
 
-def _count(record: Sealed, fact: Fact, report: Report) -> None:
+def _count(record: Sealed, fact: NoteContent, report: Report) -> None:
     """Count metadata that would be taken for something else."""
     said = {"name": slug(fact.text), "description": summary(fact.text)}
     for name, derived in said.items():
@@ -352,14 +356,14 @@ def _count(record: Sealed, fact: Fact, report: Report) -> None:
             report.lost(f"metadata/{name}", reason, example=record.id)
 
 
-def _is_another(name: str, fact: Fact) -> bool:
+def _is_another(name: str, fact: NoteContent) -> bool:
     alone = fact._replace(metadata={name: fact.metadata[name]}, text="x")
-    return Fact.read(f"{_front_of(alone, None)}x\n") != alone
+    return NoteContent.read(f"{_front_of(alone, None)}x\n") != alone
 
 
-def _front_of(fact: Fact, report: Report | None, path: str = "") -> str:
+def _front_of(fact: NoteContent, report: Report | None, path: str = "") -> str:
     usual = usual_of(path)
-    metadata = restore(fact.metadata)
+    metadata = decode_foreign(fact.metadata)
     head, nested = dict[str, Any](), dict[str, Any]()
     for name, derived in zip(_HEAD, (slug(fact.text), summary(fact.text)), strict=True):
         said = metadata.get(name)
@@ -496,14 +500,14 @@ _BY_HEADING = {name: component for component, name in _HEADINGS.items()}
 _LEVEL, _ITEM, _INDENT = "### ", "- ", "  "
 
 
-class Item(NamedTuple):
+class NoteItem(NamedTuple):
     """One memory."""
 
     component: Component
     text: str
 
 
-class Said:
+class NoteItemText:
     """The text of one item, which is made of its lines.
 
     Args:
@@ -550,10 +554,10 @@ class _Gathering:
 
     def __init__(self) -> None:
         self._component = Component.SEMANTIC
-        self._item: Said | None = None
+        self._item: NoteItemText | None = None
         self._loose = list[str]()
 
-    def take(self, line: str) -> Iterator[Item]:
+    def take(self, line: str) -> Iterator[NoteItem]:
         """Take the next line, and yield what ended before it."""
         if self._item is not None and self._item.take(line):
             return
@@ -563,23 +567,23 @@ class _Gathering:
             self._component = _BY_HEADING[heading]
         elif line.startswith(_ITEM) or line == _ITEM.rstrip():
             yield from self.end()
-            self._item = Said(line[len(_ITEM) :])
+            self._item = NoteItemText(line[len(_ITEM) :])
         else:
             if self._item is not None or not line.strip():
                 yield from self.end()
             if line.strip() and line != CAUTION:
                 self._loose.append(line)
 
-    def end(self) -> Iterator[Item]:
+    def end(self) -> Iterator[NoteItem]:
         """Yield what ends here."""
         if self._item is not None:
-            yield Item(self._component, self._item.text)
+            yield NoteItem(self._component, self._item.text)
         if self._loose:
-            yield Item(self._component, "\n".join(self._loose))
+            yield NoteItem(self._component, "\n".join(self._loose))
         self._item, self._loose = None, []
 
 
-def items_in(lines: Iterable[str]) -> Iterator[Item]:
+def items_in(lines: Iterable[str]) -> Iterator[NoteItem]:
     """Yield the memories in some lines, which have no line feeds."""
     gathering = _Gathering()
     for line in lines:
@@ -587,7 +591,7 @@ def items_in(lines: Iterable[str]) -> Iterator[Item]:
     yield from gathering.end()
 
 
-def lines_of(items: Iterable[Item]) -> Iterator[str]:
+def lines_of(items: Iterable[NoteItem]) -> Iterator[str]:
     """Yield the lines of some memories, those of one component together; the last is empty."""
     yield CAUTION
     yield ""
@@ -603,16 +607,16 @@ def lines_of(items: Iterable[Item]) -> Iterator[str]:
     yield ""
 
 
-def entries_of(items: Iterable[Item], provider: str) -> Iterator[Entry]:
+def entries_of(items: Iterable[NoteItem], provider: str) -> Iterator[Entry]:
     """Yield items as entries; a memory is known by what it says."""
-    with closing(Keyed()) as seen:
+    with closing(ScratchMap()) as seen:
         for item in items:
             yield ENTRY_CLASSES[item.component](
                 text=item.text, origin=origin_of(item, provider, seen)
             )
 
 
-def origin_of(item: Item, provider: str, seen: Keyed) -> Origin:
+def origin_of(item: NoteItem, provider: str, seen: ScratchMap) -> Origin:
     """Return where an item was; its id is made of what it says, and how often that was seen."""
     key = blake3(f"{item.component}\n{item.text}".encode()).digest(16)
     times = int.from_bytes(seen.get(key) or b"") + 1
@@ -623,7 +627,7 @@ def origin_of(item: Item, provider: str, seen: Keyed) -> Origin:
 
 def items_of(
     records: RecordSet, provider: str, report: Report, but: frozenset[str] = frozenset()
-) -> Iterator[Item]:
+) -> Iterator[NoteItem]:
     """Yield entries as items, component by component, and count what has no place.
 
     Args:
@@ -639,13 +643,13 @@ def items_of(
             words = words_in(record, report)
             if words is not None:
                 count_members(record, HELD_IN_BULLETS, provider, report)
-                yield Item(component, words)
+                yield NoteItem(component, words)
 
 
 def words_in(record: Sealed, report: Report) -> str | None:
     """Return a memory's words; None, and counted, where it has none."""
     entry = cast("Entry", record.model)
-    words = entry.text if entry.text is not None else text_of(entry)
+    words = entry.text if entry.text is not None else memory_text(entry)
     if words or entry.text is not None:
         return words
     report.lost(record.type, "a memory without text", example=record.id)

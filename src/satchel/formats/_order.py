@@ -9,7 +9,7 @@ from typing import Any
 from satchel.artifact.body import COMPONENTS
 from satchel.crypto.sealed_records import ENTRY_TAGS, Sealed
 from satchel.model.entries import Entry
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.record_set import RecordSet
 
 _MOST = 1 << 18
@@ -28,7 +28,7 @@ class Order:
         """Take the next memory."""
         self._kinds.append(_PLACE[ENTRY_TAGS[type(entry)]])
 
-    def keep(self, reading: Reading) -> None:
+    def keep(self, reading: ReadContext) -> None:
         """Put the order beside the records, where the sections do not give it."""
         if bytes(self._kinds) == bytes(sorted(self._kinds)):
             return

@@ -11,9 +11,9 @@ from typing import Any
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.entries import Entry
-from satchel.ports.format import Reading, Writing
-from satchel.ports.rows import texts_of
-from satchel.ports.vectors import Carried, Carrying, Maker, mark_of
+from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.rows import entry_texts
+from satchel.ports.vectors import Maker, VectorSink, VectorSource, text_mark
 
 _TOGETHER = 256
 
@@ -37,14 +37,14 @@ def signed(vector: Any, zeros: Any) -> Any:
     return vector
 
 
-class Outgoing:
+class BankVectorWriter:
     """The bank's own vectors, for the lines that are written.
 
     Args:
         writing: Says whether the bank has some, and whether they are wanted.
     """
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: WriteContext) -> None:
         there = writing.vectors
         self.left = there.count if there is not None and not writing.embeddings else 0
         """How many stay in the bank because nobody asked for them."""
@@ -53,7 +53,7 @@ class Outgoing:
         """Memories that have none."""
 
         self.written = 0
-        self._from: Carrying | None = there if writing.embeddings else None
+        self._from: VectorSource | None = there if writing.embeddings else None
         if self._from is not None:
             self._from.begin()
 
@@ -76,12 +76,12 @@ class Outgoing:
                     self.without += 1
                     yield record, None
                 else:
-                    mark = mark_of(texts_of(model))
+                    mark = text_mark(entry_texts(model))
                     self.written += 1
                     self._from.wrote(mark, vector)
                     yield record, (mark, vector)
 
-    def tell(self, writing: Writing) -> None:
+    def tell(self, writing: WriteContext) -> None:
         """Say what went along, and what did not."""
         report, there = writing.report, writing.vectors
         if there is None:
@@ -100,7 +100,7 @@ class Outgoing:
             )
 
 
-class Incoming:
+class BankVectorReader:
     """Hands on the bank's own vectors that are found in lines.
 
     Args:
@@ -108,8 +108,8 @@ class Incoming:
         maker: What made them; None where the file does not say it.
     """
 
-    def __init__(self, reading: Reading, maker: Maker | None) -> None:
-        self._to: Carried | None = reading.vectors
+    def __init__(self, reading: ReadContext, maker: Maker | None) -> None:
+        self._to: VectorSink | None = reading.vectors
         self._left = 0
         if self._to is not None and maker is not None:
             self._to.begin(maker)
@@ -119,12 +119,12 @@ class Incoming:
         mark, numbers = vector
         if self._to is None:
             self._left += 1
-        elif mark == mark_of(texts_of(entry)):
+        elif mark == text_mark(entry_texts(entry)):
             self._to.take(mark, numbers)
         else:
             self._to.refuse("they were computed from another text")
 
-    def tell(self, reading: Reading) -> None:
+    def tell(self, reading: ReadContext) -> None:
         """Say what nobody took."""
         if self._left:
             reason = "vectors of a bank can only be exported and imported into banks"

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import BinaryIO, ClassVar
 
 from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import compressing, sign_statement, write_artifact
+from satchel.artifact.writer import gzip_sink, sign_statement, write_artifact
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
-from satchel.ports.record_set import RecordSet, SealedUnder, opened_records
+from satchel.ports.record_set import RecordSet, SignedStatement, open_record_set
 
 TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True, keeps_ids=True)
 """An artifact holds everything, and is verified before it is read."""
@@ -29,23 +29,23 @@ class PamFormat:
     encoding: ClassVar[Encoding]
     info: ClassVar[Info]
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the sealed records."""
-        with opened_records(place.file, reading.limits) as records:
+        with open_record_set(place.file, reading.limits) as records:
             yield from records
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Write the records under their seal, or a new one."""
         under = records.sealed
         if under is None:
             statement = writing.header.statement(records.totals)
-            under = SealedUnder(statement, sign_statement(statement, writing.keys))
+            under = SignedStatement(statement, sign_statement(statement, writing.keys))
         with target.open() as sink:
             if writing.compress:
-                with compressing(sink) as stream:
+                with gzip_sink(sink) as stream:
                     self._write(stream, records, under)
             else:
                 self._write(sink, records, under)
 
-    def _write(self, sink: BinaryIO, records: RecordSet, under: SealedUnder) -> None:
+    def _write(self, sink: BinaryIO, records: RecordSet, under: SignedStatement) -> None:
         write_artifact(sink, self.encoding, records.body, under.statement, under.signatures)

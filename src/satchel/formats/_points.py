@@ -11,13 +11,13 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError
 from satchel.model.entries import Entry, Semantic
 from satchel.model.values import Origin, Scope, TrustClass
 from satchel.ports.content import TEXT_MEMBER
 from satchel.ports.losses import Report
-from satchel.ports.vectors import mark_of
+from satchel.ports.vectors import text_mark
 
 OWNERS = {"user_id": "user", "agent_id": "agent", "run_id": "run", "app_id": "app"}
 """The member with each part of a scope."""
@@ -133,7 +133,7 @@ def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Sema
     if named not in (None, _USUAL):
         kept[TEXT_MEMBER] = named
     if row.get("vector") is not None:
-        kept[VECTOR] = {"of": mark_of(text or ""), "numbers": row["vector"]}
+        kept[VECTOR] = {"of": text_mark(text or ""), "numbers": row["vector"]}
         kept[VECTOR] |= {KINDS: kinds} if kinds else {}
     elif "vector" in row:
         kept[VECTOR] = None
@@ -156,7 +156,7 @@ def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Sema
 
 
 def _id_of(row: Row) -> str:
-    found = restore(row.get("id"))
+    found = decode_foreign(row.get("id"))
     if type(found) is str and found:
         return found
     if type(found) is not int or not 0 <= found < _MOST_NUMBER:
@@ -176,7 +176,7 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
         payload[named if named in TEXTS else _USUAL] = entry.text
     elif entry.data is not None:
         payload[_DATA] = entry.data
-    row: Row = {"id": carry(identity_of(record, entry, report))}
+    row: Row = {"id": encode_foreign(identity_of(record, entry, report))}
     if kept.get("payload", True) is not False:
         row["payload"] = payload if payload or "payload" not in kept else None
     if VECTOR in kept:
@@ -215,7 +215,7 @@ def vector_in(kept: Any, text: str | None, report: Report, example: str) -> Any:
     """Return the vectors that came with a point, as long as it says what it said then."""
     if kept is None:
         return None
-    if isinstance(kept, dict) and kept.get("of") == mark_of(text or ""):
+    if isinstance(kept, dict) and kept.get("of") == text_mark(text or ""):
         return kept.get("numbers")
     report.lost(VECTOR, "it was computed from another text", example=example)
     return None

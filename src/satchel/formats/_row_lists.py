@@ -14,7 +14,7 @@ from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._json import as_json as json_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet
@@ -50,7 +50,7 @@ Row = dict[str, Any]
 Make = Callable[[Row], Model]
 
 
-class Listing:
+class RowLayout:
     """How a product lays rows out.
 
     Args:
@@ -64,7 +64,7 @@ class Listing:
         self._sign = sign
         self._inside = inside
 
-    def read(self, place: Place, reading: Reading, make: Make) -> Iterator[Model]:
+    def read(self, place: Place, reading: ReadContext, make: Make) -> Iterator[Model]:
         """Yield what is made of the rows.
 
         Raises:
@@ -80,7 +80,7 @@ class Listing:
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("the file contains no memories", file=place.name)
 
-    def _found(self, document: ForeignReader, reading: Reading, make: Make) -> Iterator[Model]:
+    def _found(self, document: ForeignReader, reading: ReadContext, make: Make) -> Iterator[Model]:
         start = document.peek()
         if start == "[":
             reading.container["shape"] = ALONE
@@ -90,7 +90,7 @@ class Listing:
         else:
             raise MalformedError("neither an object nor a list", line=document.line)
 
-    def _object(self, document: ForeignReader, reading: Reading, make: Make) -> Iterator[Model]:
+    def _object(self, document: ForeignReader, reading: ReadContext, make: Make) -> Iterator[Model]:
         around, within = Row(), Row()
         shape = None
         for key in document.members():
@@ -116,7 +116,7 @@ class Listing:
             reading.container["within"] = within
 
     def _wrapped(
-        self, document: ForeignReader, reading: Reading, make: Make
+        self, document: ForeignReader, reading: ReadContext, make: Make
     ) -> Generator[Model, None, Row]:
         """Yield what is made of the rows in the object that is here; return what else is in it."""
         within, listed = Row(), False
@@ -165,7 +165,9 @@ class Listing:
         sink.write(b"}}\n" if inside else b"}\n")
 
 
-def _rows(document: ForeignReader, reading: Reading, make: Make, prefix: str) -> Iterator[Model]:
+def _rows(
+    document: ForeignReader, reading: ReadContext, make: Make, prefix: str
+) -> Iterator[Model]:
     for number, row in enumerate(document.values()):
         try:
             if type(row) is not dict:

@@ -20,10 +20,10 @@ from satchel.errors import (
     TargetError,
     TargetExistsError,
 )
-from satchel.formats._chats.archive import ZIP_MAGIC, Archive, File, opened
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
-    Item,
+    NoteItem,
     count_members,
     count_records,
     entries_of,
@@ -34,7 +34,7 @@ from satchel.formats._notes import (
 from satchel.model.entries import Entry, Identity
 from satchel.model.records import Model
 from satchel.model.values import Component, Evidence, Origin, TrustClass
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import MOST_WITHIN, Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -46,7 +46,7 @@ _ENDS = re.compile(r"<!-- satchel:end(?: ([0-9a-f]{16}))? -->")
 _HINT = "Restore both markers, each on its own line, or delete both."
 
 
-class Parted(NamedTuple):
+class InstructionFile(NamedTuple):
     """A file, and the block in it."""
 
     before: str
@@ -81,7 +81,7 @@ class Parted(NamedTuple):
         return said == _digest(lines) or not any(lines)
 
 
-def parted(text: str) -> Parted:
+def parted(text: str) -> InstructionFile:
     """Find the block of a file.
 
     Raises:
@@ -103,10 +103,10 @@ def parted(text: str) -> Parted:
                 raise MalformedError("the memory block is damaged", line=number, hint=_HINT)
         at = after
     if start is None:
-        return Parted(text, None, "")
+        return InstructionFile(text, None, "")
     if end is None:
         raise MalformedError("the memory block has no end marker", line=first, hint=_HINT)
-    return Parted(text[:start], text[start:end], text[end:])
+    return InstructionFile(text[:start], text[start:end], text[end:])
 
 
 def has_mark(head: str) -> bool:
@@ -184,7 +184,7 @@ class AgentsMd:
             named = is_known and bool(place.head) and b"\0" not in place.head
             return named or has_mark(place.head.decode("utf-8", "replace"))
         try:
-            with opened(place) as archive:
+            with open_archive(place) as archive:
                 names = {file.name for file in archive.files}
         except InputError:
             return False
@@ -192,9 +192,9 @@ class AgentsMd:
         is_other = "MEMORY.md" in names or any(name.endswith(".jsonl") for name in names)
         return not is_other and not names.isdisjoint(_NAMES)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with opened(place, reading.limits) as archive:
+        with open_archive(place, reading.limits) as archive:
             for file, text in _files(archive, reading, place):
                 try:
                     found = _memories(file, text, reading)
@@ -208,7 +208,7 @@ class AgentsMd:
         if not some and not reading.report.left_out and not reading.only_ours:
             raise EmptyInputError("the file is empty", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         count_records(records, frozenset(Component), report)
         there, told = _there(target, writing), _told(records)
@@ -238,7 +238,9 @@ class AgentsMd:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _files(archive: Archive, reading: Reading, place: Place) -> Iterator[tuple[File, str]]:
+def _files(
+    archive: ChatArchive, reading: ReadContext, place: Place
+) -> Iterator[tuple[ArchiveFile, str]]:
     """Yield the instructions of an input with their text, and the files of it that they name."""
     if len(archive.files) == 1 and archive.files[0].info is None:
         file = archive.files[0]
@@ -279,7 +281,7 @@ def _is_rule(path: str) -> bool:
     return path.endswith(".md") and f"/{_RULES}" in f"/{path}"
 
 
-def _note_imports(names: list[str], reading: Reading) -> None:
+def _note_imports(names: list[str], reading: ReadContext) -> None:
     if names:
         shown = ", ".join(f"@{name}" for name in dict.fromkeys(names[:5]))
         reading.report.note(f"files referenced by the instructions, not read: {shown}")
@@ -292,7 +294,7 @@ def imports_in(text: str) -> Iterator[str]:
             yield found[1]
 
 
-def _memories(file: File, text: str, reading: Reading) -> Iterator[Entry]:
+def _memories(file: ArchiveFile, text: str, reading: ReadContext) -> Iterator[Entry]:
     """Return what a file says; damaged marks are seen before the first of it is given."""
     found = parted(text)
     if found.block is not None and file.info is None:
@@ -305,7 +307,7 @@ def _memories(file: File, text: str, reading: Reading) -> Iterator[Entry]:
     return _entries(file, found, reading)
 
 
-def _entries(file: File, found: Parted, reading: Reading) -> Iterator[Entry]:
+def _entries(file: ArchiveFile, found: InstructionFile, reading: ReadContext) -> Iterator[Entry]:
     outside = found.outside
     if outside.strip() and not reading.only_ours:
         kept: dict[str, Any] = {_AT: len(found.before)} if found.after else {}
@@ -322,14 +324,14 @@ def _sources(text: str) -> tuple[Evidence, ...]:
     return tuple(Evidence(kind="import", id=one) for one in dict.fromkeys(imports_in(text)))
 
 
-def _items(block: str) -> Iterator[Item]:
-    return items_in(Parted("", block, "").lines())
+def _items(block: str) -> Iterator[NoteItem]:
+    return items_in(InstructionFile("", block, "").lines())
 
 
 # -- writing -------------------------------------------------------------------------------
 
 
-def _there(target: Target, writing: Writing) -> Parted | None:
+def _there(target: Target, writing: WriteContext) -> InstructionFile | None:
     """Return what is in the target.
 
     Raises:
@@ -370,7 +372,7 @@ def _told(records: RecordSet) -> Sealed | None:
     return None
 
 
-def _count_told(told: Sealed | None, there: Parted, writing: Writing) -> None:
+def _count_told(told: Sealed | None, there: InstructionFile, writing: WriteContext) -> None:
     """Count instructions that the target has others than; what it has stays."""
     said = cast("Identity", told.model).custom_instructions if told is not None else None
     if said != there.outside:
@@ -380,22 +382,22 @@ def _count_told(told: Sealed | None, there: Parted, writing: Writing) -> None:
             writing.report.lost(told.type, reason, example=told.id)
 
 
-def _outside(records: RecordSet, told: Sealed | None) -> Parted:
+def _outside(records: RecordSet, told: Sealed | None) -> InstructionFile:
     """Return what is around the block, in a file that is not there yet."""
     if told is None:
         match next(_containers(records, _AROUND), None):
             case [str(before), str(after)] if not (before + after).strip():
-                return Parted(before, None, after)
+                return InstructionFile(before, None, after)
             case _:
-                return Parted("", None, "")
+                return InstructionFile("", None, "")
     entry = cast("Identity", told.model)
     text = entry.custom_instructions or ""
     at = entry.origin.as_written.get(_AT) if entry.origin is not None else None
     at = at if type(at) is int and 0 <= at <= len(text) else len(text)
-    return Parted(text[:at], None, text[at:])
+    return InstructionFile(text[:at], None, text[at:])
 
 
-def _bounded(items: Iterator[Item], target: Target) -> Iterator[Item]:
+def _bounded(items: Iterator[NoteItem], target: Target) -> Iterator[NoteItem]:
     size = 0
     for item in items:
         size += len(item.text)

@@ -13,19 +13,23 @@ from typing import Any, BinaryIO, ClassVar, cast
 
 import msgspec
 
-from satchel.artifact.writer import compressing
+from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
-from satchel.formats._aletheia.reader import Document
+from satchel.formats._aletheia.reader import AletheiaDocument
 from satchel.formats._aletheia.schema import HEAD, MAKER, NAME, VERSION, Row, source_of
-from satchel.formats._aletheia.writer import Leaving, Talk, Talks
-from satchel.formats._files import members, unpacked
+from satchel.formats._aletheia.writer import (
+    AletheiaSessionsWriter,
+    AletheiaSessionWriter,
+    AletheiaWriter,
+)
+from satchel.formats._files import decompressed_head, json_members
 from satchel.formats._json import as_json
-from satchel.formats._own_vectors import Outgoing
+from satchel.formats._own_vectors import BankVectorWriter
 from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Model, Source
 from satchel.model.times import now
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -51,23 +55,27 @@ class Aletheia:
     )
 
     def recognises(self, place: Place) -> bool:
-        found = {path: start for path, start in members(unpacked(place.head)) if len(path) == 1}
+        found = {
+            path: start
+            for path, start in json_members(decompressed_head(place.head))
+            if len(path) == 1
+        }
         is_versioned = found.get((b"version",), b"x")[0] in _DIGITS
         return is_versioned and (b"nous",) in found
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        with Document(place, reading) as document:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with AletheiaDocument(place, reading) as document:
             yield from document.records()
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = container_of(records, writing.report)
         head = _head(container, writing)
         with (
-            closing(Leaving(records, source_of(head["nous"]), writing.report)) as leaving,
+            closing(AletheiaWriter(records, source_of(head["nous"]), writing.report)) as leaving,
             target.open() as sink,
         ):
             if writing.compress:
-                with compressing(sink) as packed:
+                with gzip_sink(sink) as packed:
                     _File(packed, writing).write(leaving, container, head)
             else:
                 _File(sink, writing).write(leaving, container, head)
@@ -91,7 +99,7 @@ def container_of(records: RecordSet, report: Report) -> Row:
     return last
 
 
-def _head(container: Row, writing: Writing) -> Row:
+def _head(container: Row, writing: WriteContext) -> Row:
     made = (writing.header.extra or {}).get("created_at")
     exported = container.get("exportedAt") if writing.bank is None else None
     head: Row = {"version": VERSION, "exportedAt": exported or (made or now())}
@@ -105,12 +113,12 @@ def _head(container: Row, writing: Writing) -> Row:
 class _File:
     """An agent file that is being written."""
 
-    def __init__(self, sink: BinaryIO, writing: Writing) -> None:
+    def __init__(self, sink: BinaryIO, writing: WriteContext) -> None:
         self._sink = sink
         self._writing = writing
         self._report = writing.report
 
-    def write(self, leaving: Leaving, container: Row, head: Row) -> None:
+    def write(self, leaving: AletheiaWriter, container: Row, head: Row) -> None:
         self._sink.write(b"{\n")
         for name, value in head.items():
             self._member(name, value)
@@ -130,7 +138,7 @@ class _File:
             self._next("knowledge", container["knowledge"])
         self._sink.write(b"\n}\n")
 
-    def _workspace(self, leaving: Leaving, more: Row) -> None:
+    def _workspace(self, leaving: AletheiaWriter, more: Row) -> None:
         self._sink.write(b'"workspace": {"files": {')
         for place, (path, parts) in enumerate(leaving.files()):
             self._sink.write(b",\n" if place else b"\n")
@@ -148,8 +156,8 @@ class _File:
         self._more(more, ("files", "binaryFiles", "binaryFileContents"))
         self._sink.write(b"},\n")
 
-    def _memory(self, leaving: Leaving, container: Row) -> None:
-        own = Outgoing(self._writing)
+    def _memory(self, leaving: AletheiaWriter, container: Row) -> None:
+        own = BankVectorWriter(self._writing)
         self._sink.write(b'"memory": {')
         if own.maker is not None:
             self._member(MAKER, msgspec.to_builtins(own.maker))
@@ -166,7 +174,7 @@ class _File:
         self._more(container.get("memory", {}), ("vectors", "graph"))
         self._sink.write(b"},\n")
 
-    def _sessions(self, leaving: Leaving, container: Row) -> None:
+    def _sessions(self, leaving: AletheiaWriter, container: Row) -> None:
         self._sink.write(b'"sessions": {"primary": ')
         wanted = container.get("primary")
         everyone = list(leaving.talks.all())
@@ -190,7 +198,9 @@ class _File:
         self._more(more, ("primary", "others"))
         self._sink.write(b"},\n")
 
-    def _session(self, talks: Talks, one: Talk, *, whole: bool, alone: bool) -> None:
+    def _session(
+        self, talks: AletheiaSessionsWriter, one: AletheiaSessionWriter, *, whole: bool, alone: bool
+    ) -> None:
         head = self._json(talks.head(one, whole=whole, alone=alone))
         self._sink.write(head[:-1] + b',\n"messages": ')
         self._array(talks.messages(one, whole=whole))

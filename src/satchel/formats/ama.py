@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, ClassVar, cast
 import msgspec
 
 from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
-from satchel.artifact.writer import compressing
+from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import restore
+from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama import (
     HEADER,
@@ -22,7 +22,7 @@ from satchel.formats._ama import (
     NAME,
     SATCHEL,
     VERSION,
-    Archive,
+    AmaArchive,
     Members,
     Row,
     exact_line_of,
@@ -35,15 +35,15 @@ from satchel.formats._ama import (
     without_embedding,
     without_entities,
 )
-from satchel.formats._files import members, unpacked
+from satchel.formats._files import decompressed_head, json_members
 from satchel.formats._order import Order, in_order
-from satchel.formats._own_vectors import Incoming, Outgoing
+from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -81,16 +81,16 @@ class Ama:
     )
 
     def recognises(self, place: Place) -> bool:
-        first = unpacked(place.head).lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-        found = {path for path, _ in members(first)}
+        first = decompressed_head(place.head).lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
+        found = {path for path, _ in json_members(first)}
         if (VERSION.encode(),) in found:
             return True
         # Without a header, but with the name of one: what is wrong with it is said.
         return bool(_NAMED.search(place.name)) and {(b"id",), (b"text",)} <= found
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with place.open() as stream:
-            archive = Archive(stream, place.name, reading.limits)
+            archive = AmaArchive(stream, place.name, reading.limits)
             reading.line = lambda: archive.line
             reading.by_line = reading.has_text_member = True
             reading.container["header"] = archive.header_row
@@ -106,22 +106,22 @@ class Ama:
                 raise EmptyInputError("the file contains no memories", file=place.name)
             found.tell(reading)
 
-    def as_asked(self, entry: Entry, writing: Writing) -> Entry:
+    def as_asked(self, entry: Entry, writing: WriteContext) -> Entry:
         return _as_asked(entry, writing)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
             if kind not in COMPONENTS and kind not in _OF_THE_TRANSFER:
                 report.lost(kind, "an archive can hold memories only", count=count)
         container = _container(records, report)
-        own = Outgoing(writing)
+        own = BankVectorWriter(writing)
         header = _header(records, container, writing, own.maker)
         lines = _Lines(header["bank_id"], writing, own, nonce=_refer(records))
         with target.open() as sink:
             if writing.compress:
-                with compressing(sink) as packed:
+                with gzip_sink(sink) as packed:
                     _write(packed, header, lines.of(in_order(records, container)))
             else:
                 _write(sink, header, lines.of(in_order(records, container)))
@@ -132,7 +132,7 @@ class Ama:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _next(archive: Archive, reading: Reading) -> Row | None:
+def _next(archive: AmaArchive, reading: ReadContext) -> Row | None:
     """Return the next line that is JSON; at the end, hold the header's count against the lines."""
     while True:
         try:
@@ -145,7 +145,7 @@ def _next(archive: Archive, reading: Reading) -> Row | None:
             return row
 
 
-def _judge_count(archive: Archive, reading: Reading) -> None:
+def _judge_count(archive: AmaArchive, reading: ReadContext) -> None:
     problem = archive.count_problem()
     if problem is None:
         return
@@ -161,10 +161,10 @@ def _judge_count(archive: Archive, reading: Reading) -> None:
 class _Found:
     """Turns lines into entries, and remembers what there is to say about them at the end."""
 
-    def __init__(self, archive: Archive, reading: Reading) -> None:
+    def __init__(self, archive: AmaArchive, reading: ReadContext) -> None:
         maker = maker_in(archive.header.extra)
         self._members = Members(archive.header.bank_id, own=maker is not None)
-        self._own = Incoming(reading, maker)
+        self._own = BankVectorReader(reading, maker)
         self._model = None if maker is not None else _model_of(archive.header.extra)
         self._order = Order()
         self._embeddings = 0
@@ -181,7 +181,7 @@ class _Found:
             self._times += bool(row.get(name)) and getattr(entry, name) is None
         return entry
 
-    def tell(self, reading: Reading) -> None:
+    def tell(self, reading: ReadContext) -> None:
         """Say what was found."""
         self._order.keep(reading)
         self._own.tell(reading)
@@ -221,10 +221,10 @@ def _container(records: RecordSet, report: Report) -> Row:
     return dict(found[0].get("container", {})) if found else {}
 
 
-def _header(records: RecordSet, container: Row, writing: Writing, maker: Maker | None) -> Row:
+def _header(records: RecordSet, container: Row, writing: WriteContext, maker: Maker | None) -> Row:
     """Return the first line: as it was found, where an archive is only converted."""
     there = container.get("header")
-    header = holdable(restore(there)) if isinstance(there, dict) else {}
+    header = holdable(decode_foreign(there)) if isinstance(there, dict) else {}
     # A file of a bank as it is now is not the one that was imported.
     found = {} if writing.bank is not None else header
     made = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
@@ -241,7 +241,7 @@ def _header(records: RecordSet, container: Row, writing: Writing, maker: Maker |
     return {**known, **more}
 
 
-def _bank_id(records: RecordSet, header: Row, writing: Writing) -> str:
+def _bank_id(records: RecordSet, header: Row, writing: WriteContext) -> str:
     """Return whose archive it is: that of one archive where all memories came from it."""
     found = header.get("bank_id")
     own = writing.bank or _WRITER
@@ -279,7 +279,9 @@ def _refer(records: RecordSet) -> bool:
 class _Lines:
     """Makes lines of records, and counts what is left out."""
 
-    def __init__(self, bank: str, writing: Writing, own: Outgoing, *, nonce: bool) -> None:
+    def __init__(
+        self, bank: str, writing: WriteContext, own: BankVectorWriter, *, nonce: bool
+    ) -> None:
         self._bank = bank
         self._own = own
         self._writing = writing
@@ -329,7 +331,7 @@ class _Lines:
             )
 
 
-def _as_asked(entry: Entry, writing: Writing) -> Entry:
+def _as_asked(entry: Entry, writing: WriteContext) -> Entry:
     if not writing.embeddings and has_embedding(entry):
         entry = without_embedding(entry)
     if not writing.entities and entry.entities:

@@ -14,16 +14,16 @@ from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 
-from satchel.artifact.writer import compressing
+from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import restore
-from satchel.formats._amplihack.reader import Document
+from satchel.crypto.value_domain import decode_foreign
+from satchel.formats._amplihack.reader import AmplihackDocument
 from satchel.formats._amplihack.rows import ARRAYS, Row, statistic_of
-from satchel.formats._amplihack.writer import Leaving, agent_of, container_of, exported_at
-from satchel.formats._files import members, unpacked
+from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, container_of, exported_at
+from satchel.formats._files import decompressed_head, json_members
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -53,36 +53,41 @@ class Amplihack:
     )
 
     def recognises(self, place: Place) -> bool:
-        found = {path for path, start in members(unpacked(place.head)) if start == _ARRAY}
+        found = {
+            path for path, start in json_members(decompressed_head(place.head)) if start == _ARRAY
+        }
         if found & _OURS:
             return True
         named = any(
             path == (b"agent_name",) and start == b'"'
-            for path, start in members(unpacked(place.head))
+            for path, start in json_members(decompressed_head(place.head))
         )
         return named and bool(found & _CORE)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        yield from Document(place, reading).records()
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        yield from AmplihackDocument(place, reading).records()
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = container_of(records, writing)
         agent = agent_of(records, writing, container)
-        around = restore(container.get("fields", {}))
+        around = decode_foreign(container.get("fields", {}))
         head = {
             "agent_name": agent,
             "exported_at": exported_at(writing, container),
             "format_version": _VERSION,
         }
-        with closing(Leaving(records, agent, writing.report)) as leaving, target.open() as sink:
+        with (
+            closing(AmplihackWriter(records, agent, writing.report)) as leaving,
+            target.open() as sink,
+        ):
             if writing.compress:
-                with compressing(sink) as packed:
+                with gzip_sink(sink) as packed:
                     _write(packed, head, leaving, around)
             else:
                 _write(sink, head, leaving, around)
 
 
-def _write(sink: BinaryIO, head: Row, leaving: Leaving, around: Row) -> None:
+def _write(sink: BinaryIO, head: Row, leaving: AmplihackWriter, around: Row) -> None:
     sink.write(b"{")
     sink.writelines(b"\n  %b: %b," % (_json(name), _json(value)) for name, value in head.items())
     counts = {

@@ -17,9 +17,14 @@ from typing import Any, ClassVar
 import apsw
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, TargetError
-from satchel.formats._amplihack.reader import MOST_AGENTS, Gathering, Owners, Where
+from satchel.formats._amplihack.reader import (
+    MOST_AGENTS,
+    AmplihackAgents,
+    AmplihackCollector,
+    RowPosition,
+)
 from satchel.formats._amplihack.rows import (
     ARRAYS,
     EDGES,
@@ -29,11 +34,11 @@ from satchel.formats._amplihack.rows import (
     array_of,
     lean_number,
 )
-from satchel.formats._amplihack.writer import Leaving, agent_of, container_of
-from satchel.formats._database import MAGIC, columns_of, opened, other_tables, parsed
+from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, container_of
+from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
@@ -96,15 +101,18 @@ class AmplihackDb:
         head = place.head
         return head.startswith(MAGIC) and b"semantic_memories" in head
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
-        with opened(place, reading) as database, Gathering(reading, place.name) as gathering:
+        with (
+            open_database_copy(place, reading) as database,
+            AmplihackCollector(reading, place.name) as gathering,
+        ):
             tables = _Tables(database, place.name, reading)
             for array in (FACTS, EPISODES):
                 for number, row in enumerate(tables.rows(array)):
                     scope = tables.owners.of_node(_TABLES[array], array, row)
                     if scope is not None:
-                        where = Where(_TABLES[array], number)
+                        where = RowPosition(_TABLES[array], number)
                         yield from gathering.node(where, array, row, scope, _in_json)
             if not gathering.nodes:
                 raise EmptyInputError("the database contains no memories", file=place.name)
@@ -112,17 +120,17 @@ class AmplihackDb:
                 for number, row in enumerate(tables.rows(array_of(kind))):
                     scope = tables.owners.of_edge(row)
                     if scope is not None:
-                        where = Where(_TABLES[array_of(kind)], number)
+                        where = RowPosition(_TABLES[array_of(kind)], number)
                         gathering.edge(where, kind, row, scope, _in_json)
             tables.tell()
             yield from gathering.rest()
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = container_of(records, writing, _NAME)
         agent = agent_of(records, writing, container)
         with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
             made = Path(folder) / "made.db"
-            with closing(Leaving(records, agent, writing.report)) as leaving:
+            with closing(AmplihackWriter(records, agent, writing.report)) as leaving:
                 _write(made, agent, leaving, writing)
             with target.open() as sink, made.open("rb") as stream:
                 shutil.copyfileobj(stream, sink)
@@ -134,7 +142,7 @@ class AmplihackDb:
 class _Tables:
     """The tables of a database, and whose its rows are."""
 
-    def __init__(self, database: Database, file: str, reading: Reading) -> None:
+    def __init__(self, database: Database, file: str, reading: ReadContext) -> None:
         self._database = database
         self._file = file
         self._report = reading.report
@@ -143,7 +151,7 @@ class _Tables:
             for array, table in _TABLES.items()
         }
         found = [] if reading.agent is None else self._agents()
-        self.owners = Owners(found, reading.agent, file=file, report=reading.report)
+        self.owners = AmplihackAgents(found, reading.agent, file=file, report=reading.report)
 
     def rows(self, array: str) -> Iterator[Row]:
         """Yield the rows of a table, in the order in which they were written."""
@@ -151,7 +159,7 @@ class _Tables:
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         sql = f"SELECT {names} FROM {_TABLES[array]} ORDER BY rowid"  # noqa: S608 - quoted
         for values in self._database.rows(sql):
-            lean = (lean_number(carry(value)) for value in values)
+            lean = (lean_number(encode_foreign(value)) for value in values)
             yield dict(zip(columns, lean, strict=True))
 
     def tell(self) -> None:
@@ -182,7 +190,7 @@ def _in_json(row: Row) -> Row:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _write(path: Path, agent: str, leaving: Leaving, writing: Writing) -> None:
+def _write(path: Path, agent: str, leaving: AmplihackWriter, writing: WriteContext) -> None:
     try:
         with closing(apsw.Connection(str(path))) as connection:
             connection.pragma("journal_mode", "OFF")
@@ -227,7 +235,7 @@ def _insert(array: str) -> str:
 
 
 def _values(
-    array: str, agent: str, leaving: Leaving, writing: Writing
+    array: str, agent: str, leaving: AmplihackWriter, writing: WriteContext
 ) -> Iterator[tuple[Any, ...]]:
     names = _names(array)
     for row in leaving.rows(array):

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._amplihack.rows import NAME, Row, named, time_of
-from satchel.formats._database import MAGIC, columns_of, opened, other_tables, parsed
+from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Model, SessionEvent
 from satchel.model.times import iso_text
 from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -56,8 +56,8 @@ class AmplihackFlat:
         head = place.head
         return head.startswith(MAGIC) and b"memory_entries" in head
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        with opened(place, reading) as database:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with open_database_copy(place, reading) as database:
             columns = {
                 table: columns_of(database, table, needed, place.name)
                 for table, needed in _NEEDED.items()
@@ -65,7 +65,11 @@ class AmplihackFlat:
             count = 0
             for table, statement, names in _statements(columns):
                 for number, values in enumerate(database.rows(statement)):
-                    row = {n: carry(v) for n, v in zip(names, values, strict=True) if v is not None}
+                    row = {
+                        n: encode_foreign(v)
+                        for n, v in zip(names, values, strict=True)
+                        if v is not None
+                    }
                     count += 1
                     try:
                         yield _session(row) if table == _SESSIONS else _memory(row)
@@ -78,7 +82,7 @@ class AmplihackFlat:
             for name in other_tables(database, frozenset(_NEEDED)):
                 reading.report.lost("table", "not an amplihack table", example=name[:80])
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         raise UsageError(
             "amplihack's flat memory is read-only",

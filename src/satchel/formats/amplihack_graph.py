@@ -12,12 +12,17 @@ from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, UsageError
-from satchel.formats._amplihack.reader import MOST_AGENTS, Gathering, Owners, Where
+from satchel.formats._amplihack.reader import (
+    MOST_AGENTS,
+    AmplihackAgents,
+    AmplihackCollector,
+    RowPosition,
+)
 from satchel.formats._amplihack.rows import EDGES, EPISODES, FACTS, Row, array_of, lean_number
 from satchel.formats._graph_files import TABLES, GraphRow, graph_file, is_graphiti, rows_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -41,18 +46,18 @@ class AmplihackGraph:
     def recognises(self, place: Place) -> bool:
         return graph_file(place) is not None and not is_graphiti(place)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
         found = [] if reading.agent is None else _agents(place, reading)
-        owners = Owners(found, reading.agent, file=place.name, report=reading.report)
+        owners = AmplihackAgents(found, reading.agent, file=place.name, report=reading.report)
         with (
-            Gathering(reading, place.name) as gathering,
+            AmplihackCollector(reading, place.name) as gathering,
             closing(owners),
             closing(rows_of(place, reading)) as rows,
         ):
             for found_row in rows:
                 array, row = found_row.array, _lean(found_row)
-                where = Where(_CALLED[array], found_row.number)
+                where = RowPosition(_CALLED[array], found_row.number)
                 if array in _NODES:
                     scope = owners.of_node(_CALLED[array], array, row)
                     if scope is not None:
@@ -65,7 +70,7 @@ class AmplihackGraph:
                 raise EmptyInputError("the graph contains no memories", file=place.name)
             yield from gathering.rest()
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         raise UsageError(
             "amplihack's graphs are read-only",
@@ -74,10 +79,10 @@ class AmplihackGraph:
         )
 
 
-def _agents(place: Place, reading: Reading) -> list[str]:
+def _agents(place: Place, reading: ReadContext) -> list[str]:
     """Return the agents whose nodes a graph has; what else it says is said when it is read."""
     found = dict[str, None]()
-    trial = Reading(limits=reading.limits, report=Report())
+    trial = ReadContext(limits=reading.limits, report=Report())
     with closing(rows_of(place, trial)) as rows:
         for row in rows:
             if row.array not in _NODES or len(found) == MOST_AGENTS:

@@ -16,10 +16,10 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
-from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
-    OfRows,
     Row,
+    RowParser,
     from_files,
     list_in,
     moment_of,
@@ -30,14 +30,20 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import INSTRUCTIONS, Talk, Turn, events, origin_at
-from satchel.formats._files import members, says_nothing
+from satchel.formats._chats.threads import (
+    INSTRUCTIONS,
+    ChatConversation,
+    ChatTurn,
+    events,
+    origin_at,
+)
+from satchel.formats._files import json_members, says_nothing
 from satchel.model.entries import Identity, Semantic
 from satchel.model.records import Model, SessionEvent
-from satchel.model.text import spoken_in
+from satchel.model.text import spoken_text
 from satchel.model.times import read_time
 from satchel.model.values import Component, Evidence
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -63,7 +69,7 @@ class _Found(NamedTuple):
     content: Row
 
 
-class Rows:
+class ChatGPTRecords:
     """Makes records of the conversations of one export.
 
     Args:
@@ -107,7 +113,7 @@ class Rows:
         before = _Before(nodes)
         turns = list(_turns(nodes, before, found))
         leaf = before.at(row.get("current_node"))
-        yield from events(Talk(start, turns, leaf), self._report)
+        yield from events(ChatConversation(start, turns, leaf), self._report)
         for turn in turns:
             yield from self._saved_in(turn, began)
 
@@ -134,7 +140,7 @@ class Rows:
         if self._own is not None:
             yield from _told(self._own)
 
-    def _saved_in(self, turn: Turn, began: str | None) -> Iterator[Model]:
+    def _saved_in(self, turn: ChatTurn, began: str | None) -> Iterator[Model]:
         event = turn.event
         origin = event.origin
         kept = origin.as_written if origin is not None else {}
@@ -273,11 +279,11 @@ def _digest(text: str) -> bytes:
 # -- messages ------------------------------------------------------------------------------
 
 
-def _turns(nodes: Row, before: "_Before", conversation: str) -> Iterator[Turn]:
+def _turns(nodes: Row, before: "_Before", conversation: str) -> Iterator[ChatTurn]:
     for name, node in nodes.items():
         try:
             if node is not None and _says_something(row_in(node, "a node")):
-                yield Turn(name, before.above(name), _message(node, name, conversation))
+                yield ChatTurn(name, before.above(name), _message(node, name, conversation))
         except MalformedError as error:
             error.field = f"mapping/{name}" + (f"/{error.field}" if error.field else "")
             raise
@@ -359,7 +365,7 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
         event="message",
         role=role,
         name=text_or_none(author.get("name")),
-        text="" if content is None else text if is_plain else spoken_in(content),
+        text="" if content is None else text if is_plain else spoken_text(content),
         content=None if is_plain else content,
         created_at=moment_of(row.get("create_time")),
         origin=origin_at(NAME, name, conversation, kept),
@@ -378,7 +384,7 @@ def _plain(content: Row | None) -> str | None:
 _LIST, _FILES, _TALKS = "export_manifest.json", "logical_files", "conversations.json"
 
 
-def count_missing(archive: Archive, reading: Reading) -> None:
+def count_missing(archive: ChatArchive, reading: ReadContext) -> None:
     """Say which files of conversations an export lists and does not have.
 
     Args:
@@ -392,7 +398,7 @@ def count_missing(archive: Archive, reading: Reading) -> None:
     reading.missing += len(missing)
 
 
-def _listed(archive: Archive, reading: Reading) -> list[str]:
+def _listed(archive: ChatArchive, reading: ReadContext) -> list[str]:
     """Return the names of the files with conversations; none where there is no list of them."""
     found = []
     for file in archive.files:
@@ -439,10 +445,10 @@ class ChatGPT:
     def recognises(self, place: Place) -> bool:
         return any(_has_conversations(head) or _has_memories(head) for head in heads(place))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        rows, some = Rows(reading.report), False
-        with opened(place, reading.limits) as archive:
+        rows, some = ChatGPTRecords(reading.report), False
+        with open_archive(place, reading.limits) as archive:
             count_missing(archive, reading)
             by_file = {file.path: _taking(archive, file, rows) for file in archive.files}
             for record in from_files(archive, reading, place, by_file):
@@ -451,12 +457,12 @@ class ChatGPT:
         yield from rows.rest()
         require_some(some, place)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         read_only("a ChatGPT export")
 
 
-def _taking(archive: Archive, file: File, rows: Rows) -> OfRows | None:
+def _taking(archive: ChatArchive, file: ArchiveFile, rows: ChatGPTRecords) -> RowParser | None:
     """Return what makes records of a file; None where it has no conversations and no memories."""
     if file.info is not None and not file.ends(".json"):
         return None
@@ -472,14 +478,14 @@ def _taking(archive: Archive, file: File, rows: Rows) -> OfRows | None:
 
 
 def _has_memories(head: bytes) -> bool:
-    paths = {path for path, _ in members(head)}
+    paths = {path for path, _ in json_members(head)}
     if not _OF_A_LIST.isdisjoint(paths) and (b"memories", 0, b"content") in paths:
         return True
     return any(all((*start, name) in paths for name in _MEMORY) for start in _STARTS)
 
 
 def _has_conversations(head: bytes) -> bool:
-    paths = {path for path, _ in members(head)}
+    paths = {path for path, _ in json_members(head)}
     for start in ((0,), (b"conversations", 0), ()):
         if (*start, b"mapping") in paths:
             return True

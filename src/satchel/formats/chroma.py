@@ -9,22 +9,22 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import (
     URI,
     VECTOR,
-    Segment,
-    Vectors,
+    ChromaSegment,
+    ChromaVectors,
     collections_in,
     entry_of,
     records_in,
     segments_in,
 )
-from satchel.formats._database import opened, tables_of
+from satchel.formats._database import open_database_copy, tables_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
@@ -52,9 +52,9 @@ class Chroma:
     def recognises(self, place: Place) -> bool:
         return tables_of(_database(place)) >= _SIGNS
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         source = _database(place)
-        with opened(source, reading) as database:
+        with open_database_copy(source, reading) as database:
             found = collections_in(database, place.name)
             _keep(found, reading)
             if len(found) > 1:
@@ -70,7 +70,7 @@ class Chroma:
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("it contains no memories", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         raise UsageError(
             "Chroma's own database is read-only",
@@ -83,7 +83,7 @@ def _database(place: Place) -> Place:
     return Place(place.path / FILE, place.on_progress) if place.is_folder else place
 
 
-def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
+def _keep(found: list[dict[str, Any]], reading: ReadContext) -> None:
     """Keep what is said of the collections themselves, where they are not too many."""
     said = [{name: one[name] for name in _SAID if name in one} for one in found]
     if len(said) <= _MOST_KEPT:
@@ -94,15 +94,15 @@ def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
 
 
 def entries_in(
-    database: Database, segment: Segment, source: Place, reading: Reading
+    database: Database, segment: ChromaSegment, source: Place, reading: ReadContext
 ) -> Iterator[Model]:
     """Yield the records of one collection; bad ones are refused."""
-    with closing(Vectors(database, segment, source.path.parent)) as vectors:
+    with closing(ChromaVectors(database, segment, source.path.parent)) as vectors:
         for number, row in enumerate(records_in(database, segment, source.name)):
             identity = row["id"]
             vector = vectors.of(identity) if type(identity) is str else None
             try:
-                found = {**row, VECTOR: carry(vector)}
+                found = {**row, VECTOR: encode_foreign(vector)}
                 yield entry_of(found, segment.name, space=segment.space)
             except MalformedError as error:
                 error.field = f"{segment.name}/{number}/{error.field}"

@@ -13,20 +13,20 @@ import msgspec
 
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry, escape_keys, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import SPACE, SPACES, URI, USUAL, VECTOR, entry_of, row_of
-from satchel.formats._files import members
+from satchel.formats._files import json_members
 from satchel.formats._order import in_order
 from satchel.formats._row_lists import as_json, container_of, count_others
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 _NAME = "chroma_get"
 _CONFIGURATION = "configuration"
@@ -65,13 +65,13 @@ class ChromaGet:
     )
 
     def recognises(self, place: Place) -> bool:
-        found = dict(members(place.head))
+        found = dict(json_members(place.head))
         if found.get((b"ids",)) != b"[" or found.get((b"ids", 0), b'"') != b'"':
             return False
         # The ids of many records fill all that is looked at.
         return any(path in found for path in _BESIDE_IDS) or len(place.head) == HEAD_BYTES
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with closing(_Lists()) as lists:
             with place.open() as stream:
                 around = lists.read(stream, place, reading)
@@ -92,7 +92,7 @@ class ChromaGet:
                     error.field = f"{error.field}/{number}"
                     reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         count_others(records, report, "Chroma")
         container = container_of(records, _NAME)
@@ -107,7 +107,7 @@ class _Lists:
     """The lists of a file, on disk where they are long."""
 
     def __init__(self) -> None:
-        self._held = Keyed()
+        self._held = ScratchMap()
         self.counts = dict[str, int]()
         """How many values each list has."""
 
@@ -115,7 +115,7 @@ class _Lists:
         """Give the space back."""
         self._held.close()
 
-    def read(self, stream: BinaryIO, place: Place, reading: Reading) -> Row:
+    def read(self, stream: BinaryIO, place: Place, reading: ReadContext) -> Row:
         """Take the lists of a document; return what is around them."""
         document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
         around: Row = {}
@@ -174,7 +174,7 @@ class _Lists:
 def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
     """Put every memory into the lists; return how their vectors are compared."""
     lengths, spaces = dict[int, str | None](), dict[str, str]()
-    with closing(Keyed()) as there:
+    with closing(ScratchMap()) as there:
         for record in in_order(records, {}):
             entry = record.model
             if not isinstance(entry, Entry) or (entry.text is None and not _was_one(entry)):
@@ -206,7 +206,7 @@ def _require_length(lengths: dict[int, str | None], vector: Any, collection: str
     Raises:
         UsageError: If there are some.
     """
-    numbers = restore(_numbers(vector))
+    numbers = decode_foreign(_numbers(vector))
     if not isinstance(numbers, list):
         return
     lengths.setdefault(len(numbers), collection)
@@ -252,9 +252,9 @@ def _count(record: Sealed, entry: Entry, report: Report) -> None:
 
 def _numbers(carried: Any) -> Any:
     """Return a vector as the numbers it is of."""
-    value = restore(carried)
+    value = decode_foreign(carried)
     if isinstance(value, bytes):
-        return carry(list(struct.unpack(f"<{len(value) // 4}f", value)))
+        return encode_foreign(list(struct.unpack(f"<{len(value) // 4}f", value)))
     return carried
 
 

@@ -17,10 +17,10 @@ import msgspec
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._aletheia.rows import text_files
-from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
-    OfRows,
     Row,
+    RowParser,
     from_files,
     list_in,
     moment_of,
@@ -33,13 +33,13 @@ from satchel.formats._chats.fields import (
     text_or_none,
     words_of,
 )
-from satchel.formats._chats.threads import Talk, Turn, events, origin_at
-from satchel.formats._files import Step, members, says_nothing
+from satchel.formats._chats.threads import ChatConversation, ChatTurn, events, origin_at
+from satchel.formats._files import Step, json_members, says_nothing
 from satchel.model.entries import Identity, Semantic
 from satchel.model.records import FileVersion, GraphNode, Model, SessionEvent
-from satchel.model.text import spoken_in
+from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, Origin, Scope
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -128,7 +128,7 @@ _PROJECT_MEMBERS = re.compile(r"/?projects/([0-9A-Za-z-]{8,64})/")
 _NO_TEXT = "the export has no text of it"
 
 
-class Rows:
+class ClaudeRecords:
     """Makes records of the rows of one export.
 
     Args:
@@ -161,7 +161,9 @@ class Rows:
             ),
         )
         turns, files = _turns(list_in(row, "chat_messages"), source, self._report)
-        yield from events(Talk(start, turns, text_or_none(row.get(_LEAF))), self._report)
+        yield from events(
+            ChatConversation(start, turns, text_or_none(row.get(_LEAF))), self._report
+        )
         yield from files
 
     def design(self, row: Row) -> Iterator[Model]:
@@ -180,7 +182,7 @@ class Rows:
                 NAME, identity, None, rest_of(row, known=known, times=("created_at",))
             ),
         )
-        turns, before = list[Turn](), None
+        turns, before = list[ChatTurn](), None
         for number, value in enumerate(list_in(row, "messages")):
             if value is None:
                 self._report.lost("message", "it is empty")
@@ -191,9 +193,9 @@ class Rows:
                 error.field = f"messages/{number}" + (f"/{error.field}" if error.field else "")
                 raise
             assert one.origin is not None and one.origin.id is not None  # noqa: S101, PT018
-            turns.append(Turn(one.origin.id, before, one))
+            turns.append(ChatTurn(one.origin.id, before, one))
             before = one.origin.id
-        yield from events(Talk(start, turns, before), self._report)
+        yield from events(ChatConversation(start, turns, before), self._report)
 
     def project(self, row: Row) -> Iterator[Model]:
         """Yield a project: what it is, what Claude was told for it, and its documents.
@@ -289,14 +291,14 @@ class Rows:
 
 def _turns(
     messages: list[Any], source: str | None, report: Report
-) -> tuple[list[Turn], list[FileVersion]]:
+) -> tuple[list[ChatTurn], list[FileVersion]]:
     """Return the messages, and the files that are too long to be in them."""
     rows = [row_in(one, "a message") for one in messages if one is not None]
     if len(rows) < len(messages):
         report.ignore("empty message", count=len(messages) - len(rows))
     # Where no message names one before it, they are a list.
     is_tree = any(text_or_none(row.get(_PARENT)) for row in rows)
-    found, seen, before = list[Turn](), dict[str, Row](), None
+    found, seen, before = list[ChatTurn](), dict[str, Row](), None
     files = list[FileVersion]()
     for number, row in enumerate(rows):
         try:
@@ -312,7 +314,7 @@ def _turns(
             continue
         parent = text_or_none(row[_PARENT]) if is_tree and _PARENT in row else before
         before = identity
-        found.append(Turn(before, parent, event))
+        found.append(ChatTurn(before, parent, event))
         files += attached
     return found, files
 
@@ -334,7 +336,7 @@ def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersi
         if parts is not None and text:
             words, kept = None, {**kept, "text": text}
     if words is None:
-        words = "" if parts is None else spoken_in(parts)
+        words = "" if parts is None else spoken_text(parts)
     identity, created = text_in(row, "uuid"), moment_of(row.get("created_at"))
     files = [
         one
@@ -411,11 +413,11 @@ class Claude:
     def recognises(self, place: Place) -> bool:
         return any(_kind(head) for head in heads(place))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        rows, some = Rows(reading.report), False
-        with opened(place, reading.limits) as archive:
-            makes: dict[str, OfRows | None] = {
+        rows, some = ClaudeRecords(reading.report), False
+        with open_archive(place, reading.limits) as archive:
+            makes: dict[str, RowParser | None] = {
                 "conversation": rows.conversation,
                 "memories": rows.memories,
                 "project": rows.project,
@@ -430,12 +432,12 @@ class Claude:
                 yield record
         require_some(some, place)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         read_only("a Claude export")
 
 
-def _kind_of(archive: Archive, file: File) -> str:
+def _kind_of(archive: ChatArchive, file: ArchiveFile) -> str:
     """Return what is in a file: by its contents, not by its name; empty for nothing of Claude's."""
     if file.info is not None and not file.ends(".json"):
         return ""
@@ -452,7 +454,7 @@ def _named(path: str) -> str:
 
 
 def _kind(head: bytes) -> str:
-    paths = {path for path, _ in members(head)}
+    paths = {path for path, _ in json_members(head)}
     for start in ((0,), (b"conversations", 0), ()):
         if (*start, b"chat_messages") in paths or _all_there(start, _CONVERSATION, paths):
             return "conversation"

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     moment_of,
@@ -24,14 +24,14 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import Growing, origin_at
+from satchel.formats._chats.threads import TranscriptConversation, origin_at
 from satchel.formats._chats.transcripts import from_transcripts
-from satchel.formats._files import members
+from satchel.formats._files import json_members
 from satchel.formats._note_folders import memories_in
 from satchel.model.records import Model, SessionEvent
-from satchel.model.text import spoken_in
+from satchel.model.text import spoken_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -62,10 +62,10 @@ class Transcript:
         report: Where lines that are no part of the conversation are counted.
     """
 
-    def __init__(self, file: File, report: Report) -> None:
+    def __init__(self, file: ArchiveFile, report: Report) -> None:
         self._file = file
         self._report = report
-        self._talk: Growing | None = None
+        self._talk: TranscriptConversation | None = None
         self._name: str | None = None
         self._named: Row = {}
 
@@ -93,7 +93,7 @@ class Transcript:
         if identity is None:
             raise MalformedError("`uuid` is missing, or not text", field="uuid")
         if self._talk is None:
-            self._talk = Growing(self._started(row))
+            self._talk = TranscriptConversation(self._started(row))
             yield self._talk.start
         if self._talk.knows(identity):
             self._report.ignore("duplicate line")
@@ -150,7 +150,7 @@ class Transcript:
         return SessionEvent(
             event="message",
             role=role,
-            text=content if type(content) is str else "" if parts is None else spoken_in(parts),
+            text=content if type(content) is str else "" if parts is None else spoken_text(parts),
             content=parts,
             created_at=moment_of(row.get("timestamp")),
             origin=origin_at(NAME, identity, origin.id if origin else None, kept),
@@ -178,15 +178,15 @@ class ClaudeCode:
 
     def recognises(self, place: Place) -> bool:
         for head in heads(place, ".jsonl"):
-            paths = {path for path, _ in members(head)}
+            paths = {path for path, _ in json_members(head)}
             if any(sign <= paths for sign in _SIGNS):
                 return True
         return False
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         some = False
-        with opened(place, reading.limits) as archive:
+        with open_archive(place, reading.limits) as archive:
             notes, talks = _parted(archive)
             tops = list(notes) if len(notes) == 1 else [""] * len(notes)
             found = chain.from_iterable(
@@ -201,14 +201,14 @@ class ClaudeCode:
                 yield record
         require_some(some, place)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         read_only("a Claude Code transcript")
 
 
-def _parted(archive: Archive) -> tuple[dict[str, Archive], Archive]:
+def _parted(archive: ChatArchive) -> tuple[dict[str, ChatArchive], ChatArchive]:
     """Part the notes from the transcripts: each folder of notes by its path, and all else."""
-    notes, others = dict[str, list[File]](), list[File]()
+    notes, others = dict[str, list[ArchiveFile]](), list[ArchiveFile]()
     for file in archive.files:
         above = _MEMORY.match(file.path) if file.info is not None else None
         if above is None:

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, opened
+from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
-    Item,
-    Said,
+    NoteItem,
+    NoteItemText,
     count_members,
     count_records,
     item_lines,
@@ -28,12 +28,12 @@ from satchel.model.entries import ENTRY_CLASSES, Entry
 from satchel.model.records import Model
 from satchel.model.times import read_time
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Strands
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import SpoolStreams
 
 NAME = "claude_text"
 
@@ -87,13 +87,13 @@ class ClaudeText:
         lines = place.head.decode("utf-8", "replace").split("\n")
         return any(_ITEM.fullmatch(line.rstrip("\r")) for line in lines)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        with opened(place, reading.limits) as archive:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with open_archive(place, reading.limits) as archive:
             if place.head.startswith(ZIP_MAGIC):
                 raise MalformedError("an archive is not text", file=place.name, byte=0)
             most = reading.limits.line_bytes
             text = text_in(archive, archive.files[0], reading, place, most)
-        with closing(Keyed()) as seen:
+        with closing(ScratchMap()) as seen:
             count = 0
             for count, said in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
                 yield said.entry(seen)
@@ -103,10 +103,10 @@ class ClaudeText:
                 file=place.name,
             )
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         count_records(records, frozenset(Component), report)
-        with closing(Strands()) as strands, target.open() as sink:
+        with closing(SpoolStreams()) as strands, target.open() as sink:
             parts = {section.heading: strands.strand() for section in _SECTIONS}
             for component in Component:
                 for record in records.of(component):
@@ -132,11 +132,11 @@ class _Memory(NamedTuple):
     section: _Section
     tags: tuple[str, ...]
     day: str
-    said: Said
+    said: NoteItemText
 
-    def entry(self, seen: Keyed) -> Entry:
+    def entry(self, seen: ScratchMap) -> Entry:
         """Return it as an entry."""
-        item, created = Item(self.section.component, self.said.text), read_time(self.day)
+        item, created = NoteItem(self.section.component, self.said.text), read_time(self.day)
         origin = origin_of(item, NAME, seen)
         if created is None and self.day != _UNKNOWN:
             origin = replace(origin, as_written={"day": self.day})
@@ -149,7 +149,7 @@ class _Memory(NamedTuple):
         )
 
 
-def _said_in(text: str, reading: Reading) -> Iterator[_Memory]:
+def _said_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
     lines = text.removesuffix("\n").split("\n")
     if all(line.endswith("\r") for line in lines[:-1]) and len(lines) > 1:
         lines = [line.removesuffix("\r") for line in lines]
@@ -161,7 +161,7 @@ def _said_in(text: str, reading: Reading) -> Iterator[_Memory]:
         last = []
         item, heading = _ITEM.fullmatch(line), _HEADING.fullmatch(line.strip())
         if item is not None:
-            last = [_Memory(section, tags, item[1], Said(item[2]))]
+            last = [_Memory(section, tags, item[1], NoteItemText(item[2]))]
         elif heading is not None:
             name = (heading[1] or heading[2]).strip(": ")
             known = _BY_HEADING.get(name.casefold())

@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     moment_of,
@@ -26,12 +26,12 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import INSTRUCTIONS, Growing, origin_at
-from satchel.formats._chats.transcripts import OfLines, from_transcripts
-from satchel.formats._files import members
+from satchel.formats._chats.threads import INSTRUCTIONS, TranscriptConversation, origin_at
+from satchel.formats._chats.transcripts import LineParser, from_transcripts
+from satchel.formats._files import json_members
 from satchel.model.records import Model, SessionEvent
-from satchel.model.text import spoken_in
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.model.text import spoken_text
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -62,7 +62,7 @@ class _Said(NamedTuple):
     kept: Row
 
 
-class Names:
+class CodexNames:
     """What conversations are called, as the list of them says; of several names the newest."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Rollout:
     def __init__(self, report: Report, names: dict[str, Row]) -> None:
         self._report = report
         self._names = names
-        self._talk: Growing | None = None
+        self._talk: TranscriptConversation | None = None
         self._session = ""
         self._last: str | None = None
         self._turns = list[str | None]()
@@ -163,7 +163,7 @@ class Rollout:
             metadata=metadata,
             origin=origin_at(NAME, identity, None, self._kept(row, rest_of(said, known=known))),
         )
-        self._session, self._talk = identity, Growing(start)
+        self._session, self._talk = identity, TranscriptConversation(start)
         yield start
 
     def _item(self, row: Row, said: Row, number: int) -> Iterator[Model]:
@@ -193,7 +193,7 @@ class Rollout:
         for one in texts:
             self._heard(one)
         content = None if plain is not None or not parts else parts
-        words = plain.text if plain is not None else spoken_in(content) if content else ""
+        words = plain.text if plain is not None else spoken_text(content) if content else ""
         yield from self._message(row, number, _Said(role, words, content, kept))
 
     def _message(self, row: Row, number: int, said: "_Said") -> Iterator[SessionEvent]:
@@ -316,12 +316,12 @@ class Codex:
     def recognises(self, place: Place) -> bool:
         return any(_is_rollout(head) for head in heads(place, ".jsonl"))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some, names = False, Names()
-        with opened(place, reading.limits) as archive:
+        some, names = False, CodexNames()
+        with open_archive(place, reading.limits) as archive:
 
-            def lines_of(file: File) -> OfLines | None:
+            def lines_of(file: ArchiveFile) -> LineParser | None:
                 if file.info is None or _is_in(archive, file):
                     return Rollout(reading.report, names.found)
                 return names if file.name == _INDEX else None
@@ -334,18 +334,18 @@ class Codex:
             reading.report.ignore(kind, count=len(names.found))
         require_some(some, place)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         read_only("a Codex rollout")
 
 
-def _is_in(archive: Archive, file: File) -> bool:
+def _is_in(archive: ChatArchive, file: ArchiveFile) -> bool:
     with archive.stream(file) as stream:
         return _is_rollout(stream.read(HEAD_BYTES))
 
 
 def _is_rollout(head: bytes) -> bool:
-    paths = {path for path, _ in members(head)}
+    paths = {path for path, _ in json_members(head)}
     return any(sign <= paths for sign in _SIGNS)
 
 

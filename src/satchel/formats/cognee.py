@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import compressing
+from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._cognee import (
@@ -48,20 +48,20 @@ from satchel.formats._cognee import (
     row_of_start,
     row_of_turn,
 )
-from satchel.formats._files import Lines, Unpacked, json_object
+from satchel.formats._files import Decompressor, LineReader, json_object
 from satchel.formats._json import as_json, text_in
 from satchel.formats._order import Order, in_order
 from satchel.model.entries import Entry, Identity, Semantic
 from satchel.model.records import Edge, GraphNode, Model, SessionEvent
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.placeholders import placeholder
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Spool, Strand, Strands
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import Spool, SpoolStream, SpoolStreams
 
 SUBJECT, OBJECT = "subject", "object"
 """The kinds of the links from a fact to what it is about."""
@@ -74,7 +74,7 @@ _SHOWN = 80
 _pack, _known = msgspec.msgpack.encode, msgspec.msgpack.Decoder(resolved(_Known)).decode
 
 
-class Document:
+class CogneeArchive:
     """One archive.
 
     Args:
@@ -82,10 +82,10 @@ class Document:
         reading: The bounds, and where what is not a record goes.
     """
 
-    def __init__(self, place: Place, reading: Reading) -> None:
+    def __init__(self, place: Place, reading: ReadContext) -> None:
         self._place = place
         self._reading = reading
-        self._names, self._facts = Keyed(), Spool()
+        self._names, self._facts = ScratchMap(), Spool()
         self._order, self._count = Order(), 0
         self._manifest: Row | None = None
 
@@ -126,7 +126,7 @@ class Document:
             raise error.located(file=self._place.name) from None
 
     def _take_manifest(self, chunks: Chunks) -> None:
-        lines, whole = Lines(cast("Unpacked", chunks)), list[bytes]()
+        lines, whole = LineReader(cast("Decompressor", chunks)), list[bytes]()
         bound = self._reading.limits.entry_bytes // 2
         while (line := lines.next(bound)) is not None and sum(map(len, whole)) <= bound:
             whole.append(line)
@@ -153,7 +153,7 @@ class Document:
     # -- rows ------------------------------------------------------------------------------
 
     def _rows(self, kind: str, where: str, chunks: Chunks) -> Iterator[Model]:
-        lines = Lines(cast("Unpacked", chunks))
+        lines = LineReader(cast("Decompressor", chunks))
         bound = self._reading.limits.line_bytes
         while True:
             with self._refusing(where, lambda: lines.number):
@@ -236,7 +236,7 @@ _BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 """Line ends to Python, though not to JSON."""
 
 
-class Leaving:
+class CogneeWriter:
     """The files of an archive. Close it when it is written.
 
     Args:
@@ -251,8 +251,8 @@ class Leaving:
         self._report = report
         self._files = {kind: Spool() for kind in FILES}
         self._counts = dict.fromkeys(FILES, 0)
-        self._joined, self._refs = Keyed(), Keyed()
-        self._turns = Strands()
+        self._joined, self._refs = ScratchMap(), ScratchMap()
+        self._turns = SpoolStreams()
 
     def close(self) -> None:
         """Give the space back."""
@@ -367,7 +367,7 @@ class Leaving:
 
     def _take_conversations(self) -> None:
         """Write each conversation as an episode, its turns in their order."""
-        starts, turns = dict[str, SessionEvent](), dict[str, Strand]()
+        starts, turns = dict[str, SessionEvent](), dict[str, SpoolStream]()
         names = dict[str, str]()
         for record in self._records.of("session_event"):
             event = cast("SessionEvent", record.model)
@@ -454,16 +454,16 @@ class Cognee:
     def recognises(self, place: Place) -> bool:
         return is_archive(place)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        yield from Document(place, reading).records()
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        yield from CogneeArchive(place, reading).records()
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = _container(records)
-        with closing(Leaving(records, writing.report, container)) as leaving:
+        with closing(CogneeWriter(records, writing.report, container)) as leaving:
             leaving.gather()
             with target.open() as sink:
                 if writing.compress:
-                    with compressing(sink) as packed:
+                    with gzip_sink(sink) as packed:
                         _put(packed, leaving, container, writing)
                 else:
                     _put(sink, leaving, container, writing)
@@ -473,7 +473,7 @@ FORMAT = Cognee()
 """What the registry finds."""
 
 
-def _put(sink: BinaryIO, leaving: Leaving, container: Row, writing: Writing) -> None:
+def _put(sink: BinaryIO, leaving: CogneeWriter, container: Row, writing: WriteContext) -> None:
     manifest = container.get("manifest", {})
     made = (writing.header.extra or {}).get("created_at")
     if made is not None and "exported_at" not in manifest:

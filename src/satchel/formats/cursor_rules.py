@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, opened
+from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
     Front,
-    Item,
+    NoteItem,
     count_records,
     entries_of,
     items_in,
@@ -20,7 +20,7 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import MOST_WITHIN, Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -55,7 +55,7 @@ class CursorRules:
         front = split(place.head.decode("utf-8", "replace"))
         return front.is_there and not _SIGNS.isdisjoint(values_in(front.raw))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         front = _front(place, reading)
         lines = _lines(front.body)
         if front.raw != _FRONT:
@@ -69,7 +69,7 @@ class CursorRules:
         if not some:
             raise EmptyInputError("the rule is empty", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_records(records, frozenset(Component), writing.report)
         kept = _container(records)
         before = kept.get(_KEPT)
@@ -86,8 +86,8 @@ class CursorRules:
                 sink.write(line.encode() + b"\n")
 
 
-def _front(place: Place, reading: Reading) -> Front:
-    with opened(place, reading.limits) as archive:
+def _front(place: Place, reading: ReadContext) -> Front:
+    with open_archive(place, reading.limits) as archive:
         if place.head.startswith(ZIP_MAGIC):
             raise MalformedError("an archive is not a rule", file=place.name, byte=0)
         text = text_in(archive, archive.files[0], reading, place, MOST_WITHIN)
@@ -101,7 +101,7 @@ def _lines(body: str) -> list[str]:
     return body.removesuffix("\n").split("\n")
 
 
-def _body(items: Iterator[Item]) -> str:
+def _body(items: Iterator[NoteItem]) -> str:
     return "".join(f"{line}\n" for line in lines_of(items))
 
 

@@ -21,10 +21,10 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, Archive, File, likely, opened
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, likely, open_archive
 from satchel.formats._chats.fields import (
-    OfRows,
     Row,
+    RowParser,
     from_files,
     list_in,
     moment_of,
@@ -34,17 +34,24 @@ from satchel.formats._chats.fields import (
     row_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import INSTRUCTIONS, Growing, Talk, Turn, events, origin_at
-from satchel.formats._files import members
+from satchel.formats._chats.threads import (
+    INSTRUCTIONS,
+    ChatConversation,
+    ChatTurn,
+    TranscriptConversation,
+    events,
+    origin_at,
+)
+from satchel.formats._files import json_members
 from satchel.formats._google_pages import CARD, Card, cards, gems_in, has_gems, whole, words_of
 from satchel.model.records import Model, SessionEvent
 from satchel.model.type_info import resolved
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 _SPOKEN = re.compile(
     r"(?:(?P<month>[^\W\d_]{3,10})\.? (?P<day>\d{1,2})"
@@ -171,7 +178,7 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
         created_at=moment_of(row.get("creation_time")),
         origin=origin_at(_NAME, name, None, rest_of(row, known=_KNOWN, times=_TIMES)),
     )
-    turns, last, seen = list[Turn](), dict[int, str](), set[str]()
+    turns, last, seen = list[ChatTurn](), dict[int, str](), set[str]()
     for place, value in enumerate(list_in(row, "conversation_turns")):
         said = [(kind, value[kind]) for kind in _ROLES if type(value) is dict and value.get(kind)]
         if not said:
@@ -183,8 +190,8 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
             before = last.get(max((one for one in last if one < number), default=-1))
             identity = _unused(f"{name}/{_ROLES[kind]}/{number}", seen)
             last = {one: each for one, each in last.items() if one < number} | {number: identity}
-            turns.append(Turn(identity, before, _said(turn, kind, identity, name)))
-    yield from events(Talk(start, turns, turns[-1].id if turns else None), report)
+            turns.append(ChatTurn(identity, before, _said(turn, kind, identity, name)))
+    yield from events(ChatConversation(start, turns, turns[-1].id if turns else None), report)
 
 
 def _unused(identity: str, seen: set[str]) -> str:
@@ -246,7 +253,7 @@ _LAST = (1 << 64) - 1
 _AGAIN, _END = b"\1", b"\0"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class GeminiAnswer(msgspec.Struct, frozen=True):
     """What Gemini said."""
 
     text: str
@@ -254,7 +261,7 @@ class Answer(msgspec.Struct, frozen=True):
     """What has no other place."""
 
 
-class Activity(msgspec.Struct, frozen=True):
+class GeminiActivity(msgspec.Struct, frozen=True):
     """Something that was done with Gemini."""
 
     prompt: str
@@ -264,7 +271,7 @@ class Activity(msgspec.Struct, frozen=True):
     """Whether a person said it to Gemini."""
 
     at: str | None
-    answers: list[Answer]
+    answers: list[GeminiAnswer]
     """All but the first are other answers to the same."""
 
     kept: Row
@@ -280,7 +287,7 @@ class Activities:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._held = Keyed()
+        self._held = ScratchMap()
         self._count = 0
         self._gems = list[Model]()
 
@@ -308,7 +315,7 @@ class Activities:
         if request is not None:
             kept = {**rest_of(row, known=("safeHtmlItem",), times=("time",))}
             prompt, is_asked, answers = request, True, answers or more
-        found = Activity(
+        found = GeminiActivity(
             prompt, is_asked or bool(answers), moment_of(row.get("time")), answers, kept
         )
         self._put(found, _conversation_in(*(row.get(name) for name in _LINKED)))
@@ -324,10 +331,10 @@ class Activities:
         answer = _of_html(card.answer, {})
         answers = [answer] if answer.text else []
         moment = moment_of(moment_in(card.when))
-        found = Activity(prompt, is_asked or bool(answers), moment, answers, kept)
+        found = GeminiActivity(prompt, is_asked or bool(answers), moment, answers, kept)
         self._put(found, _conversation_in(card.caption, card.title))
 
-    def _put(self, found: Activity, conversation: str) -> None:
+    def _put(self, found: GeminiActivity, conversation: str) -> None:
         session = conversation or (f"day {found.at[:10]}" if found.at else _UNDATED)
         self._count += 1
         value = msgspec.json.encode(found)
@@ -345,7 +352,7 @@ class Activities:
         for key in self._held:
             if key.startswith(_AGAIN):
                 continue
-            found = msgspec.json.decode(self._held.get(key) or b"", type=resolved(Activity))
+            found = msgspec.json.decode(self._held.get(key) or b"", type=resolved(GeminiActivity))
             name = key.partition(_END)[0].decode()
             if name != session:
                 session, line = name, _Line(name, found.at)
@@ -375,9 +382,9 @@ class _Line:
         start = SessionEvent(
             event="session", name=name, created_at=at, origin=origin_at(NAME, name, None, {})
         )
-        self.talk = Growing(start)
+        self.talk = TranscriptConversation(start)
 
-    def follow(self, found: Activity) -> Iterator[SessionEvent]:
+    def follow(self, found: GeminiActivity) -> Iterator[SessionEvent]:
         """Yield what was asked, and each answer; the next question follows the first of them."""
         name = f"{found.at or ''}/{_digest(found.prompt.encode('utf-8', 'replace')).hex()}"
         number = self._seen[name] = self._seen.get(name, 0) + 1
@@ -411,12 +418,12 @@ def _asked(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool,
     return title[found.end() :], True, {"title": title}
 
 
-def _of_html(html: str, more: Row) -> Answer:
+def _of_html(html: str, more: Row) -> GeminiAnswer:
     words = words_of(html)
-    return Answer(words, more if words == html else {**more, "html": html})
+    return GeminiAnswer(words, more if words == html else {**more, "html": html})
 
 
-def _answers_in(row: Row) -> list[Answer]:
+def _answers_in(row: Row) -> list[GeminiAnswer]:
     found = []
     for number, value in enumerate(list_in(row, "safeHtmlItem")):
         item = row_in(value, "an answer")
@@ -427,7 +434,7 @@ def _answers_in(row: Row) -> list[Answer]:
     return found
 
 
-def _detailed(row: Row) -> tuple[str | None, list[Answer]]:
+def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
     """Return what was asked and answered as another form of the export has it."""
     listed = row.get("details")
     pairs = [one for one in listed if type(one) is dict] if type(listed) is list else []
@@ -435,7 +442,7 @@ def _detailed(row: Row) -> tuple[str | None, list[Answer]]:
     request, response = said.get("Request"), said.get("Response")
     if type(request) is not str:
         return None, []
-    return request, [Answer(response, {})] if type(response) is str else []
+    return request, [GeminiAnswer(response, {})] if type(response) is str else []
 
 
 def _conversation_in(*parts: Any) -> str:
@@ -474,24 +481,27 @@ class Gemini:
         if not (place.head.startswith(ZIP_MAGIC) or _may_be(place)):
             return False
         try:
-            with opened(place) as archive:
+            with open_archive(place) as archive:
                 named = [one for one in archive.files if _may_have(one)]
                 looked = likely(named, "gemini", "bard")
                 return any(_kind(archive, file) for file in looked)
         except InputError:
             return False
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         some = False
-        with closing(Activities(reading.report)) as found, opened(place, reading.limits) as archive:
+        with (
+            closing(Activities(reading.report)) as found,
+            open_archive(place, reading.limits) as archive,
+        ):
             kinds = {file.path: _kind(archive, file) for file in archive.files}
             if len(kinds) == 1:  # what it is said to be
                 kinds = {path: kind or "json" for path, kind in kinds.items()}
             for file in archive.files:
                 if kinds[file.path] in _PAGES:
                     _take_page(archive, file, reading, place, found, kinds[file.path])
-            by_file: dict[str, OfRows | None] = {
+            by_file: dict[str, RowParser | None] = {
                 file.path: _taking(file, kinds[file.path], found)
                 for file in archive.files
                 if kinds[file.path] not in _PAGES
@@ -503,7 +513,7 @@ class Gemini:
                 yield record
         require_some(some, place)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         read_only("a Gemini export")
 
@@ -513,14 +523,19 @@ def _is_ours(path: str) -> bool:
     return any(name in path.lower() for name in ("gemini", "bard"))
 
 
-def _taking(file: File, kind: str, found: Activities) -> OfRows | None:
+def _taking(file: ArchiveFile, kind: str, found: Activities) -> RowParser | None:
     if kind == "talk":
         return partial(found.talk, file.name.rpartition(".")[0] or file.name)
     return found.row if kind == "json" else None
 
 
 def _take_page(
-    archive: Archive, file: File, reading: Reading, place: Place, found: Activities, kind: str
+    archive: ChatArchive,
+    file: ArchiveFile,
+    reading: ReadContext,
+    place: Place,
+    found: Activities,
+    kind: str,
 ) -> None:
     number, where = 0, archive.file_of(file)
     try:
@@ -539,7 +554,7 @@ def _take_page(
         reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
 
 
-def _kind(archive: Archive, file: File) -> str:
+def _kind(archive: ChatArchive, file: ArchiveFile) -> str:
     """Return what a file is: by its contents, not by its name; empty for nothing of Gemini's."""
     if not _may_have(file):
         return ""
@@ -558,7 +573,7 @@ def _kind(archive: Archive, file: File) -> str:
     return "page" if CARD in head and _OF_GEMINI.search(head) else ""
 
 
-def _may_have(file: File) -> bool:
+def _may_have(file: ArchiveFile) -> bool:
     return file.info is None or file.ends((".json", ".html", ".txt"))
 
 
@@ -569,11 +584,11 @@ def _may_be(place: Place) -> bool:
 
 
 def _is_talk(head: bytes) -> bool:
-    return any(path == (b"conversation_turns",) for path, _ in members(head))
+    return any(path == (b"conversation_turns",) for path, _ in json_members(head))
 
 
 def _is_list(head: bytes) -> bool:
-    names = {path[1] for path, _ in members(head) if len(path) == 2 and path[0] == 0}  # noqa: PLR2004
+    names = {path[1] for path, _ in json_members(head) if len(path) == 2 and path[0] == 0}  # noqa: PLR2004
     return names >= _MEMBERS and _HEADER.search(head) is not None
 
 

@@ -18,11 +18,11 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import compressing
+from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import ABSENT, escape_keys
 from satchel.errors import LimitError, MalformedError
-from satchel.formats._files import members, reader_of, unpacked
+from satchel.formats._files import decompressed_head, json_members, reader_of
 from satchel.formats._graph_files import GRAPHITI, GraphRow, graph_file, is_graphiti, rows_of
 from satchel.formats._graphiti import (
     ALWAYS,
@@ -42,8 +42,8 @@ from satchel.formats._graphiti import (
     TARGET,
     THINGS,
     WITHOUT,
-    End,
-    Graph,
+    GraphitiEnd,
+    GraphitiGraph,
     Row,
     group_of,
     is_graph,
@@ -64,25 +64,25 @@ from satchel.model.records import Edge, GraphNode, Model
 from satchel.model.times import now, read_time
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Spool, Strands
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import Spool, SpoolStreams
 
 _TIMES = ("created_at", "valid_at", "invalid_at", "expired_at", "reference_time")
 _JOINTS = "relates_to"
 _FACT, _START, _END = b"f", b"s", b"e"
 
 
-def tables_in(place: Place, reading: Reading) -> Generator[tuple[str, Row], None, None]:
+def tables_in(place: Place, reading: ReadContext) -> Generator[tuple[str, Row], None, None]:
     """Yield the rows of a graph, each with its table; facts come when both ends are known.
 
     Raises:
         InputError: As ``formats._graph_files.rows.rows_of``.
     """
-    joints, facts = Keyed(), Spool()
+    joints, facts = ScratchMap(), Spool()
     with closing(facts), closing(joints), closing(rows_of(place, reading, GRAPHITI)) as rows:
         yield from _apart(rows, joints, facts)
         for line in facts.lines():
@@ -95,7 +95,7 @@ def tables_in(place: Place, reading: Reading) -> Generator[tuple[str, Row], None
 
 
 def _apart(
-    rows: Generator[GraphRow, None, None], joints: Keyed, facts: Spool
+    rows: Generator[GraphRow, None, None], joints: ScratchMap, facts: Spool
 ) -> Iterator[tuple[str, Row]]:
     """Yield what is no fact; facts and their links are laid aside."""
     for found in rows:
@@ -219,10 +219,10 @@ _TIME_COLUMNS = {FACTS: ("created_at",), EPISODES: ("created_at", "valid_at")}
 _UUID = 36
 _GROUP_CHARS = 40
 _pack = msgspec.msgpack.Encoder().encode
-_end = msgspec.msgpack.Decoder(resolved(End)).decode
+_end = msgspec.msgpack.Decoder(resolved(GraphitiEnd)).decode
 
 
-class Leaving:
+class GraphitiWriter:
     """The tables of a graph. Close it when the file is written.
 
     Args:
@@ -235,9 +235,9 @@ class Leaving:
         self._records = records
         self._report = report
         self._then = then
-        self._used, self._ends, self._joined = Keyed(), Keyed(), Keyed()
-        self._by_name, self._groups = Keyed(), Keyed()
-        self._strands = Strands()
+        self._used, self._ends, self._joined = ScratchMap(), ScratchMap(), ScratchMap()
+        self._by_name, self._groups = ScratchMap(), ScratchMap()
+        self._strands = SpoolStreams()
         self._rows = {table: self._strands.strand() for table in TABLES}
         self._counts = dict.fromkeys(TABLES, 0)
 
@@ -296,7 +296,7 @@ class Leaving:
         identity = self._identity(record.id, known)
         row = self._grouped(row_of_node(table, node, identity), record.id)
         self._put(table, row)
-        self._note_end(record.id, End(identity, name, label_of(node.labels)))
+        self._note_end(record.id, GraphitiEnd(identity, name, label_of(node.labels)))
         if table == NODES:
             self._by_name.add(_named(row.get("group_id", ""), name), record.id.encode())
 
@@ -311,7 +311,7 @@ class Leaving:
         identity = self._identity(record.id, _known_id(entry))
         row = row_of_episode(entry, identity, content or "")
         self._put(EPISODES, self._timed(EPISODES, self._grouped(row, record.id), record, entry))
-        self._note_end(record.id, End(identity, "", EPISODES))
+        self._note_end(record.id, GraphitiEnd(identity, "", EPISODES))
 
     def _take_fact(self, record: Sealed, entry: Semantic) -> None:
         entry = self._worded(record, entry)
@@ -327,7 +327,7 @@ class Leaving:
         identity = self._identity(record.id, _known_id(entry))
         row = row_of_fact(entry, identity, ends, self._episodes_of(record, entry))
         self._put(FACTS, self._timed(FACTS, self._grouped(row, record.id), record, entry))
-        self._note_end(record.id, End(identity, "", FACTS))
+        self._note_end(record.id, GraphitiEnd(identity, "", FACTS))
 
     def _worded(self, record: Sealed, entry: Semantic) -> Semantic:
         """Return a fact that has words; those of a triple are its three parts."""
@@ -360,7 +360,7 @@ class Leaving:
 
     # -- what a fact joins -----------------------------------------------------------------
 
-    def _end_of(self, record: Sealed, entry: Semantic, kind: str, group: str) -> End | None:
+    def _end_of(self, record: Sealed, entry: Semantic, kind: str, group: str) -> GraphitiEnd | None:
         """Return what a fact joins; where nobody says it, an entity of that name is made."""
         target = self._joined.get(_joint(record.id, kind))
         found = None if target is None else self._found(target.decode())
@@ -381,14 +381,14 @@ class Leaving:
             self._report.lost("entities/entity_type", reason, example=record.id)
         return end
 
-    def _made(self, name: str, label: str | None, group: str, key: bytes) -> End:
+    def _made(self, name: str, label: str | None, group: str, key: bytes) -> GraphitiEnd:
         if label is not None and not is_safe_label(label):
             reason = "a type that is not a valid Graphiti label"
             self._report.lost("entities/entity_type", reason, example=label[:_UUID])
             label = None
         row = own_node(name, label, group)
         self._put(NODES, row)
-        made = End(row["uuid"], name, label)
+        made = GraphitiEnd(row["uuid"], name, label)
         self._note_end(made.identity, made)
         self._by_name.add(key, made.identity.encode())
         return made
@@ -404,10 +404,10 @@ class Leaving:
                 found.append(end.identity)
         return found
 
-    def _note_end(self, name: str, end: End) -> None:
+    def _note_end(self, name: str, end: GraphitiEnd) -> None:
         self._ends.add(name.encode(), _pack(end))
 
-    def _found(self, name: str) -> End | None:
+    def _found(self, name: str) -> GraphitiEnd | None:
         found = self._ends.get(name.encode())
         return None if found is None else _end(found)
 
@@ -505,18 +505,18 @@ class Graphiti:
     )
 
     def recognises(self, place: Place) -> bool:
-        return is_graphiti(place) or is_graph(members(unpacked(place.head)))
+        return is_graphiti(place) or is_graph(json_members(decompressed_head(place.head)))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
         if graph_file(place) is not None:
             yield from _from_database(place, reading)
         else:
             yield from _from_json(place, reading)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         then = (writing.header.extra or {}).get("created_at") or now()
-        with closing(Leaving(records, writing.report, then)) as leaving:
+        with closing(GraphitiWriter(records, writing.report, then)) as leaving:
             leaving.gather()
             if writing.vectors is not None and writing.vectors.count:
                 writing.report.note(
@@ -524,7 +524,7 @@ class Graphiti:
                 )
             with target.open() as sink:
                 if writing.compress:
-                    with compressing(sink) as packed:
+                    with gzip_sink(sink) as packed:
                         _put(packed, leaving, _container(records), writing.report)
                 else:
                     _put(sink, leaving, _container(records), writing.report)
@@ -534,16 +534,16 @@ FORMAT = Graphiti()
 """What the registry finds."""
 
 
-def _from_database(place: Place, reading: Reading) -> Iterator[Model]:
-    with Graph(reading, place.name) as graph, closing(tables_in(place, reading)) as rows:
+def _from_database(place: Place, reading: ReadContext) -> Iterator[Model]:
+    with GraphitiGraph(reading, place.name) as graph, closing(tables_in(place, reading)) as rows:
         for table, row in rows:
             yield from graph.rows(table, table, [row])
         yield from graph.rest()
 
 
-def _from_json(place: Place, reading: Reading) -> Iterator[Model]:
+def _from_json(place: Place, reading: ReadContext) -> Iterator[Model]:
     arrays, around = list[str](), Row()
-    with Graph(reading, place.name) as graph:
+    with GraphitiGraph(reading, place.name) as graph:
         with place.open() as stream:
             document = reader_of(stream, place, reading)
             reading.line = lambda: document.line
@@ -566,7 +566,7 @@ def _from_json(place: Place, reading: Reading) -> Iterator[Model]:
         reading.container["fields"] = around
 
 
-def _require_bound(around: Row, place: Place, reading: Reading) -> None:
+def _require_bound(around: Row, place: Place, reading: ReadContext) -> None:
     bound = reading.limits.entry_bytes // 2
     if len(msgspec.json.encode(around)) > bound:
         problem = f"the data around the graph exceeds {bound} bytes"
@@ -580,7 +580,7 @@ def _container(records: RecordSet) -> Row:
     return container if isinstance(container, dict) else {}
 
 
-def _put(sink: BinaryIO, leaving: Leaving, container: Row, report: Report) -> None:
+def _put(sink: BinaryIO, leaving: GraphitiWriter, container: Row, report: Report) -> None:
     """Write the tables, under the names that they had where they came from."""
     named = dict[str, str]()
     for name in container.get("arrays", []):

@@ -16,12 +16,12 @@ import apsw
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, TargetError
-from satchel.formats._database import opened, other_tables, tables_of
+from satchel.formats._database import open_database_copy, other_tables, tables_of
 from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in, make_store
 from satchel.formats._row_lists import count_others
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -48,8 +48,8 @@ class LangGraph:
         found = tables_of(place)
         return {STORE, "store_migrations"} <= found and _OTHER not in found
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        with opened(place, reading) as database:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with open_database_copy(place, reading) as database:
             count = 0
             for count, entry in enumerate(items_in(database, place.name, reading), 1):  # noqa: B007 - used below
                 yield entry
@@ -58,7 +58,7 @@ class LangGraph:
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("the store contains no memories", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "a LangGraph store")
         with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
             made = Path(folder) / "made.db"

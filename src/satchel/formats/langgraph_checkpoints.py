@@ -12,16 +12,22 @@ from blake3 import blake3
 
 from satchel.crypto.canonical import encode_sorted
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import carry
+from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
-from satchel.formats._database import columns_of, opened, other_tables, parsed, tables_of
+from satchel.formats._database import (
+    columns_of,
+    open_database_copy,
+    other_tables,
+    parsed,
+    tables_of,
+)
 from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in
-from satchel.formats._msgpack import Packed, as_data, unpacked
+from satchel.formats._msgpack import PackedObject, as_data, unpacked
 from satchel.model.records import Model, SessionEvent
-from satchel.model.text import spoken_in
+from satchel.model.text import spoken_text
 from satchel.model.times import read_time
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.placeholders import placeholder
 from satchel.ports.record_set import RecordSet
@@ -35,7 +41,7 @@ _CALLS = frozenset({"tool_calls", "function_call", "additional_kwargs", "refusal
 _KNOWN_MESSAGES = ("role", "type", "content", "name", "id")
 
 
-class Said(NamedTuple):
+class CheckpointMessage(NamedTuple):
     """A message."""
 
     role: str
@@ -50,7 +56,7 @@ class Said(NamedTuple):
     """Its id in the graph, and its class."""
 
 
-def messages_in(values: dict[str, Any]) -> tuple[str | None, list[Said]]:
+def messages_in(values: dict[str, Any]) -> tuple[str | None, list[CheckpointMessage]]:
     """Return the channel with the conversation, and its messages.
 
     That is the one that is called ``messages``, or the first with nothing but messages in it.
@@ -64,9 +70,9 @@ def messages_in(values: dict[str, Any]) -> tuple[str | None, list[Said]]:
     return None, []
 
 
-def _said(value: Any) -> Said | None:
-    cls = value.cls if isinstance(value, Packed) else None
-    row = value.arguments if isinstance(value, Packed) else value
+def _said(value: Any) -> CheckpointMessage | None:
+    cls = value.cls if isinstance(value, PackedObject) else None
+    row = value.arguments if isinstance(value, PackedObject) else value
     if type(row) is not dict or "content" not in row:
         return None
     role, content = row.get("role", row.get("type", _class_of(cls))), row["content"]
@@ -77,15 +83,15 @@ def _said(value: Any) -> Said | None:
         return None
     name = row.get("name")
     more = {
-        key: carry(as_data(part))
+        key: encode_foreign(as_data(part))
         for key, part in row.items()
         if key not in _KNOWN_MESSAGES and part
     }
     kept = {"id": row["id"]} if type(row.get("id")) is str else {}
-    return Said(
+    return CheckpointMessage(
         role=_role(role),
         name=name if type(name) is str else None,
-        content=content if type(content) is str else carry(as_data(content)),
+        content=content if type(content) is str else encode_foreign(as_data(content)),
         more=more,
         kept=kept | ({"class": cls} if cls is not None else {}),
     )
@@ -109,7 +115,7 @@ _OF_THE_ENGINE = ("__", "branch:", "start:", "join:")
 Row = dict[str, Any]
 
 
-class Point(NamedTuple):
+class CheckpointRow(NamedTuple):
     """A checkpoint that was read."""
 
     id: str
@@ -149,7 +155,7 @@ class Thread:
         first: Its first checkpoint.
     """
 
-    def __init__(self, name: str, space: str, first: Point) -> None:
+    def __init__(self, name: str, space: str, first: CheckpointRow) -> None:
         self._source = f"{name}/{space}" if space else name
         self.start = SessionEvent(
             event="session",
@@ -166,7 +172,7 @@ class Thread:
 
         self._gone_on = set[str]()
 
-    def events(self, point: Point) -> Iterator[SessionEvent]:
+    def events(self, point: CheckpointRow) -> Iterator[SessionEvent]:
         """Yield what a checkpoint adds, and the checkpoint."""
         channel, said = messages_in(point.values)
         tip = self._tips.get(point.parent or "", self._first)
@@ -186,7 +192,7 @@ class Thread:
         yield self._checkpoint(tip, point)
 
     def _message(
-        self, tip: _Tip, point: Point, said: Said, place: int
+        self, tip: _Tip, point: CheckpointRow, said: CheckpointMessage, place: int
     ) -> tuple[_Tip, list[SessionEvent]]:
         tip, events = self._ahead(tip, point)
         made = SessionEvent(
@@ -195,7 +201,7 @@ class Thread:
             parent=tip.last,
             role=said.role,
             name=said.name,
-            text=said.content if type(said.content) is str else spoken_in(said.content),
+            text=said.content if type(said.content) is str else spoken_text(said.content),
             content=None if type(said.content) is str else said.content,
             state=_place(tip, tip.number + 1, tip.step + 1),
             created_at=_time(point.time),
@@ -205,10 +211,10 @@ class Thread:
         return self._put(tip, made, tip.number + 1), [*events, made]
 
     def _change(
-        self, tip: _Tip, point: Point, channel: str | None
+        self, tip: _Tip, point: CheckpointRow, channel: str | None
     ) -> tuple[_Tip, list[SessionEvent]]:
         values = {
-            name: carry(as_data(part))
+            name: encode_foreign(as_data(part))
             for name, part in point.values.items()
             if name != channel and not name.startswith(_OF_THE_ENGINE)
         }
@@ -232,7 +238,7 @@ class Thread:
         latest = {**tip.latest, **dict.fromkeys(new, tip.last)}
         return tip._replace(values=mark, state=tip.last, latest=latest), [*events, made]
 
-    def _checkpoint(self, tip: _Tip, point: Point) -> SessionEvent:
+    def _checkpoint(self, tip: _Tip, point: CheckpointRow) -> SessionEvent:
         source = point.said.get("source")
         why = {"why": source} if type(source) is str else {}
         return SessionEvent(
@@ -242,11 +248,11 @@ class Thread:
             name=point.id,
             state=_place(tip, tip.number, tip.step) | why,
             created_at=_time(point.time),
-            metadata=carry(point.said),
+            metadata=encode_foreign(point.said),
             origin=self._origin(f"{self._source}/{point.id}"),
         )
 
-    def _ahead(self, tip: _Tip, point: Point) -> tuple[_Tip, list[SessionEvent]]:
+    def _ahead(self, tip: _Tip, point: CheckpointRow) -> tuple[_Tip, list[SessionEvent]]:
         """Return where an element goes: on from the tip, or on a fork that begins there."""
         if tip.last not in self._gone_on:
             return tip, []
@@ -287,7 +293,7 @@ def _time(value: Any) -> str | None:
     return read_time(value) if type(value) is str else None
 
 
-def _marks(said: list[Said]) -> Iterator[bytes]:
+def _marks(said: list[CheckpointMessage]) -> Iterator[bytes]:
     """Yield what stands for no message, for the first, for the first two, and so on."""
     mark = b""
     yield mark
@@ -319,9 +325,9 @@ class LangGraphCheckpoints:
     def recognises(self, place: Place) -> bool:
         return {_CHECKPOINTS, _WRITES} <= tables_of(place)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        with opened(place, reading) as database:
+        with open_database_copy(place, reading) as database:
             columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), place.name)
             count = 0
             if database.columns(STORE):
@@ -335,7 +341,7 @@ class LangGraphCheckpoints:
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("the file contains no checkpoints", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         raise UsageError(
             "LangGraph checkpoints are read-only",
@@ -344,7 +350,7 @@ class LangGraphCheckpoints:
         )
 
 
-def _events(database: Database, file: str, reading: Reading) -> Iterator[Model]:
+def _events(database: Database, file: str, reading: ReadContext) -> Iterator[Model]:
     """Yield the events of all threads, one thread after the other."""
     order = "thread_id, checkpoint_ns, checkpoint_id"
     sql = f"SELECT {', '.join((*_NEEDED, *_PACKED))} FROM {_CHECKPOINTS} ORDER BY {order}"  # noqa: S608 - our own
@@ -367,7 +373,7 @@ def _events(database: Database, file: str, reading: Reading) -> Iterator[Model]:
             yield from found
 
 
-def _point(identity: Any, parent: Any, packed: list[Any], reading: Reading) -> Point:
+def _point(identity: Any, parent: Any, packed: list[Any], reading: ReadContext) -> CheckpointRow:
     kind, data, metadata = packed
     if type(identity) is not str:
         raise MalformedError("a checkpoint without an id", field="checkpoint_id")
@@ -383,7 +389,7 @@ def _point(identity: Any, parent: Any, packed: list[Any], reading: Reading) -> P
         if found.get(name):
             reason = "internal state for resuming a run"
             reading.report.lost(name, reason, example=identity[:80])
-    return Point(
+    return CheckpointRow(
         id=identity,
         parent=parent if type(parent) is str else None,
         values=values,
@@ -406,7 +412,7 @@ def _metadata(value: Any) -> dict[str, Any]:
     return {name: part for name, part in said.items() if part not in ({}, None)}
 
 
-def _tell(database: Database, reading: Reading) -> None:
+def _tell(database: Database, reading: ReadContext) -> None:
     """Say what there is besides, and stays behind."""
     if database.columns(_WRITES):
         ((count,),) = list(database.rows(f"SELECT count(*) FROM {_WRITES}"))  # noqa: S608 - our own

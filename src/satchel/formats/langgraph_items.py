@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.formats._files import members
+from satchel.formats._files import json_members
 from satchel.formats._langgraph import VECTORS, entry_of, row_of
 from satchel.formats._order import in_order
-from satchel.formats._row_lists import ALONE, Listing, container_of, count_others
+from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_others
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 _NAME = "langgraph_items"
-_LISTING = Listing("items", sign="namespace")
+_LISTING = RowLayout("items", sign="namespace")
 _STARTS = ((), (0,), (b"items", 0))
 
 
@@ -42,16 +42,16 @@ class LangGraphItems:
     )
 
     def recognises(self, place: Place) -> bool:
-        found = dict(members(place.head))
+        found = dict(json_members(place.head))
         return any(
             found.get((*start, b"namespace")) == b"[" and (*start, b"key") in found
             for start in _STARTS
         )
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from _LISTING.read(place, reading, entry_of)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "a LangGraph store")
         container = container_of(records, _NAME)
         with target.open() as sink:

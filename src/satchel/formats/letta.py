@@ -21,7 +21,7 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.notation import NUMBERS, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._files import members
+from satchel.formats._files import json_members
 from satchel.formats._json import as_json
 from satchel.formats._letta import (
     AGENT,
@@ -45,7 +45,7 @@ from satchel.formats._order import Order, in_order
 from satchel.model.entries import Entry
 from satchel.model.records import GraphNode, Model, SessionEvent
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -79,7 +79,7 @@ def agent_of_ours(name: str, blocks: list[Any]) -> Row:
     return {"id": "agent-0", "name": name, **_AGENT_OF_OURS, "block_ids": blocks, "messages": []}
 
 
-class Leaving:
+class LettaWriter:
     """The file.
 
     Args:
@@ -87,7 +87,7 @@ class Leaving:
         writing: Whose memory it is, and where losses go.
     """
 
-    def __init__(self, records: RecordSet, writing: Writing) -> None:
+    def __init__(self, records: RecordSet, writing: WriteContext) -> None:
         self._records = records
         self._report = writing.report
         found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
@@ -281,12 +281,12 @@ class Letta:
         head = place.head.lstrip()
         if head.startswith(b'"'):
             head = _ESCAPED.sub(rb"\1", head[1:])
-        found = {path for path, _ in members(head)}
+        found = {path for path, _ in json_members(head)}
         newer = {path[-1] for path in found if path[:-1] == (b"agents", 0)}
         older = {(b"agent_type",), (b"core_memory",)} <= found
         return older or not newer.isdisjoint(_SIGNS)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         document = _document(place, reading)
         if is_older(document):
             try:
@@ -307,13 +307,13 @@ class Letta:
                 reading.report.note(what)
         yield from _Found(document, place, reading).records()
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
             if kind not in (*MEMORIES, *_OF_THE_TRANSFER, "graph_node", "session_event"):
                 report.lost(kind, "an agent file has no such records", count=count)
-        leaving = Leaving(records, writing)
+        leaving = LettaWriter(records, writing)
         with target.open() as sink:
             leaving.write(sink)
 
@@ -325,7 +325,7 @@ FORMAT = Letta()
 # -- reading -------------------------------------------------------------------------------
 
 
-def _document(place: Place, reading: Reading) -> Row:
+def _document(place: Place, reading: ReadContext) -> Row:
     bound = reading.limits.line_bytes
     with place.open() as stream:
         found = _value(stream, place, bound)
@@ -348,7 +348,7 @@ def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
 class _Found:
     """What is in a document, given out row by row."""
 
-    def __init__(self, document: Row, place: Place, reading: Reading) -> None:
+    def __init__(self, document: Row, place: Place, reading: ReadContext) -> None:
         self._document = document
         self._place = place
         self._reading = reading

@@ -17,18 +17,18 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import Archive, File, heads, opened
-from satchel.formats._files import members
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._files import json_members
 from satchel.formats._json import as_json, differences, settled, text_in
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Model
 from satchel.model.times import exact_time, iso_text, read_time
 from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.ports.vectors import mark_of
+from satchel.ports.vectors import text_mark
 
 NAME = "letta_passages"
 """The format, and the provider that entries from it name."""
@@ -63,7 +63,7 @@ def entry_of(row: Any) -> Semantic:
     made = Semantic(kind=PASSAGE, **_said(row))
     kept = differences({k: v for k, v in row.items() if k != "id"}, _written(made))
     if isinstance(kept.get(_VECTOR), list):
-        kept[_VECTOR] = {_OF: mark_of(row["text"]), _VECTOR: kept[_VECTOR]}
+        kept[_VECTOR] = {_OF: text_mark(row["text"]), _VECTOR: kept[_VECTOR]}
     identity = row.get("id")
     if type(identity) is not str:
         identity = None
@@ -116,7 +116,7 @@ def row_of(record: Sealed, entry: Entry) -> Row:
     row = settled(_written(entry), kept, _said, now, _MEANS)
     held = row.get(_VECTOR)
     if isinstance(held, dict):
-        row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == mark_of(entry.text or "") else None
+        row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == text_mark(entry.text or "") else None
     if is_ours and origin is not None:
         return row if origin.id is None else {"id": origin.id, **row}
     raw = bytes.fromhex(record.id.removeprefix("blake3:"))[:16]
@@ -165,9 +165,9 @@ class LettaPassages:
     def recognises(self, place: Place) -> bool:
         return any(map(_has_passages, heads(place)))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         count = 0
-        with opened(place, reading.limits) as archive:
+        with open_archive(place, reading.limits) as archive:
             for file in archive.files:
                 if file.info is None or _is_one(archive, file):
                     with archive.document(file, reading, mends=False) as document:
@@ -177,7 +177,7 @@ class LettaPassages:
         if not count:
             raise EmptyInputError("the file contains no passages", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report, container = writing.report, _container(records)
         for section, number in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
@@ -200,7 +200,7 @@ FORMAT = LettaPassages()
 """What the registry finds."""
 
 
-def _is_one(archive: Archive, file: File) -> bool:
+def _is_one(archive: ChatArchive, file: ArchiveFile) -> bool:
     if not file.ends(".json"):
         return False
     with archive.stream(file) as stream:
@@ -209,7 +209,7 @@ def _is_one(archive: Archive, file: File) -> bool:
 
 def _has_passages(head: bytes) -> bool:
     rows = dict[bool, set[bytes | int]]()
-    for path, _ in members(head):
+    for path, _ in json_members(head):
         if path[:-1] in ((0,), (_LIST.encode(), 0)):
             rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
     named = _ID in head
@@ -219,7 +219,7 @@ def _has_passages(head: bytes) -> bool:
     )
 
 
-def _document(document: ForeignReader, reading: Reading) -> Any:
+def _document(document: ForeignReader, reading: ReadContext) -> Any:
     """Yield the passages of a file; return how many there are."""
     around, count, start = Row(), 0, document.peek()
     if start == "[":
@@ -239,7 +239,7 @@ def _document(document: ForeignReader, reading: Reading) -> Any:
     return count
 
 
-def _passages(document: ForeignReader, reading: Reading) -> Any:
+def _passages(document: ForeignReader, reading: ReadContext) -> Any:
     """Yield the passages of the list that starts here; return how many there are."""
     count = 0
     for number, row in enumerate(document.values()):

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError
-from satchel.formats._chats.archive import ZIP_MAGIC, Archive, opened
+from satchel.formats._chats.archive import ZIP_MAGIC, ChatArchive, open_archive
 from satchel.formats._note_folders import (
     ENDING,
     INDEX,
@@ -44,9 +44,9 @@ from satchel.formats._notes import (
 )
 from satchel.model.entries import Entry
 from satchel.model.records import Model
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.spool import Spool
@@ -81,24 +81,24 @@ class MarkdownMemory:
         if not place.head.startswith(ZIP_MAGIC):
             return _is_fact(place.head) or (place.path.name == INDEX and _is_text(place.head))
         try:
-            with opened(place) as archive:
+            with open_archive(place) as archive:
                 return _is_folder(archive)
         except InputError:
             return False
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with opened(place, reading.limits) as archive:
+        with open_archive(place, reading.limits) as archive:
             for entry in memories_in(archive, reading, place):
                 some = True
                 yield entry
         if not some and not reading.report.left_out:
             raise EmptyInputError("the notes contain no memories", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_records(records, frozenset(Component), writing.report)
         with closing(Spool()) as lines, target.open() as sink, packing(sink) as archive:
-            leaving = _Leaving(archive, lines, writing)
+            leaving = _FolderWriter(archive, lines, writing)
             for component in Component:
                 for record in records.of(component):
                     leaving.take(record, record.model)  # type: ignore[arg-type]  # of a component
@@ -121,7 +121,7 @@ def _is_fact(head: bytes) -> bool:
     return is_named and "description" in values and _OF_A_RULE.isdisjoint(values)
 
 
-def _is_folder(archive: Archive) -> bool:
+def _is_folder(archive: ChatArchive) -> bool:
     names = {file.path for file in archive.files}
     if any(name.endswith(".jsonl") for name in names):
         return False  # transcripts, with which memory is read as well
@@ -149,7 +149,7 @@ def _is_permanent(head: bytes) -> bool:
 # -- writing -------------------------------------------------------------------------------
 
 
-class _Leaving:
+class _FolderWriter:
     """The folder that memories become.
 
     Args:
@@ -158,7 +158,7 @@ class _Leaving:
         writing: Where losses go.
     """
 
-    def __init__(self, archive: zipfile.ZipFile, lines: Spool, writing: Writing) -> None:
+    def __init__(self, archive: zipfile.ZipFile, lines: Spool, writing: WriteContext) -> None:
         self._archive = archive
         self._lines = lines
         self._report = writing.report
@@ -175,7 +175,7 @@ class _Leaving:
         if note is not None:
             self._notes.append(note)
             return
-        words = entry.text if entry.text is not None else text_of(entry)
+        words = entry.text if entry.text is not None else memory_text(entry)
         if not words and entry.text is None:
             self._report.lost(record.type, "a memory without text", example=record.id)
             return

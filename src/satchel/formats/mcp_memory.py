@@ -21,22 +21,28 @@ from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.reader import GZIP_MAGIC
-from satchel.artifact.writer import compressing
+from satchel.artifact.writer import gzip_sink
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.notation import numbers_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
-from satchel.formats._files import Lines, Unpacked, json_object, members, unpacked
+from satchel.formats._files import (
+    Decompressor,
+    LineReader,
+    decompressed_head,
+    json_members,
+    json_object,
+)
 from satchel.formats._json import as_json, text_in
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component, Entity, Origin, TrustClass
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 NAME = "mcp_memory"
 """The format, and the provider that entries from it name."""
@@ -64,7 +70,7 @@ class Types:
     """Tells entities of one name apart by their types; on disk where there are many."""
 
     def __init__(self) -> None:
-        self._first = Keyed()
+        self._first = ScratchMap()
 
     def close(self) -> None:
         """Give the space back."""
@@ -156,7 +162,7 @@ def _origin(kept: Row, kind: str, *parts: str | int) -> Origin:
     )
 
 
-class Leaving:
+class McpMemoryWriter:
     """The entities and relations that entries become.
 
     Observations wait on disk until it is known what else is observed of their entity.
@@ -167,9 +173,9 @@ class Leaving:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._numbers, self._heads, self._observed = Keyed(), Keyed(), Keyed()
+        self._numbers, self._heads, self._observed = ScratchMap(), ScratchMap(), ScratchMap()
         self._count = 0
-        self._relations = Keyed()
+        self._relations = ScratchMap()
 
     def close(self) -> None:
         """Give the space back."""
@@ -387,7 +393,7 @@ class McpMemory:
     def recognises(self, place: Place) -> bool:
         return _is_lines(place) or _is_returned(place)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with place.open() as stream:
             seen = _Seen(stream)
             source = cast("BinaryIO", seen)
@@ -398,21 +404,21 @@ class McpMemory:
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("the file contains no memories", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         require_no_server(target.path)
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
             if kind != Component.SEMANTIC and kind not in _OF_THE_TRANSFER:
                 report.lost(kind, "the server has no such records", count=count)
-        with closing(Leaving(report)) as leaving, target.open() as sink:
+        with closing(McpMemoryWriter(report)) as leaving, target.open() as sink:
             for record in records.of("semantic"):
                 leaving.take(record, cast("Semantic", record.model))
             fields = _returned(records, writing)
             if fields is not None:
                 _put_graph(sink, leaving, fields, report)
             elif writing.compress:
-                with compressing(sink) as packed:
+                with gzip_sink(sink) as packed:
                     _put_lines(packed, leaving, report)
             else:
                 _put_lines(sink, leaving, report)
@@ -422,12 +428,12 @@ class McpMemory:
 
 
 def _is_lines(place: Place) -> bool:
-    found = {path for path, _ in members(unpacked(place.head))}
+    found = {path for path, _ in json_members(decompressed_head(place.head))}
     return (b"type",) in found and any(signs <= found for signs in _SIGNS)
 
 
 def _is_returned(place: Place) -> bool:
-    return any(path in _GRAPH_SIGNS for path, _ in members(place.head))
+    return any(path in _GRAPH_SIGNS for path, _ in json_members(place.head))
 
 
 class _Seen:
@@ -443,7 +449,7 @@ class _Seen:
         self.is_graph = False
         while len(self._start) < HEAD_BYTES and (more := stream.read(HEAD_BYTES)):
             self._start += more
-            found = {path[0] for path, _ in members(self._start) if len(path) == 1}
+            found = {path[0] for path, _ in json_members(self._start) if len(path) == 1}
             if b"type" in found or self._start.startswith(GZIP_MAGIC):
                 return
             if not found.isdisjoint(name.encode() for name in _GRAPH):
@@ -455,8 +461,8 @@ class _Seen:
         return start or self._stream.read(size)
 
 
-def _lines(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semantic]:
-    lines = Lines(Unpacked(stream, reading.limits))
+def _lines(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Semantic]:
+    lines = LineReader(Decompressor(stream, reading.limits))
     bound = reading.limits.line_bytes
     reading.line = lambda: lines.number
     reading.by_line = True
@@ -465,7 +471,7 @@ def _lines(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
 
 
 def _made(
-    lines: Lines, bound: int, types: Types, place: Place, reading: Reading
+    lines: LineReader, bound: int, types: Types, place: Place, reading: ReadContext
 ) -> Iterator[Semantic]:
     while True:
         try:
@@ -483,7 +489,7 @@ def _made(
             yield from found
 
 
-def _entries(row: Row, line: int, types: Types, reading: Reading) -> list[Semantic]:
+def _entries(row: Row, line: int, types: Types, reading: ReadContext) -> list[Semantic]:
     kind = row.pop("type", None)
     if kind == ENTITY:
         return list(types.entries_of(row))
@@ -496,7 +502,7 @@ def _entries(row: Row, line: int, types: Types, reading: Reading) -> list[Semant
     return []
 
 
-def _graph(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semantic]:
+def _graph(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Semantic]:
     document = ForeignReader(
         stream, place.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
     )
@@ -511,7 +517,7 @@ def _graph(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
 
 
 def _arrays(
-    document: ForeignReader, types: Types, around: Row, place: Place, reading: Reading
+    document: ForeignReader, types: Types, around: Row, place: Place, reading: ReadContext
 ) -> Iterator[Semantic]:
     for key in document.members():
         if key in _GRAPH and document.peek() == "[":
@@ -541,7 +547,7 @@ def _one_relation(row: Row) -> list[Semantic]:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _returned(records: RecordSet, writing: Writing) -> Row | None:
+def _returned(records: RecordSet, writing: WriteContext) -> Row | None:
     """Return what was around a graph that was returned, where one is only converted.
 
     None where a file for the server is to be written, which is what is wanted of a bank.
@@ -554,7 +560,7 @@ def _returned(records: RecordSet, writing: Writing) -> Row | None:
     return fields if isinstance(fields, dict) else {}
 
 
-def _put_lines(sink: BinaryIO, leaving: Leaving, report: Report) -> None:
+def _put_lines(sink: BinaryIO, leaving: McpMemoryWriter, report: Report) -> None:
     first = True
     for kind, rows in ((ENTITY, leaving.entities()), (RELATION, leaving.relations())):
         for row in rows:
@@ -563,7 +569,7 @@ def _put_lines(sink: BinaryIO, leaving: Leaving, report: Report) -> None:
             first = False
 
 
-def _put_graph(sink: BinaryIO, leaving: Leaving, fields: Row, report: Report) -> None:
+def _put_graph(sink: BinaryIO, leaving: McpMemoryWriter, fields: Row, report: Report) -> None:
     sink.write(b'{"entities":')
     _array(sink, leaving.entities(), report)
     sink.write(b',"relations":')

@@ -21,7 +21,7 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import MalformedError
-from satchel.formats._files import BOM, members
+from satchel.formats._files import BOM, json_members
 from satchel.formats._json import as_json
 from satchel.formats._mem0 import (
     NAME,
@@ -37,7 +37,7 @@ from satchel.formats._mem0 import (
 from satchel.model.entries import Entry, Procedural, Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -78,9 +78,9 @@ class Mem0:
         head = place.head
         if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True
-        return any(path in _MEMORY and start == b'"' for path, start in members(head))
+        return any(path in _MEMORY and start == b'"' for path, start in json_members(head))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with place.open() as stream:
             document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
             reading.line = lambda: document.value_line
@@ -96,7 +96,7 @@ class Mem0:
             document.end()
             _note_what_is_missing(reading, count)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         container = _container(records, report)
         shape = container.get("shape", "results")
@@ -119,7 +119,7 @@ class Mem0:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _object(document: ForeignReader, reading: Reading) -> _Rows:
+def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
     """Read an object, a result list with fields around it or one memory; return how many.
 
     After one memory others may follow, each on a line.
@@ -157,13 +157,13 @@ def _object(document: ForeignReader, reading: Reading) -> _Rows:
     return 1
 
 
-def _array(document: ForeignReader, reading: Reading, prefix: str, make: _Map) -> _Rows:
+def _array(document: ForeignReader, reading: ReadContext, prefix: str, make: _Map) -> _Rows:
     """Read a list of rows; return how many there were, bad ones that are left out included."""
     return (yield from _each(document.values(), document, reading, prefix, make))
 
 
 def _each(
-    rows: Iterator[Any], document: ForeignReader, reading: Reading, prefix: str, make: _Map
+    rows: Iterator[Any], document: ForeignReader, reading: ReadContext, prefix: str, make: _Map
 ) -> _Rows:
     count, order = 0, _Order()
     for count, row in enumerate(rows, 1):
@@ -191,7 +191,7 @@ class _Order:
             self._runs.append(0)
         self._runs[-1] += 1
 
-    def keep(self, reading: Reading) -> None:
+    def keep(self, reading: ReadContext) -> None:
         if len(self._runs) > _MOST_RUNS:
             reading.report.note("procedural memories will be written after the others")
         elif len(self._runs) > 1:
@@ -204,7 +204,7 @@ def _checked(row: Any) -> Row:
     return row
 
 
-def _note_what_is_missing(reading: Reading, count: int) -> None:
+def _note_what_is_missing(reading: ReadContext, count: int) -> None:
     around = reading.container.get("fields", {})
     total = around.get("count")
     if isinstance(total, int) and total > count:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     moment_of,
@@ -24,11 +24,11 @@ from satchel.formats._chats.fields import (
     text_or_none,
 )
 from satchel.formats._chats.threads import origin_at
-from satchel.formats._files import members
+from satchel.formats._files import json_members
 from satchel.model.entries import Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component, Scope
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -55,9 +55,9 @@ class OpenMemory:
     def recognises(self, place: Place) -> bool:
         return any(_is_backup(head) for head in heads(place))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with opened(place, reading.limits) as archive:
+        with open_archive(place, reading.limits) as archive:
             for file in archive.files:
                 if file.info is not None and not _has_backup(archive, file):
                     if file.name != _AGAIN:
@@ -71,7 +71,7 @@ class OpenMemory:
         if not some and not reading.report.total:
             raise EmptyInputError("the backup contains no memories", file=place.name)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
         read_only("an OpenMemory backup")
 
@@ -114,20 +114,20 @@ def _names(value: Any) -> dict[str, str]:
 
 
 def _is_backup(head: bytes) -> bool:
-    paths = {path for path, _ in members(head)}
+    paths = {path for path, _ in json_members(head)}
     signs = sum((sign,) in paths for sign in _SIGNS)
     memory = {(b"memories", 0, b"content"), (b"memories", 0, b"state")} <= paths
     return signs >= _MOST_SIGNS or (memory and signs > 0)
 
 
-def _has_backup(archive: Archive, file: File) -> bool:
+def _has_backup(archive: ChatArchive, file: ArchiveFile) -> bool:
     if not file.ends(".json"):
         return False
     with archive.stream(file) as stream:
         return _is_backup(stream.read(HEAD_BYTES))
 
 
-def _around(archive: Archive, file: File, reading: Reading) -> Row:
+def _around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
     """Return the tables of a backup but that of the memories, which may be anywhere among them."""
     around = Row()
     with archive.document(file, reading, mends=False) as document:
@@ -142,7 +142,7 @@ def _around(archive: Archive, file: File, reading: Reading) -> Row:
 
 
 def _memories(
-    archive: Archive, file: File, reading: Reading, tables: _Tables
+    archive: ChatArchive, file: ArchiveFile, reading: ReadContext, tables: _Tables
 ) -> Iterator[Semantic]:
     with archive.document(file, reading, mends=False) as document:
         for name in document.members():
@@ -160,7 +160,7 @@ def _memories(
                     yield found
 
 
-def _entry(row: Row, tables: _Tables, reading: Reading) -> Semantic | None:
+def _entry(row: Row, tables: _Tables, reading: ReadContext) -> Semantic | None:
     """Return a memory as an entry; None for one that was deleted there."""
     identity, text = text_in(row, "id"), row.get("content")
     if type(text) is not str:

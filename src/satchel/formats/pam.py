@@ -4,7 +4,7 @@ import re
 from typing import ClassVar
 
 from satchel.artifact.reader import Encoding
-from satchel.formats._files import unpacked
+from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
 from satchel.ports.format import Info
 from satchel.ports.place import Place
@@ -25,7 +25,7 @@ class Pam(PamFormat):
     )
 
     def recognises(self, place: Place) -> bool:
-        return _OURS.match(unpacked(place.head)) is not None
+        return _OURS.match(decompressed_head(place.head)) is not None
 
 
 FORMAT = Pam()

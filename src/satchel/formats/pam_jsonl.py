@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from satchel.artifact.reader import PREAMBLE, Encoding
-from satchel.formats._files import unpacked
+from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
 from satchel.ports.format import Info
 from satchel.ports.place import Place
@@ -22,7 +22,7 @@ class PamJsonl(PamFormat):
     )
 
     def recognises(self, place: Place) -> bool:
-        return unpacked(place.head).startswith(PREAMBLE)
+        return decompressed_head(place.head).startswith(PREAMBLE)
 
 
 FORMAT = PamJsonl()

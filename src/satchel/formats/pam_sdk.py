@@ -21,7 +21,7 @@ from satchel.artifact.pam_sdk.layout import (
     content_text,
     parents_first,
 )
-from satchel.artifact.pam_sdk.reader import SdkDocument, draft_of, opening_sdk_file, written
+from satchel.artifact.pam_sdk.reader import SdkDocument, draft_of, opening_sdk_file, to_sdk_entry
 from satchel.artifact.pam_sdk.writer import (
     NOT_IN_FILE,
     PROVIDER,
@@ -30,16 +30,16 @@ from satchel.artifact.pam_sdk.writer import (
     make_document,
     make_entry,
 )
-from satchel.artifact.writer import compressing
+from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed, digest, seal
-from satchel.crypto.value_domain import carry, restore
+from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, SatchelError
-from satchel.formats._files import unpacked
+from satchel.formats._files import decompressed_head
 from satchel.model.entries import Entry
 from satchel.model.records import Model, Source
 from satchel.model.times import now
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -81,14 +81,14 @@ class PamSdk:
     )
 
     def recognises(self, place: Place) -> bool:
-        head = unpacked(place.head)
+        head = decompressed_head(place.head)
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield sealed entries, parents before children; the ids there must hold."""
         with opening_sdk_file(place.file, reading.limits) as document:
             held = _collect(document)
-        reading.container.update(carry(document.envelope))
+        reading.container.update(encode_foreign(document.envelope))
         links = {identity: entry.links for identity, entry in held.items()}
         ours: dict[str, str] = {}
         for identity in _in_order(links, place.name):
@@ -103,7 +103,7 @@ class PamSdk:
             ours[identity] = record.id
             yield record
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         components = _Writer(writing.report).components(records)
         if len(writing.keys) > 1:
             writing.report.note("an SDK file has one signature; only the first key signed")
@@ -116,7 +116,7 @@ class PamSdk:
         data = dump_cbor(document) if cbor else dump_json(document)
         with target.open() as stream:
             if writing.compress:
-                with compressing(stream) as packed:
+                with gzip_sink(stream) as packed:
                     packed.write(data)
             else:
                 stream.write(data)
@@ -201,7 +201,7 @@ class _Writer:
         return kept
 
     def _make(self, record: Sealed) -> None:
-        found = written(cast("Entry", record.model), self._theirs)
+        found = to_sdk_entry(cast("Entry", record.model), self._theirs)
         for member, reason in found.losses:
             self._report.lost(member, reason, example=record.id)
         for member in record.unknown:
@@ -230,7 +230,7 @@ def _is_header(record: Sealed) -> bool:
     )
 
 
-def _envelope(records: RecordSet, writing: Writing) -> dict[str, Any]:
+def _envelope(records: RecordSet, writing: WriteContext) -> dict[str, Any]:
     """Return what a file says around its entries: as it was read, where one file was."""
     envelope: dict[str, Any] = {
         "created_at": (writing.header.extra or {}).get("created_at", now()),
@@ -249,7 +249,7 @@ def _envelope(records: RecordSet, writing: Writing) -> dict[str, Any]:
         found = cast("Source", header).container
         for member in _CARRIED_ENVELOPE:
             with suppress(SatchelError, KeyError):
-                value = restore(found[member])
+                value = decode_foreign(found[member])
                 check_envelope(member, value)
                 envelope[member] = value
     return envelope

@@ -10,21 +10,21 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.formats._files import members
+from satchel.formats._files import json_members
 from satchel.formats._order import in_order
 from satchel.formats._points import NAME, VECTOR, entry_of, row_of
-from satchel.formats._row_lists import Listing, container_of, count_others
+from satchel.formats._row_lists import RowLayout, container_of, count_others
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 _NAME = "qdrant_points"
-_LISTING = Listing("points", sign="payload", inside="result")
+_LISTING = RowLayout("points", sign="payload", inside="result")
 _STARTS = ((0,), (b"points", 0), (b"result", b"points", 0))
 
 
@@ -52,22 +52,22 @@ class QdrantPoints:
 
     def recognises(self, place: Place) -> bool:
         # Of lines, the first: many formats have an id in one line and a payload in another.
-        line = dict(members(place.head.partition(b"\n")[0]))
-        found = dict(members(place.head))
+        line = dict(json_members(place.head.partition(b"\n")[0]))
+        found = dict(json_members(place.head))
         return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from _LISTING.read(place, reading, lambda row: entry_of(row, None))
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "Qdrant")
         container = container_of(records, _NAME)
-        with target.open() as sink, closing(Keyed()) as there:
+        with target.open() as sink, closing(ScratchMap()) as there:
             rows = _rows(records, there, writing.report)
             _LISTING.write(sink, rows, container, writing.report, "points")
 
 
-def _rows(records: RecordSet, there: Keyed, report: Report) -> Iterator[dict[str, Any]]:
+def _rows(records: RecordSet, there: ScratchMap, report: Report) -> Iterator[dict[str, Any]]:
     for record in in_order(records, {}):
         entry = record.model
         if not isinstance(entry, Entry) or not _says_something(entry):

@@ -26,10 +26,10 @@ from starlette.types import Message, Receive, Scope, Send
 from satchel.crypto.json_reader import plain_value
 from satchel.errors import MalformedError, PermissionRefusedError, UsageError
 from satchel.http.answers import PROBLEM, problem
-from satchel.http.connections import Connections
-from satchel.http.gateway import ADMIN, PROOF, TOKEN, Caller, Gateway, Holder
-from satchel.http.guard import Bounds, announces_body
-from satchel.http.quotas import OPERATOR, Places, Principal, Shares
+from satchel.http.connections import ClientConnections
+from satchel.http.gateway import ADMIN, PROOF, TOKEN, Caller, Gateway, TokenHolder
+from satchel.http.guard import ServerLimits, announces_body
+from satchel.http.quotas import OPERATOR, Principal, Quota, RequestSlots
 
 _BEARER = "bearer "
 _JUDGES = 2
@@ -55,7 +55,7 @@ class Access(Enum):
     OWNER = "owner"
 
 
-class Takes(Enum):
+class BodyKind(Enum):
     """What a route takes for a body; its bound is the ``Bounds`` member of the value."""
 
     NOTHING = ""
@@ -70,7 +70,7 @@ class Takes(Enum):
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-def takes(what: Takes) -> Callable[[_Endpoint], _Endpoint]:
+def takes(what: BodyKind) -> Callable[[_Endpoint], _Endpoint]:
     """Declare what the body of a route is, where it is not small JSON."""
 
     def declared(endpoint: _Endpoint) -> _Endpoint:
@@ -80,7 +80,7 @@ def takes(what: Takes) -> Callable[[_Endpoint], _Endpoint]:
     return declared
 
 
-def lasts(endpoint: _Endpoint) -> _Endpoint:
+def long_lived(endpoint: _Endpoint) -> _Endpoint:
     """Declare that a route answers for as long as something lasts."""
     endpoint.lasts = True  # type: ignore[attr-defined]
     return endpoint
@@ -122,7 +122,7 @@ class _Admitted:
 
     caller: Caller
     who: Principal
-    holder: Holder | None = None
+    holder: TokenHolder | None = None
 
 
 class Admission:
@@ -134,13 +134,15 @@ class Admission:
         connections: Is told whose connection is whose.
     """
 
-    def __init__(self, gateway: Gateway, bounds: Bounds, connections: Connections) -> None:
+    def __init__(
+        self, gateway: Gateway, bounds: ServerLimits, connections: ClientConnections
+    ) -> None:
         self._gateway = gateway
         self._bounds = bounds
         self._connections = connections
-        self._places = Places(bounds.at_once, bounds.waiting, bounds.patience)
-        self._lasting = Places(bounds.at_once, bounds.waiting, bounds.patience)
-        self._buffered = Shares(bounds.buffered_bytes)
+        self._places = RequestSlots(bounds.at_once, bounds.waiting, bounds.patience)
+        self._lasting = RequestSlots(bounds.at_once, bounds.waiting, bounds.patience)
+        self._buffered = Quota(bounds.buffered_bytes)
         self._judges = CapacityLimiter(_JUDGES)
         self._judged = 0
 
@@ -181,7 +183,7 @@ class Admission:
         self._require_announced(scope, most)
         buffered = 0
         try:
-            if route.takes is not Takes.FILE:
+            if route.takes is not BodyKind.FILE:
                 body = bytearray()
                 async for part in self._parts(receive, most) if announces_body(scope) else _none():
                     if not self._buffered.take(who, len(part)):
@@ -205,12 +207,12 @@ class Admission:
         send: Send,
         inner: Callable[[Scope, Receive, Send], Awaitable[None]],
     ) -> None:
-        places = self._lasting if route.lasts or route.takes is Takes.FILE else self._places
+        places = self._lasting if route.lasts or route.takes is BodyKind.FILE else self._places
         if not await places.take(who):
             await _busy("too many concurrent requests")(scope, receive, send)
             return
         try:
-            if route.takes in (Takes.SMALL, Takes.TEXT):
+            if route.takes in (BodyKind.SMALL, BodyKind.TEXT):
                 await _parse(scope)
             await inner(scope, receive, send)
         finally:
@@ -248,7 +250,7 @@ class Admission:
         )
 
     def _most(self, route: "Route", who: Principal) -> int:
-        if route.takes is Takes.NOTHING:
+        if route.takes is BodyKind.NOTHING:
             return 0
         most: int = getattr(self._bounds, route.takes.value)
         return most if who.is_operator else min(most, self._bounds.holder_bytes)
@@ -311,15 +313,15 @@ class Route(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
         super().__init__(path, endpoint, **more)
         calls = {one.call for one in _all(self.dependant)}
-        usual = Takes.NOTHING if self.body_field is None else Takes.SMALL
-        self.takes: Takes = getattr(endpoint, "takes", usual)
+        usual = BodyKind.NOTHING if self.body_field is None else BodyKind.SMALL
+        self.takes: BodyKind = getattr(endpoint, "takes", usual)
         self.lasts: bool = getattr(endpoint, "lasts", False)
         self.access = Access.ANYBODY
         if owner_of in calls:
             self.access = Access.OWNER
         elif caller_of in calls:
             self.access = Access.CALLER
-        if self.takes is Takes.FILE and self.access is not Access.OWNER:
+        if self.takes is BodyKind.FILE and self.access is not Access.OWNER:
             # A proof covers the body, which is not known before it was taken in.
             raise TypeError(f"{path}: only the owner may upload a file")
         self._query = {
@@ -430,6 +432,6 @@ def gateway_of(request: Request) -> Gateway:
     return found
 
 
-Asking = Annotated[Caller, Depends(caller_of)]
+AnyCaller = Annotated[Caller, Depends(caller_of)]
 Owner = Annotated[Caller, Depends(owner_of)]
 Served = Annotated[Gateway, Depends(gateway_of)]

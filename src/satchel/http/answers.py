@@ -9,7 +9,7 @@ from anyio import open_file
 from fastapi import Request, Response
 
 from satchel.errors import EmptyInputError, SatchelError, TargetError
-from satchel.runtime.spool import Private
+from satchel.runtime.spool import PrivateFolder
 
 JSON, PROBLEM = "application/json", "application/problem+json"
 _OPTION = re.compile(r"(?<![\w-])--?[a-z]")
@@ -88,13 +88,13 @@ def _for_requests(hint: str) -> str:
     return " ".join(one for one in said if not _OPTION.search(one))
 
 
-async def received(request: Request, name: str) -> Private:
+async def received(request: Request, name: str) -> PrivateFolder:
     """Return a request's body as a file.
 
     Raises:
         EmptyInputError: If there is none.
     """
-    private, size = Private(name), 0
+    private, size = PrivateFolder(name), 0
     try:
         async with await open_file(private.file, "wb") as file:
             async for part in request.stream():

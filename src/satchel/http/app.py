@@ -17,12 +17,12 @@ from satchel.bank.checks import versions
 from satchel.errors import SatchelError
 from satchel.http.admission import Admission, RefusedBodyError, gateway_of
 from satchel.http.answers import problem, problem_of
-from satchel.http.connections import Connections
+from satchel.http.connections import ClientConnections
 from satchel.http.examples import with_examples
 from satchel.http.gateway import TOKEN, Gateway
-from satchel.http.guard import Bounds, Guard
-from satchel.http.metrics import Counting
-from satchel.http.rate_limits import Rates
+from satchel.http.guard import Guard, ServerLimits
+from satchel.http.metrics import RequestMetrics
+from satchel.http.rate_limits import RateLimiter
 from satchel.http.routes import (
     about,
     artifacts,
@@ -66,10 +66,10 @@ _THREADS = 8
 def application(
     gateway: Gateway,
     *,
-    bounds: Bounds | None = None,
-    counting: Counting | None = None,
-    rates: Rates | None = None,
-    connections: Connections | None = None,
+    bounds: ServerLimits | None = None,
+    counting: RequestMetrics | None = None,
+    rates: RateLimiter | None = None,
+    connections: ClientConnections | None = None,
     only_mcp: bool = False,
 ) -> FastAPI:
     """Return an application that serves an open store.
@@ -82,8 +82,8 @@ def application(
         connections: Those that are open, where it is known.
         only_mcp: Whether agent hosts are served and nobody else.
     """
-    counting, bounds = counting or Counting(), bounds or Bounds()
-    rates = rates or Rates(bounds.per_second)
+    counting, bounds = counting or RequestMetrics(), bounds or ServerLimits()
+    rates = rates or RateLimiter(bounds.per_second)
     app = FastAPI(
         title="Satchel",
         version=versions()["satchel"],
@@ -94,7 +94,7 @@ def application(
         openapi_url=None,  # ours is made once: whoever asks for it costs nothing
     )
     if connections is None:
-        connections = Connections(bounds.unknown)
+        connections = ClientConnections(bounds.unknown)
     admission = Admission(gateway, bounds, connections)
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
     app.state.admission, app.state.bounds = admission, bounds

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 
-from satchel.http.admission import Owner, Served, Takes, takes
+from satchel.http.admission import BodyKind, Owner, Served, takes
 from satchel.http.answers import answer
 from satchel.http.gateway import Caller, Gateway
-from satchel.http.jobs import Tell, begun, with_progress
+from satchel.http.jobs import ReportProgress, start_job, with_progress
 from satchel.http.operations import body, query
 from satchel.ports.operations import Operation
 
@@ -54,7 +54,7 @@ def add_route(  # noqa: PLR0913 - what a route is
     *,
     caller: Any = Owner,
     status: int = 200,
-    body_size: Takes | None = None,
+    body_size: BodyKind | None = None,
     run: Run = on_bank,
     named: str = _BANK,
     **names: str,
@@ -111,10 +111,10 @@ def add_job(
         if check is not None:
             check(options)
 
-        def work(tell: Tell) -> object:
+        def work(tell: ReportProgress) -> object:
             return operation.json(run(caller, bank, operation, with_progress(options, tell)))
 
-        return begun(gateway.works, operation.name, work)
+        return start_job(gateway.works, operation.name, work)
 
     others = {_BANK: str, "caller": Owner, "gateway": Served}
     parameters = _parameters("POST", path, operation, names, others)

@@ -12,10 +12,10 @@ from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from satchel.http.guard import Bounds
+from satchel.http.guard import ServerLimits
 
 
-class Connections:
+class ClientConnections:
     """Connections by the address at their other end, those of nobody apart.
 
     Of more than are allowed, the one of nobody that has been open longest is hung up on: whoever
@@ -63,8 +63,8 @@ _REFUSED = (
 class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[misc, valid-type]  # one of two, as installed
     """Lets go of a client that takes too long, or says too much."""
 
-    bounds: Bounds
-    peers: Connections
+    bounds: ServerLimits
+    peers: ClientConnections
     _head: asyncio.TimerHandle | None = None
     _taking: asyncio.TimerHandle | None = None
     _peer: Any = None
@@ -120,10 +120,12 @@ class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[mi
         super().connection_lost(exc)
 
 
-def impatient(bounds: Bounds, connections: Connections | None = None) -> type[asyncio.Protocol]:
+def impatient(
+    bounds: ServerLimits, connections: ClientConnections | None = None
+) -> type[asyncio.Protocol]:
     """Return what speaks HTTP with one client, as uvicorn makes it for each connection."""
     if connections is None:
-        connections = Connections(bounds.unknown)
+        connections = ClientConnections(bounds.unknown)
     return type("Impatient", (_Impatient,), {"bounds": bounds, "peers": connections})
 
 

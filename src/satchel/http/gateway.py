@@ -38,19 +38,19 @@ from satchel.crypto.token_chain import (
     MOST_BYTES,
     SKEW,
     Chain,
-    Request,
-    opened,
+    ProofRequest,
+    open_chain,
     proved_request,
     request_of,
     require_arguments,
 )
 from satchel.errors import MalformedError, TokenError
 from satchel.http.guard import is_loopback
-from satchel.http.jobs import Works
+from satchel.http.jobs import JobQueue
 from satchel.http.quotas import Principal
 from satchel.model.times import now
 from satchel.ports.operations import Operation
-from satchel.runtime.input import Stamp, settled
+from satchel.runtime.input import Stamp, stable_stamp
 
 _O = TypeVar("_O")
 _R = TypeVar("_R")
@@ -126,12 +126,12 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class TokenHolder:
     """Who presented a token with a request, of which the body was not read yet."""
 
     caller: Caller
     chain: Chain
-    request: Request | None
+    request: ProofRequest | None
     """What they signed; None where anybody may use the token."""
 
     target: str
@@ -175,7 +175,7 @@ class Gateway:
         self._lock = threading.Lock()
         self._holders = OrderedDict[str, Caller]()
         self._board = board_of(satchel)
-        self.works = Works(self._board)
+        self.works = JobQueue(self._board)
         self._looking, self._read_at = asyncio.Lock(), float("-inf")
         self._trust = settings.registry.path
         self._trusted_as_of = _stamp(self._trust)
@@ -192,7 +192,7 @@ class Gateway:
             return hmac.compare_digest(given, self._admin.encode())
         return is_loopback(address)
 
-    def holder(self, token: str, proof: str | None, method: str, target: str) -> Holder:
+    def holder(self, token: str, proof: str | None, method: str, target: str) -> TokenHolder:
         """Return a token's holder, once all is judged that can be without the request's body.
 
         The token holds now, for a bank that is here, and was issued by one of its owners; the proof
@@ -213,7 +213,7 @@ class Gateway:
         name = blake3(data).hexdigest()
         with self._lock:
             caller = self._holders.get(name)
-        chain = opened(data) if caller is None or caller.chain is None else caller.chain
+        chain = open_chain(data) if caller is None or caller.chain is None else caller.chain
         request = None
         if chain.audience is not None:
             request = self._proved(chain, proof, method)
@@ -232,9 +232,9 @@ class Gateway:
             self._holders[name] = caller
             if len(self._holders) > _KEPT:
                 self._holders.popitem(last=False)
-        return Holder(caller, chain, request, target)
+        return TokenHolder(caller, chain, request, target)
 
-    def _proved(self, chain: Chain, proof: str | None, method: str) -> Request:
+    def _proved(self, chain: Chain, proof: str | None, method: str) -> ProofRequest:
         if proof is None:
             raise TokenError(
                 "this token requires a proof of possession",
@@ -289,7 +289,7 @@ class Gateway:
 def _stamp(path: Path) -> Stamp | None:
     """Return what tells that a file is unchanged; None for one that is new, or not there."""
     with suppress(OSError):
-        return settled(path.lstat())
+        return stable_stamp(path.lstat())
     return None
 
 

@@ -15,8 +15,8 @@ import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from satchel.http.answers import problem
-from satchel.http.metrics import Counting
-from satchel.http.rate_limits import Rates
+from satchel.http.metrics import RequestMetrics
+from satchel.http.rate_limits import RateLimiter
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _UNCOUNTED = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -24,7 +24,7 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ServerLimits:
     """What a server puts up with."""
 
     small_bytes: int = 2 << 20
@@ -110,9 +110,9 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        bounds: Bounds,
-        counting: Counting,
-        rates: Rates,
+        bounds: ServerLimits,
+        counting: RequestMetrics,
+        rates: RateLimiter,
         is_operator: Callable[[Scope], bool],
     ) -> None:
         self._app = app

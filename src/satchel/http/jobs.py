@@ -18,7 +18,7 @@ from uuid import uuid4
 import msgspec
 from fastapi import Response
 
-from satchel.bank.job_registry import Board
+from satchel.bank.job_registry import JobRegistry
 from satchel.errors import LockedError, SatchelError, StoreError, UnknownJobError
 from satchel.http.answers import answer
 from satchel.model.times import now
@@ -29,24 +29,24 @@ _TELL_SECONDS, _SIGN_SECONDS, _LOST_SECONDS = 0.2, 5.0, 60.0
 _KEPT_SECONDS, _FREE_SECONDS = 24 * 3600.0, 600.0
 _JOB, _OFF = "job/", "off/"
 
-Tell = Callable[[int, int, str | None], None]
+ReportProgress = Callable[[int, int, str | None], None]
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 _Options = TypeVar("_Options")
 
 
-def with_progress(options: _Options, tell: Tell) -> _Options:
+def with_progress(options: _Options, tell: ReportProgress) -> _Options:
     """Return options of an operation whose progress a piece of work reports."""
     report = {"progress": lambda done, total: tell(done, total, None)}
     return cast("_Options", replace(cast("Any", options), **report))
 
 
-class CalledOffError(Exception):
+class JobCancelledError(Exception):
     """Somebody wants it no longer."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of work, as it is told."""
 
     id: str
@@ -72,10 +72,10 @@ class _Note(msgspec.Struct, frozen=True):
     sign: float
     """When whoever does it was last seen at it, in seconds."""
 
-    shown: Shown
+    shown: JobStatus
 
 
-class Work:
+class ServerJob:
     """One piece of work.
 
     Args:
@@ -83,7 +83,7 @@ class Work:
         call: Does it; is given what tells of its steps.
     """
 
-    def __init__(self, kind: str, call: Callable[[Tell], Any]) -> None:
+    def __init__(self, kind: str, call: Callable[[ReportProgress], Any]) -> None:
         self.id = uuid4().hex
         self._kind = kind
         self._call = call
@@ -104,7 +104,7 @@ class Work:
             self._state = "running"
             self._result = self._call(self._tell)
             state = "done"
-        except CalledOffError:
+        except JobCancelledError:
             state = "cancelled"
         except BaseException as error:  # noqa: BLE001 - it is told to whoever asks
             self._error = error
@@ -116,7 +116,7 @@ class Work:
         """Have it stop at its next step; what it wrote by then nobody sees."""
         self._off.set()
 
-    def shown(self) -> Shown:
+    def shown(self) -> JobStatus:
         """Return how it stands."""
         state = self._state
         done, total, record = self._step
@@ -124,7 +124,7 @@ class Work:
         if error is not None:
             plain = {"code": "internal", "message": "something went wrong"}
             problem = error.problem() if isinstance(error, SatchelError) else plain
-        return Shown(
+        return JobStatus(
             id=self.id,
             kind=self._kind,
             state=state,
@@ -151,32 +151,32 @@ class Work:
 
     def _require_wanted(self) -> None:
         if self._off.is_set():
-            raise CalledOffError
+            raise JobCancelledError
 
 
-class Works:
+class JobQueue:
     """All long work on a store; what ended a while ago is forgotten.
 
     Args:
         board: Where it is put up for other servers of the store.
     """
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: JobRegistry) -> None:
         self._board = board
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="work")
-        self._own = OrderedDict[str, Work]()
+        self._own = OrderedDict[str, ServerJob]()
         self._lock = threading.Lock()
         self._teller: threading.Thread | None = None
         self._lets_go = False
 
-    def begin(self, kind: str, call: Callable[[Tell], Any]) -> Work:
+    def begin(self, kind: str, call: Callable[[ReportProgress], Any]) -> ServerJob:
         """Have something done, as soon as others are.
 
         Raises:
             LockedError: If too much is waiting.
             StoreError: If it cannot be put up.
         """
-        work = Work(kind, call)
+        work = ServerJob(kind, call)
         with self._lock:
             if len(self._own) >= _WAITING:
                 raise LockedError("too many jobs are waiting", hint="Retry later.")
@@ -191,7 +191,7 @@ class Works:
         self._begin_telling()
         return work
 
-    def listed(self) -> list[Shown]:
+    def listed(self) -> list[JobStatus]:
         """Return all that is known, the newest first."""
         found = {name.removeprefix(_JOB): note for name, note in self._board.notes(_JOB).items()}
         with self._lock:
@@ -199,7 +199,7 @@ class Works:
         there = {name: _read(note) for name, note in found.items()} | own
         return sorted(there.values(), key=lambda one: (one.began, one.id), reverse=True)
 
-    def find(self, name: str) -> Shown:
+    def find(self, name: str) -> JobStatus:
         """Return how a piece of work stands, whichever server does it.
 
         Raises:
@@ -214,7 +214,7 @@ class Works:
             raise UnknownJobError("no such job", field="job")
         return _read(note)
 
-    def call_off(self, name: str) -> Shown:
+    def call_off(self, name: str) -> JobStatus:
         """Have a piece of work stop at its next step, whichever server does it.
 
         Raises:
@@ -259,7 +259,7 @@ class Works:
                 work.call_off()
         self._pool.shutdown(wait=True)
 
-    def _done(self, work: Work) -> None:
+    def _done(self, work: ServerJob) -> None:
         """Do a piece of work, in a thread, and put up how it ended."""
         work.run()
         try:
@@ -269,7 +269,7 @@ class Works:
             with self._lock:
                 del self._own[work.id]
 
-    def _put_up(self, shown: Shown) -> None:
+    def _put_up(self, shown: JobStatus) -> None:
         self._board.put(_JOB + shown.id, msgspec.json.encode(_Note(time.time(), shown)))
 
     def _begin_telling(self) -> None:
@@ -280,7 +280,7 @@ class Works:
 
     def _tell(self) -> None:
         """Put up how work stands, in a thread, for as long as there is some."""
-        told = dict[str, tuple[float, Shown]]()
+        told = dict[str, tuple[float, JobStatus]]()
         with suppress(StoreError):  # what is told late is told by how it ends
             self._tidy_up()
         while True:
@@ -293,7 +293,7 @@ class Works:
                 self._tell_of(own, told)
             time.sleep(_TELL_SECONDS)
 
-    def _tell_of(self, own: list[Work], told: dict[str, tuple[float, Shown]]) -> None:
+    def _tell_of(self, own: list[ServerJob], told: dict[str, tuple[float, JobStatus]]) -> None:
         off, at = self._board.notes(_OFF), time.monotonic()
         for work in own:
             if _OFF + work.id in off:
@@ -321,7 +321,7 @@ class Works:
                 self._board.put(_OFF + name.removeprefix(_JOB), None)
 
 
-def begun(works: Works, kind: str, call: Callable[[Tell], Any]) -> Response:
+def start_job(works: JobQueue, kind: str, call: Callable[[ReportProgress], Any]) -> Response:
     """Begin a piece of work, and return the answer that says so, and where to ask for it.
 
     Raises:
@@ -331,7 +331,7 @@ def begun(works: Works, kind: str, call: Callable[[Tell], Any]) -> Response:
     return answer(work.shown(), 202, {"Location": f"/v1/jobs/{work.id}"})
 
 
-def when_free(call: Callable[[], Any], tell: Tell) -> Any:
+def retry_while_locked(call: Callable[[], Any], tell: ReportProgress) -> Any:
     """Return what a call returns, once another one that it cannot be beside has ended.
 
     Raises:
@@ -348,11 +348,11 @@ def when_free(call: Callable[[], Any], tell: Tell) -> Any:
         time.sleep(_TELL_SECONDS)
 
 
-def _read(note: bytes) -> Shown:
+def _read(note: bytes) -> JobStatus:
     return _as_it_is(msgspec.json.decode(note, type=resolved(_Note)))
 
 
-def _as_it_is(note: _Note) -> Shown:
+def _as_it_is(note: _Note) -> JobStatus:
     """Return what was put up; of work that nobody is at any more, that it failed."""
     if note.shown.is_over or note.sign > time.time() - _LOST_SECONDS:
         return note.shown

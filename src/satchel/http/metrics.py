@@ -47,7 +47,7 @@ class _Counts(msgspec.Struct):
             self.buckets[route] = [one + more for one, more in pairs]
 
 
-class Counting:
+class RequestMetrics:
     """Requests by route and status, for Prometheus and for a log of lines of JSON.
 
     Args:
@@ -136,6 +136,6 @@ class Counting:
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def to_standard_error(folder: Path | None = None) -> Counting:
+def to_standard_error(folder: Path | None = None) -> RequestMetrics:
     """Return what writes its log there."""
-    return Counting(sys.stderr, folder)
+    return RequestMetrics(sys.stderr, folder)

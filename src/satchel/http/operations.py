@@ -14,7 +14,7 @@ from pydantic import Field as Bounds
 from satchel.ports.operations import Field, Operation, Options, operation
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """What is not known is refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -54,7 +54,7 @@ def body(
         for field in operation.offered("http")
         if field.name not in in_path
     }
-    model = create_model(name, __base__=Body, __doc__=operation.options.__doc__, **members)
+    model = create_model(name, __base__=RequestBody, __doc__=operation.options.__doc__, **members)
 
     def read(given: Any, **path: Any) -> _O:
         named = {to: path[at] for to, at in in_path.items()}

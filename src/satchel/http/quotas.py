@@ -30,7 +30,7 @@ class Principal:
 OPERATOR = Principal()
 
 
-class Shares:
+class Quota:
     """So much of something, and who has how much of it.
 
     Args:
@@ -69,7 +69,7 @@ class Shares:
             del self._taken[who]
 
 
-class Places:
+class RequestSlots:
     """Places for requests that are worked on together; whoever came first has one first.
 
     Else those that were just answered would take every place, and who was told to come again might
@@ -82,8 +82,8 @@ class Places:
     """
 
     def __init__(self, count: int, waiting: int, patience: float) -> None:
-        self._places = Shares(count)
-        self._waiting = Shares(waiting)
+        self._places = Quota(count)
+        self._waiting = Quota(waiting)
         self._patience = patience
         self._line = deque[tuple[Principal, asyncio.Future[None]]]()
 

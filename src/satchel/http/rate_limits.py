@@ -20,7 +20,7 @@ _SLOT = struct.Struct("=16sdd")  # who, how much is left, when that was
 _NOBODY = bytes(16)
 
 
-class Rates:
+class RateLimiter:
     """Buckets that fill up again, one for each address.
 
     What it counts in is shared with processes that are forked later. Of more addresses than it has

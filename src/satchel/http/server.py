@@ -23,18 +23,18 @@ from typing import Any, NoReturn
 
 import uvicorn
 
-from satchel.api.store import Satchel, opened
+from satchel.api.store import Satchel, open_store
 from satchel.bank.connections import writer_key
 from satchel.bank.job_registry import require_servable
 from satchel.config.settings import Settings
 from satchel.errors import ConfigError, SatchelError, TargetError, UsageError
 from satchel.http.app import application, begin_to_end
-from satchel.http.connections import Connections, impatient
+from satchel.http.connections import ClientConnections, impatient
 from satchel.http.gateway import Gateway
-from satchel.http.guard import Bounds, is_loopback
-from satchel.http.metrics import Counting, to_standard_error
-from satchel.http.rate_limits import Rates
-from satchel.runtime.input import reading
+from satchel.http.guard import ServerLimits, is_loopback
+from satchel.http.metrics import RequestMetrics, to_standard_error
+from satchel.http.rate_limits import RateLimiter
+from satchel.runtime.input import open_input
 
 _LEAST_SECONDS, _MOST_FAILURES = 5.0, 3
 _PATIENCE_SECONDS = 45.0  # longer than a worker gives what is under way
@@ -158,7 +158,7 @@ _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class ServerOptions:
     """How a server is started."""
 
     host: str = "127.0.0.1"
@@ -193,7 +193,7 @@ class Serving:
     """Whether the page is shown in this machine's browser once it can be."""
 
 
-def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
+def open_gateway(satchel: Satchel, settings: Settings, asked: ServerOptions) -> Gateway:
     """Return an open store, ready to be served.
 
     Raises:
@@ -218,7 +218,7 @@ def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
     return gateway
 
 
-def serve(settings: Settings, asked: Serving, sockets: Sequence[socket.socket]) -> None:
+def serve(settings: Settings, asked: ServerOptions, sockets: Sequence[socket.socket]) -> None:
     """Serve a store until it is interrupted; what is under way is finished then.
 
     Args:
@@ -234,9 +234,11 @@ def serve(settings: Settings, asked: Serving, sockets: Sequence[socket.socket]) 
     with ExitStack() as stack:
         stack.callback(_close, sockets)
         require_servable(settings, asked.workers)
-        served(opened(Satchel, settings), settings, asked).close()  # what is wrong is said at once
+        open_gateway(
+            open_store(Satchel, settings), settings, asked
+        ).close()  # what is wrong is said at once
         _allow_files()
-        rates = Rates(asked.per_second)
+        rates = RateLimiter(asked.per_second)
         if asked.workers == 1:
             _serve_alone(settings, asked, sockets, rates)
             return
@@ -246,7 +248,7 @@ def serve(settings: Settings, asked: Serving, sockets: Sequence[socket.socket]) 
         Workers(asked.workers, work, partial(_close, sockets)).run()
 
 
-def listening(asked: Serving) -> list[socket.socket]:
+def open_sockets(asked: ServerOptions) -> list[socket.socket]:
     """Return sockets that listen at the address that is asked for.
 
     Raises:
@@ -281,7 +283,7 @@ def listening(asked: Serving) -> list[socket.socket]:
     return found
 
 
-def address_of(asked: Serving, sockets: Sequence[socket.socket]) -> str:
+def address_of(asked: ServerOptions, sockets: Sequence[socket.socket]) -> str:
     """Return where the page of a server is, seen from this machine."""
     host, port, *_ = sockets[0].getsockname()
     return page_address("https" if asked.certificate else "http", host, port)
@@ -296,7 +298,7 @@ def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None
     """
     found = environment.get(_ADMIN) or None
     if path is not None:
-        with reading(path) as stream:
+        with open_input(path) as stream:
             found = stream.read(_MOST_TOKEN + 1).decode("utf-8", "replace").strip()
     if found is not None and not _LEAST_TOKEN <= len(found) <= _MOST_TOKEN:
         raise UsageError(
@@ -308,47 +310,47 @@ def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None
 
 
 def _serve_alone(
-    settings: Settings, asked: Serving, sockets: Sequence[socket.socket], rates: Rates
+    settings: Settings, asked: ServerOptions, sockets: Sequence[socket.socket], rates: RateLimiter
 ) -> None:
-    counting = to_standard_error() if asked.log else Counting()
+    counting = to_standard_error() if asked.log else RequestMetrics()
     _run(settings, asked, sockets, (rates, counting))
 
 
 def _serve_as_one(
     settings: Settings,
-    asked: Serving,
+    asked: ServerOptions,
     sockets: Sequence[socket.socket],
-    rates: Rates,
+    rates: RateLimiter,
     folder: Path,
     number: int,
 ) -> None:
     """Be one of several workers."""
-    counting = to_standard_error(folder) if asked.log else Counting(folder=folder)
+    counting = to_standard_error(folder) if asked.log else RequestMetrics(folder=folder)
     _run(settings, asked, sockets, (rates, counting), first=number == 0)
 
 
 def _run(
     settings: Settings,
-    asked: Serving,
+    asked: ServerOptions,
     sockets: Sequence[socket.socket],
-    noted: tuple[Rates, Counting],
+    noted: tuple[RateLimiter, RequestMetrics],
     *,
     first: bool = True,
 ) -> None:
     """Serve in this process until it is told to end."""
-    gateway = served(opened(Satchel, settings), settings, asked)
+    gateway = open_gateway(open_store(Satchel, settings), settings, asked)
     gateway.bank = asked.bank
     rates, counting = noted
     names = frozenset(name.lower() for name in (*asked.names, _bracketed(asked.host)))
-    usual, workers = Bounds(), asked.workers
-    bounds = Bounds(
+    usual, workers = ServerLimits(), asked.workers
+    bounds = ServerLimits(
         at_once=-(-asked.at_once // workers),
         per_second=asked.per_second,
         buffered_bytes=max(usual.body_bytes, usual.buffered_bytes // workers),
         unknown=_unknown_connections(usual.unknown),
         hosts=names,
     )
-    connections = Connections(bounds.unknown)
+    connections = ClientConnections(bounds.unknown)
     app = application(
         gateway,
         bounds=bounds,

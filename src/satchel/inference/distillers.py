@@ -22,10 +22,10 @@ from satchel.ports.inference import (
     MOST_FINDINGS,
     MOST_SUMMARY,
     SPEAKERS,
+    DialogueTurn,
     Distillate,
-    Finding,
+    DistilledFinding,
     FindingKind,
-    Turn,
 )
 
 _LONGEST = 24_000
@@ -67,14 +67,14 @@ class ChatDistiller:
         self._chat = chat
         self.model = chat.name
 
-    def distill(self, turns: Iterable[Turn], before: str | None) -> Distillate:
+    def distill(self, turns: Iterable[DialogueTurn], before: str | None) -> Distillate:
         """Return what messages come down to; see ``Distiller.distill``.
 
         Raises:
             InferenceError: If the model does not answer, or with no summary.
         """
         summary, left = before or "", 0
-        found = dict[str, Finding]()
+        found = dict[str, DistilledFinding]()
         for stretch in _stretches(turns):
             answer = self._asked(stretch, summary)
             summary = _cut(answer.summary)
@@ -89,7 +89,7 @@ class ChatDistiller:
             summary = "messages without text"
         return Distillate(summary, list(found.values()), left)
 
-    def _asked(self, stretch: list[Turn], summary: str) -> _Answer:
+    def _asked(self, stretch: list[DialogueTurn], summary: str) -> _Answer:
         said = [{"number": one.number, "role": one.role, "text": one.text} for one in stretch]
         value = msgspec.json.encode({"summary": summary, "messages": said}).decode()
         messages = [{"role": "system", "content": _ORDER}, {"role": "user", "content": value}]
@@ -107,9 +107,9 @@ class ChatDistiller:
         return answer
 
 
-def _stretches(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
+def _stretches(turns: Iterable[DialogueTurn]) -> Iterator[list[DialogueTurn]]:
     """Yield what people and agents say, as much of it at a time as a request has."""
-    some, size = list[Turn](), 0
+    some, size = list[DialogueTurn](), 0
     for turn in turns:
         words = turn.text[:_LONGEST]
         if turn.role.casefold() not in SPEAKERS or not words.strip():
@@ -123,7 +123,7 @@ def _stretches(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
         yield some
 
 
-def _finding(raw: msgspec.Raw, there: dict[int, Turn]) -> Finding | None:
+def _finding(raw: msgspec.Raw, there: dict[int, DialogueTurn]) -> DistilledFinding | None:
     """Return what a model found; None where it is nothing that can be kept."""
     try:
         said = msgspec.json.decode(raw, type=resolved(_Said))
@@ -133,10 +133,10 @@ def _finding(raw: msgspec.Raw, there: dict[int, Turn]) -> Finding | None:
     turns = tuple(dict.fromkeys(there[one].id for one in said.messages if one in there))
     if not turns or len(turns) < len(set(said.messages)) or not 0 < len(text) <= LONGEST_FINDING:
         return None
-    return Finding(said.kind, text, turns)
+    return DistilledFinding(said.kind, text, turns)
 
 
-def _has_room(finding: Finding, found: dict[str, Finding]) -> bool:
+def _has_room(finding: DistilledFinding, found: dict[str, DistilledFinding]) -> bool:
     if finding.text.casefold() in found:
         return True
     there = sum(one.kind == finding.kind for one in found.values())
@@ -195,7 +195,7 @@ _cues = {kind: re.compile("|".join(cues), re.IGNORECASE) for kind, cues in _CUES
 
 class _Sentence(NamedTuple):
     text: str
-    turn: Turn | None
+    turn: DialogueTurn | None
     """None for what was summarised before."""
 
 
@@ -207,7 +207,7 @@ class ExtractiveDistiller:
         """Its name and version."""
         return "extractive-1"
 
-    def distill(self, turns: Iterable[Turn], before: str | None) -> Distillate:
+    def distill(self, turns: Iterable[DialogueTurn], before: str | None) -> Distillate:
         """Return what messages come down to; see ``Distiller.distill``."""
         known = Counter[str]()
         for sentence in _sentences(turns, before):
@@ -215,7 +215,7 @@ class ExtractiveDistiller:
                 if word in known or len(known) < _MOST_WORDS:
                     known[word] += 1
         best = list[tuple[float, int, str]]()
-        found = dict[str, Finding]()
+        found = dict[str, DistilledFinding]()
         room = Counter(MOST_FINDINGS)
         for place, sentence in enumerate(_sentences(turns, before)):
             score = _score(sentence, known)
@@ -231,7 +231,7 @@ class ExtractiveDistiller:
         return Distillate(_summary(best) or _first(turns), list(found.values()))
 
 
-def _first(turns: Iterable[Turn]) -> str:
+def _first(turns: Iterable[DialogueTurn]) -> str:
     """Return the first words that somebody said, where nothing is a sentence."""
     count = 0
     for turn in turns:
@@ -253,7 +253,7 @@ def _summary(best: list[tuple[float, int, str]]) -> str:
     return "\n".join(text for _, text in sorted(chosen))
 
 
-def _sentences(turns: Iterable[Turn], before: str | None) -> Iterator[_Sentence]:
+def _sentences(turns: Iterable[DialogueTurn], before: str | None) -> Iterator[_Sentence]:
     """Yield the sentences of what was summarised before, and of what people and agents say."""
     for text in _split(before or ""):
         yield _Sentence(text, None)
@@ -285,13 +285,13 @@ def _score(sentence: _Sentence, known: Counter[str]) -> float:
     return weight * (1 + shared) / (8 + len(words))
 
 
-def _extract(sentence: _Sentence) -> Finding | None:
+def _extract(sentence: _Sentence) -> DistilledFinding | None:
     turn, kind = sentence.turn, _kind(sentence.text)
     if turn is None or kind is None or sentence.text.endswith("?"):
         return None
     if turn.role.casefold() not in _ASKS and kind not in ("decision", "open_item"):
         return None  # what an agent says of itself is no fact about whom it speaks with
-    return Finding(kind, sentence.text, (turn.id,))
+    return DistilledFinding(kind, sentence.text, (turn.id,))
 
 
 def _kind(text: str) -> FindingKind | None:

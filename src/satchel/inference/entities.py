@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.ports.inference import EntityType, Mention
+from satchel.ports.inference import EntityMention, EntityType
 
 FILES: tuple[tuple[EntityType, str], ...] = (
     ("place", "places.txt"),
@@ -272,14 +272,14 @@ class RuleExtractor:
 
     model = MODEL
 
-    def extract(self, texts: Sequence[str]) -> list[list[Mention]]:
+    def extract(self, texts: Sequence[str]) -> list[list[EntityMention]]:
         """Return for each text its mentions; see ``Extractor``."""
         return [_mentions(text[:_LONGEST]) for text in texts]
 
 
-def _mentions(text: str) -> list[Mention]:
+def _mentions(text: str) -> list[EntityMention]:
     taken = list(dates_in(text))
-    found = [Mention(text[start:end], "date", start, end) for start, end in taken]
+    found = [EntityMention(text[start:end], "date", start, end) for start, end in taken]
     found += _Reading(text, list(_tokens(text, taken))).mentions()
     return sorted(found, key=lambda one: one.start)
 
@@ -316,7 +316,7 @@ class _Reading:
         self._lists_only = german > 1 and capitals > _GERMAN_FROM * len(middle)
         self._known = {one.text for one in middle if one.capital}
 
-    def mentions(self) -> Iterator[Mention]:
+    def mentions(self) -> Iterator[EntityMention]:
         """Yield what is named, in its order."""
         at = 0
         while at < len(self._tokens):
@@ -333,9 +333,9 @@ class _Reading:
                 yield self._mention(at, end, kind)
             at = max(end, at + 1)
 
-    def _mention(self, at: int, end: int, kind: EntityType) -> Mention:
+    def _mention(self, at: int, end: int, kind: EntityType) -> EntityMention:
         first, last = self._tokens[at], self._tokens[end - 1]
-        return Mention(self._text[first.start : last.end], kind, first.start, last.end)
+        return EntityMention(self._text[first.start : last.end], kind, first.start, last.end)
 
     def _is_title(self, at: int) -> bool:
         """Tell whether a short title stands before somebody's name."""

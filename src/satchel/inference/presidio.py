@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from satchel.errors import MissingExtraError
-from satchel.screening.vendors import Found
+from satchel.screening.vendors import SensitiveSpan
 
 _MODELS = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
 _LANGUAGE, _LONGEST = "en", 2**24
@@ -50,11 +50,11 @@ class PresidioDetector:
         self.model = f"presidio-analyzer {version('presidio-analyzer')}"
         self._analyzer = _analyzer(nlp)
 
-    def __call__(self, text: str) -> Iterator[Found]:
+    def __call__(self, text: str) -> Iterator[SensitiveSpan]:
         """Yield what is in a text, in any order and on top of each other."""
         for one in self._analyzer.analyze(text, language=_LANGUAGE):
             if one.entity_type not in _NOT_PERSONAL:
-                yield Found(one.start, one.end, _KINDS.get(one.entity_type, _OTHER))
+                yield SensitiveSpan(one.start, one.end, _KINDS.get(one.entity_type, _OTHER))
 
     @property
     def note(self) -> str:

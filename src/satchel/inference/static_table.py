@@ -39,7 +39,7 @@ _LONGEST_WORD = 64
 _REMEMBERED = 1 << 16
 
 
-class Pieces:
+class StaticVocabulary:
     """A vocabulary.
 
     Args:
@@ -321,8 +321,8 @@ def _bounded(cut: Iterable[list[int]]) -> Iterator[list[list[int]]]:
 
 
 @cache
-def _pieces() -> Pieces:
-    return Pieces()
+def _pieces() -> StaticVocabulary:
+    return StaticVocabulary()
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from blake3 import blake3
 
 from satchel.errors import InferenceError
-from satchel.ports.inference import Embedder, Slow
+from satchel.ports.inference import Embedder, SlowEmbedder
 
 MOST_BYTES = 8 << 20
 """Of vectors that are kept; the ones that were used longest ago go first."""
@@ -49,7 +49,7 @@ class CachedEmbedder:
     @property
     def cost(self) -> int:
         """As the embedder's; 1 where it has none."""
-        return self._embedder.cost if isinstance(self._embedder, Slow) else 1
+        return self._embedder.cost if isinstance(self._embedder, SlowEmbedder) else 1
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return a vector for each text; see ``Embedder``."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from satchel.crypto.key_succession import require_enough
 from satchel.crypto.log import Head
-from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.merkle import VerifiedTree
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
@@ -24,8 +24,8 @@ from satchel.ledger.authority import (
     ACCEPTED,
     ADOPTED,
     RESTORED,
-    Decision,
-    Point,
+    EpochDecision,
+    LogState,
     admission,
     deciding,
     decision_of,
@@ -33,12 +33,12 @@ from satchel.ledger.authority import (
     signers,
     with_configs,
 )
-from satchel.ledger.erasure import finish
+from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
-from satchel.ledger.heads import Seen, TrustedHead, judge
+from satchel.ledger.heads import SeenHead, TrustedHead, judge
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_file import GivenUp
+from satchel.ledger.witness_file import AcceptedRollback
 from satchel.model.records import Config, Erasure, Status
 from satchel.model.times import now
 from satchel.ports.store import Store
@@ -46,14 +46,14 @@ from satchel.ports.store import Store
 _TOGETHER = 1_000
 _AGAIN = "erased before the store was rolled back"
 
-Drawn = tuple[Sequence[Sealed], GivenUp | None]
-Drawing = Callable[[TrustedHead, ProvedTree], Drawn]
+Drawn = tuple[Sequence[Sealed], AcceptedRollback | None]
+Drawing = Callable[[TrustedHead, VerifiedTree], Drawn]
 
 
 class _Compared(NamedTuple):
     """What the witness says of a store."""
 
-    given_up: GivenUp | None = None
+    given_up: AcceptedRollback | None = None
     lost: Head | None = None
     """What was seen, is not in the log, and was given up by nobody."""
 
@@ -82,7 +82,7 @@ class Decider:
     clock: Clock = now
     also: tuple[SigningKey, ...] = ()
 
-    def accept_rollback(self, reason: str | None = None) -> Decision | None:
+    def accept_rollback(self, reason: str | None = None) -> EpochDecision | None:
         """Go on from a store that is behind what this machine saw, or that went another way.
 
         What the store lacks of it is given up. The newer store should be looked for first.
@@ -98,7 +98,7 @@ class Decider:
             VerificationError: If the store is not what was signed, or the bank is gone.
         """
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             compared = self._as_owner(found, tree)
             if compared.lost is None:
                 return [], compared.given_up
@@ -108,7 +108,7 @@ class Decider:
         self._erase_again()
         return after.authority.decided[-1].decision if after.verdict.given_up else None
 
-    def accept_restore(self, reason: str | None = None) -> Decision:
+    def accept_restore(self, reason: str | None = None) -> EpochDecision:
         """Go on from a store that was just put back from a backup, whatever was seen of the bank.
 
         A backup may lack what other machines saw, so this always starts an epoch.
@@ -116,7 +116,7 @@ class Decider:
         Args and Raises: as ``accept_rollback``.
         """
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             compared = self._as_owner(found, tree)
             records, given_up = self._taken_up(RESTORED, found, compared.lost, reason)
             return records, given_up or compared.given_up
@@ -125,7 +125,7 @@ class Decider:
         self._erase_again()
         return after.authority.decided[-1].decision
 
-    def adopt(self, reason: str | None = None, *, with_loss: bool = False) -> Decision:
+    def adopt(self, reason: str | None = None, *, with_loss: bool = False) -> EpochDecision:
         """Go on with a bank whose owners' keys are lost; this owner is the only one from now on.
 
         That binds nobody else: to machines that do not trust this owner's key for the bank it is
@@ -144,7 +144,7 @@ class Decider:
             VerificationError: If the store is not what was signed.
         """
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             adoption = found.authority.adoption
             if adoption is not None and adoption.key == self.owner.did:
                 return self._admitting(found, tree, self.writer.did)
@@ -191,7 +191,7 @@ class Decider:
             VerificationError: If the store is not what it was, or not what was signed.
         """
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             compared = self._as_owner(found, tree)
             if compared.refusal is not None:
                 raise compared.refusal
@@ -217,7 +217,7 @@ class Decider:
             ]
             again = [Erasure(entry=name, reason=_AGAIN, by=self.owner.did, at=at) for name in ids]
             ledger.append([*gone, *map(seal, again)])
-        finish(self.store, self.bank)
+        finish_erasure(self.store, self.bank)
 
     def _ledger(self, signer: SigningKey) -> Ledger:
         return Ledger(self.store, self.bank, writer=signer, witness=self.witness, clock=self.clock)
@@ -225,7 +225,7 @@ class Decider:
     def _decide(self, signer: SigningKey, draw: Drawing) -> TrustedHead:
         """Log what is drawn, where as many owners signed it as the bank wants."""
 
-        def enough(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def enough(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             records, given_up = draw(found, tree)
             self._require_enough(found, records)
             return records, given_up
@@ -242,7 +242,7 @@ class Decider:
                 authority, self.bank, [(place, record)], lambda at: root if at == size else ""
             )
 
-    def _as_owner(self, found: TrustedHead, tree: ProvedTree) -> _Compared:
+    def _as_owner(self, found: TrustedHead, tree: VerifiedTree) -> _Compared:
         owners = found.authority.owners
         for key in (self.owner, *self.also):
             if key.did not in owners:
@@ -253,10 +253,10 @@ class Decider:
         return self._compared(found, tree, owners)
 
     def _compared(
-        self, found: TrustedHead, tree: ProvedTree, trusted: frozenset[str] | None
+        self, found: TrustedHead, tree: VerifiedTree, trusted: frozenset[str] | None
     ) -> _Compared:
         last = self.witness.last(self.bank)
-        seen = [] if last is None else [Seen(last.head, "this machine", witnessed=True)]
+        seen = [] if last is None else [SeenHead(last.head, "this machine", witnessed=True)]
         try:
             verdict = judge(found.head, found.authority, tree, seen, trusted)
         except (RolledBackError, ForkedError) as error:
@@ -268,11 +268,11 @@ class Decider:
     ) -> Drawn:
         """Return the records that start an epoch on top of a head."""
         head, at = found.head, self.clock()
-        decision = Decision(
+        decision = EpochDecision(
             bank=self.bank,
             epoch=1 + max(head.epoch, lost.epoch if lost is not None else 0),
-            resumed=Point.of(head),
-            abandoned=Point.of(lost) if lost is not None else None,
+            resumed=LogState.of(head),
+            abandoned=LogState.of(lost) if lost is not None else None,
             key=self.owner.did if action == ADOPTED else None,
             reason=reason,
         )
@@ -280,9 +280,9 @@ class Decider:
         records = [deciding(action, decision, self.owner, at, *also)]
         if action == ADOPTED or not found.authority.admits(self.writer.did):
             records.append(admission(self.bank, self.writer.did, self.owner, at, *also))
-        return records, GivenUp(lost.epoch, head.size) if lost is not None else None
+        return records, AcceptedRollback(lost.epoch, head.size) if lost is not None else None
 
-    def _admitting(self, found: TrustedHead, tree: ProvedTree, key: str) -> Drawn:
+    def _admitting(self, found: TrustedHead, tree: VerifiedTree, key: str) -> Drawn:
         compared = self._as_owner(found, tree)
         if compared.refusal is not None:
             raise compared.refusal

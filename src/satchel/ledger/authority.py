@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from satchel.crypto import key_succession as endings
 from satchel.crypto import key_succession as owning
-from satchel.crypto.key_succession import ENDING, OWNING, Added, Ended, Keys
+from satchel.crypto.key_succession import ENDING, OWNING, KeyEnd, KeyState, OwnerAddition
 from satchel.crypto.log import Head
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import (
@@ -53,7 +53,7 @@ RootAt = Callable[[int], str]
 _MOST_SIGNATURES = 16
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One state of a log."""
 
     epoch: Count
@@ -61,12 +61,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     root: Id
 
     @classmethod
-    def of(cls, head: Head) -> "Point":
+    def of(cls, head: Head) -> "LogState":
         """Return the state that a head is of."""
         return cls(epoch=head.epoch, size=head.size, root=head.root)
 
 
-class Decision(
+class EpochDecision(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """That a log is taken up again: the payload of a config record that starts an epoch."""
@@ -75,10 +75,10 @@ class Decision(
     epoch: Count
     """The new one."""
 
-    resumed: Point
+    resumed: LogState
     """The state that the log goes on from; the record is the next after it."""
 
-    abandoned: Point | None = None
+    abandoned: LogState | None = None
     """The newest state that is given up, where one was known."""
 
     key: KeyId | None = None
@@ -103,10 +103,10 @@ class Decision(
         )
 
 
-class Decided(NamedTuple):
+class RecordedDecision(NamedTuple):
     """A decision that counts, and how it was made."""
 
-    decision: Decision
+    decision: EpochDecision
     action: str
     at: str | None
     """By the clock of whoever made it."""
@@ -121,7 +121,7 @@ class Authority:
     former: frozenset[str] = frozenset()
     """Owners before the bank was adopted."""
 
-    decided: tuple[Decided, ...] = ()
+    decided: tuple[RecordedDecision, ...] = ()
     """In the order of the log."""
 
     name: str | None = None
@@ -130,10 +130,10 @@ class Authority:
     revoked: frozenset[str] = frozenset()
     """Ids of capability tokens that an owner revoked."""
 
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[KeyEnd, ...] = ()
     """How keys of the bank ended, in the order of the log."""
 
-    forked: tuple[Ended, ...] = ()
+    forked: tuple[KeyEnd, ...] = ()
     """Second successions of a key, which count for nothing."""
 
     threshold: int = 1
@@ -142,14 +142,14 @@ class Authority:
     turns: int = 0
     """How often that was set."""
 
-    added: tuple[Added, ...] = ()
+    added: tuple[OwnerAddition, ...] = ()
     """Owners that others took in, in the order of the log."""
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> KeyState:
         """The keys, those that ended among them."""
         of = (self.owners, self.writers, self.ended, self.forked)
-        return Keys(*of, self.threshold, self.turns, self.added)
+        return KeyState(*of, self.threshold, self.turns, self.added)
 
     @property
     def revoked_keys(self) -> frozenset[str]:
@@ -162,7 +162,7 @@ class Authority:
         return self.decided[-1].decision.epoch if self.decided else 0
 
     @property
-    def adoption(self) -> Decision | None:
+    def adoption(self) -> EpochDecision | None:
         """The newest adoption."""
         found = (one.decision for one in reversed(self.decided) if one.action == ADOPTED)
         return next(found, None)
@@ -230,7 +230,7 @@ def with_configs(
             # The place first: who signed costs more to know.
             fits = decision.bank == bank and decision.fits(seq, authority.epoch, root_at)
             if fits and _may_decide(authority, decision, signers(record)):
-                authority = _after(authority, Decided(decision, model.action, model.at))
+                authority = _after(authority, RecordedDecision(decision, model.action, model.at))
         elif model.payload.get("bank") == bank:
             # Without the bank in what is signed, one bank's admission could be carried to another.
             authority = _told(authority, seq, record, model)
@@ -262,12 +262,12 @@ def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Auth
     return replace(authority, writers=authority.writers | {value})
 
 
-def decision_of(model: Config) -> Decision | None:
+def decision_of(model: Config) -> EpochDecision | None:
     """Return the decision that a config record states; None when it states none."""
     if model.action not in DECISIONS:
         return None
     try:
-        found = msgspec.convert(model.payload, resolved(Decision))
+        found = msgspec.convert(model.payload, resolved(EpochDecision))
     except msgspec.ValidationError:
         return None
     adopts, gives_up = found.key is not None, found.abandoned is not None
@@ -275,12 +275,12 @@ def decision_of(model: Config) -> Decision | None:
     return found if whole else None
 
 
-def _may_decide(authority: Authority, decision: Decision, by: frozenset[str]) -> bool:
+def _may_decide(authority: Authority, decision: EpochDecision, by: frozenset[str]) -> bool:
     # Anybody can adopt a copy; who believes it is for each reader to judge (see ``epochs``).
     return authority.keys.enough(by) if decision.key is None else decision.key in by
 
 
-def _after(authority: Authority, decided: Decided) -> Authority:
+def _after(authority: Authority, decided: RecordedDecision) -> Authority:
     key = decided.decision.key
     if key is not None:
         former = authority.former | authority.owners
@@ -351,7 +351,7 @@ def ending(
 
 
 def deciding(
-    action: str, decision: Decision, key: SigningKey, at: str, *also: SigningKey
+    action: str, decision: EpochDecision, key: SigningKey, at: str, *also: SigningKey
 ) -> Sealed:
     """Return the record by which an owner, or who becomes one, takes a log up again."""
     draft = Config(action=action, payload=msgspec.to_builtins(decision), at=at)

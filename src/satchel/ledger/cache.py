@@ -18,13 +18,13 @@ import msgspec
 from blake3 import blake3
 
 from satchel.crypto.log import Head
-from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.merkle import VerifiedTree
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import SatchelError, VerificationError
 from satchel.ledger.projection import FOLDED, Fold, SavedFold
 from satchel.model.type_info import resolved
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.private_files import opened
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.private_files import open_unshared
 
 _SEAL = 32
 _T = TypeVar("_T")
@@ -45,7 +45,10 @@ class CacheFile:
         if self._path is None:
             return None
         with suppress(OSError, SatchelError, msgspec.DecodeError):
-            with opened(self._path, os.O_RDONLY) as handle, os.fdopen(os.dup(handle), "rb") as file:
+            with (
+                open_unshared(self._path, os.O_RDONLY) as handle,
+                os.fdopen(os.dup(handle), "rb") as file,
+            ):
                 data = file.read()
             seal, body = data[:_SEAL], data[_SEAL:]
             if blake3(body).digest() == seal:
@@ -57,7 +60,7 @@ class CacheFile:
         if self._path is None:
             return
         body = msgspec.msgpack.encode(value)
-        with suppress(OSError, SatchelError), writing(self._path, mode=PRIVATE_FILE) as stream:
+        with suppress(OSError, SatchelError), atomic_write(self._path, mode=PRIVATE_FILE) as stream:
             stream.write(blake3(body).digest() + body)
 
 
@@ -90,7 +93,7 @@ class FoldCache:
         self._bank = bank
         self._file = CacheFile(path)
 
-    def read(self, tree: ProvedTree) -> KnownFold:
+    def read(self, tree: VerifiedTree) -> KnownFold:
         """Return what is remembered, if the log under a head goes on from it."""
         kept = self._file.read(_Remembered)
         if kept is None or (kept.format, kept.bank) != (_FORMAT, self._bank):
@@ -135,7 +138,7 @@ class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
     fold: SavedFold
 
 
-def _root_at(tree: ProvedTree, size: int) -> str:
+def _root_at(tree: VerifiedTree, size: int) -> str:
     return PREFIX + tree.root_at(size).hex()
 
 

@@ -33,14 +33,14 @@ from typing import NamedTuple, Protocol
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.log import Head, leaf_of
-from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.log import Head, record_leaf
+from satchel.crypto.merkle import VerifiedTree
 from satchel.errors import VerificationError
 from satchel.ledger.cache import CacheFile
 from satchel.ledger.projection import FOLDED, Fold
-from satchel.ports.links import Linked
+from satchel.ports.links import LoggedLink
 from satchel.ports.rows import CONFIG, Filter, Row
-from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, Reader
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, Reader
 
 _BLOCK = 1 << BLOCK_BITS
 """Rows whose columns have one digest."""
@@ -85,7 +85,9 @@ Digests = dict[str, dict[int, bytes]]
 """By column and block."""
 
 
-def require_standing(marked: Sequence[Marked], head: Head, fold: Fold, tree: ProvedTree) -> None:
+def require_standing(
+    marked: Sequence[MarkedRow], head: Head, fold: Fold, tree: VerifiedTree
+) -> None:
     """Require that no row is called retired, pending or held for which the log gives no reason.
 
     Raises:
@@ -93,7 +95,9 @@ def require_standing(marked: Sequence[Marked], head: Head, fold: Fold, tree: Pro
     """
     if not marked:
         return
-    tree.require({row.seq: leaf_of(head.bank, row.seq, row.type, row.id, row.at) for row in marked})
+    tree.require(
+        {row.seq: record_leaf(head.bank, row.seq, row.type, row.id, row.at) for row in marked}
+    )
     for row in marked:
         if fold.standing(row.id, row.seq, head.size) != (row.retired, row.hold):
             raise VerificationError(
@@ -133,7 +137,7 @@ class Stored(Protocol):
         """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
         ...
 
-    def require_standing(self, marked: Sequence[Marked]) -> None:
+    def require_standing(self, marked: Sequence[MarkedRow]) -> None:
         """Require that the log calls these rows what their columns call them."""
         ...
 
@@ -141,7 +145,7 @@ class Stored(Protocol):
         """Require that all records of types are there, by their leaves and the head's counts."""
         ...
 
-    def stored_links(self) -> Iterable[Linked]:
+    def stored_links(self) -> Iterable[LoggedLink]:
         """Return the index of links as it is stored."""
         ...
 
@@ -215,7 +219,7 @@ class VerifiedColumns:
         is_verified = verified is not None and not verified.start and verified.stop >= size
         return size >= _LARGE and not is_verified and self._local.met < _MOST_MET
 
-    def require_met(self, view: Stored, marked: Sequence[Marked], stamp: int) -> None:
+    def require_met(self, view: Stored, marked: Sequence[MarkedRow], stamp: int) -> None:
         """Require the standing of rows that a question met, or of all where these are many.
 
         Raises:
@@ -254,7 +258,7 @@ class VerifiedColumns:
             verified.update(dict.fromkeys((_TYPE + name for name in due), whole))
 
     def require_standing(
-        self, reader: Reader, head: Head, fold: Fold, tree: ProvedTree, stamp: int
+        self, reader: Reader, head: Head, fold: Fold, tree: VerifiedTree, stamp: int
     ) -> None:
         """Require what ``require`` does of the standing, before something is written."""
         verified = self._verified(stamp)
@@ -366,10 +370,10 @@ class _Comparing:
     columns: list[str]
     """Those that are remembered, where records are read for it."""
 
-    links: dict[int, list[Linked]] | None
+    links: dict[int, list[LoggedLink]] | None
     """The index of links by block, where it has to be right."""
 
-    marked: list[Marked] | None
+    marked: list[MarkedRow] | None
     """Takes the rows that are marked; None where they do not matter."""
 
     def compare(self, compared: range) -> bool:
@@ -394,7 +398,7 @@ class _Comparing:
         return is_new
 
     def _compare_blocks(
-        self, compared: range, marked: list[Marked] | None
+        self, compared: range, marked: list[MarkedRow] | None
     ) -> tuple[bool, set[str]]:
         """Compare rows by blocks of them.
 
@@ -442,7 +446,9 @@ class _Comparing:
                     "the index has links of records beyond the log", hint=_CHANGED
                 )
 
-    def _blocks(self, compared: range, marked: list[Marked] | None, bits: int) -> Iterator[_Block]:
+    def _blocks(
+        self, compared: range, marked: list[MarkedRow] | None, bits: int
+    ) -> Iterator[_Block]:
         """Yield the blocks of rows; a row that is missing makes its block another one.
 
         Args:
@@ -483,16 +489,16 @@ def _lacks(known: Digests, names: Iterable[str], compared: range) -> bool:
     return any(number not in known[name] for name in names for number in full)
 
 
-def _links(view: Stored) -> dict[int, list[Linked]]:
-    found: dict[int, list[Linked]] = defaultdict(list)
+def _links(view: Stored) -> dict[int, list[LoggedLink]]:
+    found: dict[int, list[LoggedLink]] = defaultdict(list)
     for linked in view.stored_links():
         found[linked.place >> BLOCK_BITS].append(linked)
     return found
 
 
-def _require_links(indexed: Sequence[Linked], own: Sequence[Row], places: range) -> None:
+def _require_links(indexed: Sequence[LoggedLink], own: Sequence[Row], places: range) -> None:
     there = {linked for linked in indexed if linked.place >= places.start}
-    if there != {Linked(row.seq, link) for row in own for link in row.links}:
+    if there != {LoggedLink(row.seq, link) for row in own for link in row.links}:
         raise VerificationError(
             f"the index has other links of the records {places.start} to {places.stop - 1} "
             "than their bodies have",

@@ -10,19 +10,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from satchel.crypto.merkle import ProvedTree
-from satchel.crypto.redaction import opened_form, require_form_of
+from satchel.crypto.merkle import VerifiedTree
+from satchel.crypto.redaction import open_redacted_form, require_form_of
 from satchel.crypto.sealed_records import digest
 from satchel.errors import ErasureRefusedError, MalformedError, RedactionRefusedError
 from satchel.ledger.examination import opened_body
 from satchel.ledger.heads import require_leaves
 from satchel.ledger.projection import Fold
-from satchel.ledger.transaction import Logging
+from satchel.ledger.transaction import PendingRecord
 from satchel.model.records import Erasure, Model, Redaction
 from satchel.model.values import Component
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader, Store, Writer
-from satchel.ports.vectors import sketches_of
+from satchel.ports.vectors import sketch_prefix
 
 ERASABLE = frozenset({*Component, "edge", "graph_node", "session_event", "file_version"})
 """The types of the records that are memory; others speak of the bank or of records."""
@@ -47,7 +47,7 @@ again of what is left."""
 _DIGEST = re.compile(rb"blake3:[0-9a-f]{64}")
 
 
-class Emptied(NamedTuple):
+class ErasureEffect(NamedTuple):
     """What a commit with erasures empties."""
 
     places: list[int]
@@ -58,10 +58,10 @@ class Emptied(NamedTuple):
 def emptied_by(
     writing: Writer,
     bank: str,
-    tree: ProvedTree | None,
+    tree: VerifiedTree | None,
     fold: Fold,
-    records: Sequence[Logging],
-) -> Emptied:
+    records: Sequence[PendingRecord],
+) -> ErasureEffect:
     """Return what erasure records empty, after whatever else is logged with them.
 
     Args:
@@ -79,7 +79,7 @@ def emptied_by(
         _require_unerased(fold, records)
     wanted = {one.model.entry: None for one in records if isinstance(one.model, Erasure)}
     if not wanted:
-        return Emptied([], {})
+        return ErasureEffect([], {})
     if found := wanted.keys() & {one.row.id for one in records}:
         raise ErasureRefusedError(
             "a record cannot be erased while it is being logged", field=found.pop()
@@ -90,8 +90,8 @@ def emptied_by(
     for row in rows:
         _require_erasable(fold, row)
     if not rows:
-        return Emptied([], {})
-    return Emptied(sorted(row.seq for row in rows), left_to_do(writing, bank, rows))
+        return ErasureEffect([], {})
+    return ErasureEffect(sorted(row.seq for row in rows), left_to_do(writing, bank, rows))
 
 
 def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
@@ -102,7 +102,7 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
     side: dict[str, bytes | None] = {UNFINISHED: b""}
     side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
     side |= {f"{SEALED}{row.seq}": None for row in rows}
-    for sketched in {sketches_of(row.seq) for row in rows}:
+    for sketched in {sketch_prefix(row.seq) for row in rows}:
         side |= dict.fromkeys(reader.side(bank, sketched), None)
     side |= dict.fromkeys(reader.side(bank, DERIVED))
     if next(iter(reader.blobs.listed(bank)), None) is not None:
@@ -111,7 +111,7 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
     return side
 
 
-def _require_unerased(fold: Fold, records: Sequence[Logging]) -> None:
+def _require_unerased(fold: Fold, records: Sequence[PendingRecord]) -> None:
     before = fold.size - len(records)
     for one in records:
         if fold.is_erased(one.row.id, before):
@@ -153,7 +153,7 @@ def is_unfinished(store: Store, bank: str) -> bool:
         return UNFINISHED in reader.side(bank, UNFINISHED)
 
 
-def finish(store: Store, bank: str) -> int:
+def finish_erasure(store: Store, bank: str) -> int:
     """Drop blobs that only erased records named, and rid the store's files of what was erased.
 
     May be repeated at will; nothing happens where nothing is left to do.
@@ -194,11 +194,11 @@ _REDACTABLE = frozenset(Component)
 def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
     writing: Writer,
     bank: str,
-    tree: ProvedTree | None,
+    tree: VerifiedTree | None,
     fold: Fold,
-    records: Sequence[Logging],
+    records: Sequence[PendingRecord],
     forms: Mapping[str, bytes],
-    emptied: Emptied,
+    emptied: ErasureEffect,
 ) -> list[Row]:
     """Return rows with the forms in the place of entries that redaction records speak of.
 
@@ -242,7 +242,7 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
     return [_replaced(fold, row, forms[row.id], said[row.id], before) for row in rows]
 
 
-def settled(
+def merge_side_values(
     wanted: Iterable[tuple[str, bytes | None]], emptied: Mapping[str, bytes | None]
 ) -> dict[str, bytes | None]:
     """Return what is set beside the log: what is emptied goes, but for new sealed originals."""
@@ -252,7 +252,7 @@ def settled(
 
 
 def _require_brought(
-    writing: Writer, bank: str, fold: Fold, records: Sequence[Logging], brought: Sequence[str]
+    writing: Writer, bank: str, fold: Fold, records: Sequence[PendingRecord], brought: Sequence[str]
 ) -> None:
     """Require of what an import brought that it redacts nothing that is here already.
 
@@ -291,7 +291,7 @@ def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -
     if opened is None:
         raise RedactionRefusedError("the bytes of the entry do not verify", field=row.id)
     try:
-        _, model = opened_form(body, said.result)
+        _, model = open_redacted_form(body, said.result)
         if model.nonce is None:
             require_form_of(model, opened[1])
         else:

@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from satchel.crypto.log import Head, leaf_of
-from satchel.crypto.merkle import Frontier, ProvedTree, grown, leaf_position
-from satchel.crypto.redaction import opened_form
+from satchel.crypto.log import Head, record_leaf
+from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, digest, open_record
 from satchel.errors import InputError, SatchelError, StoreError, UnknownBankError, VerificationError
-from satchel.ledger.heads import believed_head, nodes_of
-from satchel.ledger.projection import FOLDED, Fact, Fold
-from satchel.ledger.proofs import ProvedRows
+from satchel.ledger.heads import nodes_of, verified_head
+from satchel.ledger.projection import FOLDED, Fold, LogFact
+from satchel.ledger.proofs import VerifiedRows
 from satchel.model.records import Model
-from satchel.ports.blobs import verified
-from satchel.ports.links import Linked
+from satchel.ports.blobs import verified_pieces
+from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import BLOCK_BITS, Reader, Store
 from satchel.ports.vectors import Generation
@@ -67,7 +67,7 @@ class Flaw(StrEnum):
     """A record is not found by its id, links or words; they can be indexed again."""
 
 
-class Finding(NamedTuple):
+class LogFinding(NamedTuple):
     """One thing that is wrong."""
 
     flaw: Flaw
@@ -88,7 +88,7 @@ class Examination:
     counts: Counter[Flaw] = field(default_factory=Counter)
     """How much of each is wrong."""
 
-    shown: list[Finding] = field(default_factory=list)
+    shown: list[LogFinding] = field(default_factory=list)
     """The first hundred."""
 
     places: dict[Flaw, list[int]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Examination:
         if seq is not None:
             self.places.setdefault(flaw, []).append(seq)
         if len(self.shown) < _MOST_SHOWN:
-            self.shown.append(Finding(flaw, seq, message))
+            self.shown.append(LogFinding(flaw, seq, message))
 
     def withdraw(self, flaw: Flaw) -> None:
         """Take all findings of one kind back."""
@@ -129,7 +129,7 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
         if stored is None:
             raise UnknownBankError(f"there is no bank {bank} here", file=store.name)
         try:
-            head, frontier = believed_head(bank, stored)
+            head, frontier = verified_head(bank, stored)
         except VerificationError as error:
             found.note(Flaw.HEAD, error.message)
             return found
@@ -142,10 +142,12 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
                 tell(places.stop, 2 * head.size)
             fold = log.finish()
             if fold is not None:
-                made = Counter[Linked]()
+                made = Counter[LoggedLink]()
                 for pairs in derived_blocks(reader, head, fold, range(head.size)):
                     _examine_derived(reader, pairs, found)
-                    made.update({Linked(own.seq, link) for _, own in pairs for link in own.links})
+                    made.update(
+                        {LoggedLink(own.seq, link) for _, own in pairs for link in own.links}
+                    )
                     tell(head.size + pairs[-1][0].seq + 1, 2 * head.size)
                 there = Counter(reader.every_link(bank))
                 for seq in sorted({one.place for one in (there - made) + (made - there)}):
@@ -172,7 +174,9 @@ def opened_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | N
     if row.body is None:
         return None
     try:
-        record, model = open_record(row.body) if result is None else opened_form(row.body, result)
+        record, model = (
+            open_record(row.body) if result is None else open_redacted_form(row.body, result)
+        )
     except InputError:
         return None
     return (record, model) if record.id == row.id else None
@@ -192,13 +196,13 @@ class _Log:
         self._reader = reader
         self._head = head
         self._found = found
-        self._tree = ProvedTree(frontier, nodes_of(reader, head.bank))
+        self._tree = VerifiedTree(frontier, nodes_of(reader, head.bank))
         self._again = Frontier()
         self._whole = True
         self._wrong_nodes = 0
         self._empty = list[tuple[int, str]]()
         self._damaged = list[tuple[int, str, str]]()
-        self._facts = list[Fact]()
+        self._facts = list[LogFact]()
 
     def look(self, places: range, rows: dict[int, Row]) -> None:
         """Look at a stretch; stretches come in order."""
@@ -208,9 +212,9 @@ class _Log:
                 self._found.note(Flaw.MISSING, "a record is missing", seq)
                 self._whole = False
         some = [rows[seq] for seq in places if seq in rows]
-        leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in some]
+        leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in some]
         if self._whole:
-            nodes = grown(self._again, leaves)
+            nodes = append_leaves(self._again, leaves)
             self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
         for row, leaf in zip(some, leaves, strict=True):
             if not stands(self._tree, row.seq, leaf):
@@ -244,7 +248,7 @@ class _Log:
         elif logged is None:
             self._damaged.append((row.seq, row.id, digest(row.body)))
         elif row.type in FOLDED:
-            self._facts.append(Fact(row.seq, row.id, logged[1]))
+            self._facts.append(LogFact(row.seq, row.id, logged[1]))
 
 
 def _wrong_nodes(reader: Reader, bank: str, start: int, nodes: list[bytes]) -> int:
@@ -253,7 +257,7 @@ def _wrong_nodes(reader: Reader, bank: str, start: int, nodes: list[bytes]) -> i
     return sum(stored.get(place) != node for place, node in enumerate(nodes, first))
 
 
-def stands(tree: ProvedTree, seq: int, leaf: bytes) -> bool:
+def stands(tree: VerifiedTree, seq: int, leaf: bytes) -> bool:
     """Tell whether a leaf is in the tree at a place."""
     try:
         tree.require({seq: leaf})
@@ -304,7 +308,7 @@ _HINT = "The store was changed by another program. See: satchel doctor --deep, a
 """Called now and then with the records done and the records there are."""
 
 
-def audit(reader: Reader, view: ProvedRows, progress: Progress | None = None) -> None:
+def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) -> None:
     """Compare everything that a store holds of a bank with its log.
 
     Args:
@@ -318,7 +322,7 @@ def audit(reader: Reader, view: ProvedRows, progress: Progress | None = None) ->
     """
     bank, size = view.head.bank, view.head.size
     generations = reader.vectors.generations(bank)
-    frontier, links, searched = Frontier(), list[Linked](), set[int]()
+    frontier, links, searched = Frontier(), list[LoggedLink](), set[int]()
     for start in range(0, size, _BLOCK):
         places = range(start, min(start + _BLOCK, size))
         stored = sorted(reader.at(bank, places), key=attrgetter("seq"))
@@ -334,7 +338,7 @@ def audit(reader: Reader, view: ProvedRows, progress: Progress | None = None) ->
             )
         searched.update(row.seq for row in rows if row.text and is_searched(row))
         _require_vectors(reader, bank, generations, [row.id for row in rows])
-        links += {Linked(row.seq, link) for row in rows for link in row.links}
+        links += {LoggedLink(row.seq, link) for row in rows for link in row.links}
         if progress is not None:
             progress(places.stop, size)
     if PREFIX + frontier.root.hex() != view.head.root:
@@ -355,7 +359,9 @@ def _are_logged(
     if [row.seq for row in rows] != list(places):
         return False
     first = leaf_position(places.start)
-    nodes = grown(frontier, [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows])
+    nodes = append_leaves(
+        frontier, [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
+    )
     stored = reader.nodes(bank, range(first, first + len(nodes)))
     return len(stored) == len(nodes) and all(
         stored.get(place) == node for place, node in enumerate(nodes, first)
@@ -373,7 +379,7 @@ def _require_vectors(
 def _require_blobs(reader: Reader, bank: str) -> None:
     for blob, size in reader.blobs.listed(bank):
         try:
-            read = sum(map(len, verified(reader.blobs.get(bank, blob), blob)))
+            read = sum(map(len, verified_pieces(reader.blobs.get(bank, blob), blob)))
         except SatchelError as error:
             raise VerificationError(
                 f"the bytes of a file cannot be read: {error.message}", field=blob, hint=_HINT

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from satchel.crypto.canonical import decode_canonical
-from satchel.crypto.key_succession import Ended
-from satchel.crypto.log import Head, check_head, leaf_of, parse_head
-from satchel.crypto.merkle import Fetch, Frontier, ProvedTree
-from satchel.crypto.redaction import opened_form
+from satchel.crypto.key_succession import KeyEnd
+from satchel.crypto.log import Head, check_head, parse_head, record_leaf
+from satchel.crypto.merkle import Fetch, Frontier, VerifiedTree
+from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record
 from satchel.errors import (
     AdoptedError,
@@ -26,14 +26,14 @@ from satchel.ledger.authority import (
     ADOPTED,
     RESTORED,
     Authority,
-    Decided,
-    Point,
+    LogState,
+    RecordedDecision,
     founding,
     with_configs,
 )
 from satchel.ledger.cache import FoldCache, KnownFold
-from satchel.ledger.projection import FOLDED, Fact, Fold
-from satchel.ledger.witness_file import GivenUp
+from satchel.ledger.projection import FOLDED, Fold, LogFact
+from satchel.ledger.witness_file import AcceptedRollback
 from satchel.model.records import Model
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader, StoredHead
@@ -49,7 +49,7 @@ class BankStanding(StrEnum):
     """All is verified, but by keys that this machine does not trust."""
 
 
-class Seen(NamedTuple):
+class SeenHead(NamedTuple):
     """A head that was believed before."""
 
     head: Head
@@ -71,7 +71,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
     """What its reader should know: that something which was seen here was given up."""
 
-    given_up: GivenUp | None = None
+    given_up: AcceptedRollback | None = None
     """What the witness knows that is true no more."""
 
 
@@ -82,8 +82,8 @@ OWN = Verdict()
 def judge(
     head: Head,
     authority: Authority,
-    tree: ProvedTree,
-    seen: Sequence[Seen],
+    tree: VerifiedTree,
+    seen: Sequence[SeenHead],
     trusted: frozenset[str] | None,
 ) -> Verdict:
     """Judge a head that is sound in itself.
@@ -108,13 +108,13 @@ def judge(
         if decided is not None:
             notes.append(_note(saw, decided))
             if saw.witnessed:
-                given_up = GivenUp(saw.head.epoch, decided.decision.resumed.size)
+                given_up = AcceptedRollback(saw.head.epoch, decided.decision.resumed.size)
     return Verdict(standing, tuple(notes), given_up)
 
 
 def require_continues(
-    saw: Seen, authority: Authority, head: Head, tree: ProvedTree
-) -> Decided | None:
+    saw: SeenHead, authority: Authority, head: Head, tree: VerifiedTree
+) -> RecordedDecision | None:
     """Require that a log goes on from a head that was seen, or says why it does not.
 
     Returns:
@@ -143,19 +143,19 @@ def require_continues(
     )
 
 
-def contains(tree: ProvedTree, seen: Head) -> bool:
+def contains(tree: VerifiedTree, seen: Head) -> bool:
     """Tell whether a log begins with a head that was seen."""
     return seen.size <= tree.size and PREFIX + tree.root_at(seen.size).hex() == seen.root
 
 
-def _giving_up(decided: Sequence[Decided], seen: Head) -> Decided | None:
+def _giving_up(decided: Sequence[RecordedDecision], seen: Head) -> RecordedDecision | None:
     """Return the decision that names a head, or that ended its epoch before it.
 
     One that names another head of the same size was made by somebody who saw another history, so
     it says nothing of this one.
     """
     for one in decided:
-        if one.decision.abandoned == Point.of(seen):
+        if one.decision.abandoned == LogState.of(seen):
             return one
     ending = next((one for one in decided if one.decision.epoch > seen.epoch), None)
     if ending is None or seen.size <= ending.decision.resumed.size:
@@ -167,7 +167,7 @@ def _giving_up(decided: Sequence[Decided], seen: Head) -> Decided | None:
 
 
 def _standing(
-    authority: Authority, tree: ProvedTree, own: Sequence[Head], trusted: frozenset[str] | None
+    authority: Authority, tree: VerifiedTree, own: Sequence[Head], trusted: frozenset[str] | None
 ) -> BankStanding:
     known = trusted or frozenset()
     adoption = authority.adoption
@@ -187,14 +187,14 @@ def _standing(
     return BankStanding.UNTRUSTED
 
 
-def _forked(one: Ended) -> str:
+def _forked(one: KeyEnd) -> str:
     return (
         f"record {one.place} is a second succession of {one.key}, to {one.heir}, and is ignored."
         " Its author has the old key: satchel key revoke"
     )
 
 
-def _note(saw: Seen, decided: Decided) -> str:
+def _note(saw: SeenHead, decided: RecordedDecision) -> str:
     decision = decided.decision
     named = decision.abandoned
     by = "the adopter of the bank" if decided.action == ADOPTED else "an owner"
@@ -202,7 +202,7 @@ def _note(saw: Seen, decided: Decided) -> str:
         f"{saw.who} saw {saw.head.size} records of this bank; {by} decided at {decided.at} to "
         f"resume from the first {decision.resumed.size}"
     )
-    if named != Point.of(saw.head):
+    if named != LogState.of(saw.head):
         text += f", aware of {named.size if named is not None else decision.resumed.size}"
     return f"{text}: {decision.reason}" if decision.reason else text
 
@@ -226,14 +226,14 @@ class TrustedHead:
     """What it is to this machine."""
 
 
-Redacted = Callable[[Row], str | None]
+RedactionLookup = Callable[[Row], str | None]
 """Gives the hash of the form in which a row's record has to stand; None for a whole one."""
 
-Judging = Callable[[Head, Authority, ProvedTree], Verdict]
+Judging = Callable[[Head, Authority, VerifiedTree], Verdict]
 """Judges a head that is sound in itself by what was seen before, or refuses it."""
 
 
-def opened_head(
+def load_trusted_head(
     reader: Reader,
     bank: str,
     stored: StoredHead,
@@ -255,9 +255,9 @@ def opened_head(
     Raises:
         VerificationError: Naming what does not hold.
     """
-    head, frontier = believed_head(bank, stored)
+    head, frontier = verified_head(bank, stored)
     require_counts(reader, head)
-    tree = ProvedTree(frontier, nodes_of(reader, bank))
+    tree = VerifiedTree(frontier, nodes_of(reader, bank))
     if before is None or not contains(tree, before.head):
         authority, start, said = _founded(reader, bank, tree), 0, dict[str, int]()
         known = remembered.read(tree) if remembered is not None else KnownFold(Fold(), 0, {})
@@ -278,13 +278,13 @@ def opened_head(
             hint="A new epoch starts with a signed decision in the log. " + _DOCTOR,
         )
     verdict = judging(head, authority, tree)
-    known.fold.take([Fact(seq, record.id, model) for seq, record, model in told], head.size)
+    known.fold.take([LogFact(seq, record.id, model) for seq, record, model in told], head.size)
     if remembered is not None:
         remembered.write(head, known.fold, known)
     return TrustedHead(stored, head, frontier, authority, known.fold, verdict)
 
 
-def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
+def verified_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
     """Check a stored head by itself: its signature, and that its peaks give its root.
 
     Raises:
@@ -310,7 +310,7 @@ def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
     return head, frontier
 
 
-def name_in(reader: Reader, bank: str) -> str | None:
+def read_bank_name(reader: Reader, bank: str) -> str | None:
     """Return what a bank is called, from its first record and its config records.
 
     Proves these and their number, and nothing else of the bank: that costs little, however long
@@ -323,8 +323,8 @@ def name_in(reader: Reader, bank: str) -> str | None:
     stored = reader.head(bank)
     if stored is None:
         raise UnknownBankError(f"there is no bank {bank} here")
-    head, frontier = believed_head(bank, stored)
-    tree = ProvedTree(frontier, nodes_of(reader, bank))
+    head, frontier = verified_head(bank, stored)
+    tree = VerifiedTree(frontier, nodes_of(reader, bank))
     authority = _founded(reader, bank, tree)
     told = _told(reader, head, tree, 0, {}, _CONFIGS)
     configs = [(seq, record) for seq, record, _ in told]
@@ -352,7 +352,7 @@ def require_counts(reader: Reader, head: Head) -> None:
             )
 
 
-def require_types(reader: Reader, head: Head, tree: ProvedTree, types: frozenset[str]) -> None:
+def require_types(reader: Reader, head: Head, tree: VerifiedTree, types: frozenset[str]) -> None:
     """Require that all records of types are found, by their leaves and how many the head counts.
 
     Raises:
@@ -369,7 +369,9 @@ def require_types(reader: Reader, head: Head, tree: ProvedTree, types: frozenset
         )
 
 
-def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError | UnknownBankError:
+def missing_bank_error(
+    bank: str, witnessed: Head | None, name: str
+) -> VerificationError | UnknownBankError:
     """Return the error for a bank that a store does not have."""
     if witnessed is None:
         return UnknownBankError(f"there is no bank {bank} here", file=name)
@@ -384,7 +386,7 @@ def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError |
 
 
 def require_logged(
-    tree: ProvedTree, bank: str, rows: Sequence[Row], redacted: Redacted | None = None
+    tree: VerifiedTree, bank: str, rows: Sequence[Row], redacted: RedactionLookup | None = None
 ) -> list[tuple[Sealed, Model] | None]:
     """Return the records of rows, each proved to be the one that was logged there.
 
@@ -404,7 +406,7 @@ def require_logged(
 
 
 def records_of(
-    rows: Sequence[Row], redacted: Redacted | None = None
+    rows: Sequence[Row], redacted: RedactionLookup | None = None
 ) -> list[tuple[Sealed, Model] | None]:
     """Return the records of rows whose leaves are proved elsewhere; see ``require_logged``.
 
@@ -414,20 +416,22 @@ def records_of(
     return [_record(row, redacted(row) if redacted is not None else None) for row in rows]
 
 
-def require_leaves(tree: ProvedTree, bank: str, rows: Sequence[Row]) -> None:
+def require_leaves(tree: VerifiedTree, bank: str, rows: Sequence[Row]) -> None:
     """Require that rows have the ids, types and times that were logged at their places.
 
     Raises:
         VerificationError: As ``require_logged``; nothing is said of their bytes.
     """
-    tree.require({row.seq: leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows})
+    tree.require({row.seq: record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows})
 
 
 def _record(row: Row, result: str | None) -> tuple[Sealed, Model] | None:
     if row.body is None:
         return None
     try:
-        record, model = open_record(row.body) if result is None else opened_form(row.body, result)
+        record, model = (
+            open_record(row.body) if result is None else open_redacted_form(row.body, result)
+        )
     except InputError as error:
         raise VerificationError(
             f"record {row.seq} was changed: {error.message}", field=error.field, hint=_DOCTOR
@@ -437,7 +441,7 @@ def _record(row: Row, result: str | None) -> tuple[Sealed, Model] | None:
     return record, model
 
 
-def _founded(reader: Reader, bank: str, tree: ProvedTree) -> Authority:
+def _founded(reader: Reader, bank: str, tree: VerifiedTree) -> Authority:
     rows = reader.at(bank, [0])
     if not rows or rows[0].id != bank:
         raise VerificationError("the first record of the log is missing", hint=_DOCTOR)
@@ -447,14 +451,14 @@ def _founded(reader: Reader, bank: str, tree: ProvedTree) -> Authority:
     return founding(logged[0])
 
 
-def _root_at(tree: ProvedTree, size: int) -> str:
+def _root_at(tree: VerifiedTree, size: int) -> str:
     return PREFIX + tree.root_at(size).hex()
 
 
 def _told(
     reader: Reader,
     head: Head,
-    tree: ProvedTree,
+    tree: VerifiedTree,
     start: int,
     said: Mapping[str, int],
     types: frozenset[str],

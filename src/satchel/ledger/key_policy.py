@@ -5,8 +5,8 @@ Source: docs/spec/6-keys-and-tokens.md, 6.3, 6.4 and 6.8.
 
 from collections.abc import Iterator, Sequence
 
-from satchel.crypto.key_succession import MOST_OWNERS, REVOKED, Keys, is_new
-from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.key_succession import MOST_OWNERS, REVOKED, KeyState, is_new
+from satchel.crypto.merkle import VerifiedTree
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
@@ -21,7 +21,7 @@ from satchel.ledger.authority import (
     with_configs,
 )
 from satchel.ledger.heads import TrustedHead
-from satchel.ledger.witness_file import GivenUp
+from satchel.ledger.witness_file import AcceptedRollback
 from satchel.model.records import Config
 
 
@@ -42,7 +42,7 @@ class KeyDecider(Decider):
             VerificationError: If the store is not what it was, or not what was signed.
         """
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             given_up = self._required_owner(found, tree)
             records, old = list[Sealed](), self.owner
             for new in heirs:
@@ -69,7 +69,7 @@ class KeyDecider(Decider):
         """
         drawn = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             given_up = self._required_owner(found, tree)
             keys = found.authority.keys
             there = keys.ending(key)
@@ -112,7 +112,7 @@ class KeyDecider(Decider):
         """
         drawn = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             given_up = self._required_owner(found, tree)
             keys = found.authority.keys
             if key not in keys.owners:
@@ -135,7 +135,7 @@ class KeyDecider(Decider):
         """
         drawn = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             given_up = self._required_owner(found, tree)
             keys = found.authority.keys
             if not 1 <= threshold <= len(keys.owners):
@@ -164,14 +164,14 @@ class KeyDecider(Decider):
         """
         fresh = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             compared = self._compared(found, tree, found.authority.owners)
             given_up = compared.given_up
             self._require_enough(found, records)
             fresh.extend(self._changing(found, records))
             if any(starts_epoch(one) for one in fresh):
                 if compared.lost is not None:
-                    given_up = GivenUp(compared.lost.epoch, found.head.size)
+                    given_up = AcceptedRollback(compared.lost.epoch, found.head.size)
             elif compared.refusal is not None:
                 raise compared.refusal
             return fresh, given_up
@@ -181,7 +181,7 @@ class KeyDecider(Decider):
             self._erase_again()
         return bool(fresh)
 
-    def _required_owner(self, found: TrustedHead, tree: ProvedTree) -> GivenUp | None:
+    def _required_owner(self, found: TrustedHead, tree: VerifiedTree) -> AcceptedRollback | None:
         """Require that this is an owner, and the store what it was; return what was given up."""
         compared = self._as_owner(found, tree)
         if compared.refusal is not None:
@@ -209,7 +209,7 @@ class KeyDecider(Decider):
                 )
 
 
-def _require_room(keys: Keys, key: str) -> None:
+def _require_room(keys: KeyState, key: str) -> None:
     if keys.ending(key) is not None:
         raise UsageError(
             "the key was retired or revoked in this bank, and cannot be reinstated", field="key"

@@ -8,42 +8,42 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from satchel.crypto.log import Head, leaf_of, signed_head
-from satchel.crypto.merkle import Frontier, ProvedTree, grown, leaf_position
-from satchel.crypto.redaction import is_form
+from satchel.crypto.log import Head, record_leaf, signed_head
+from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.redaction import is_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
 from satchel.ledger.authority import Authority, admission, founding, with_configs
 from satchel.ledger.cache import FoldCache
 from satchel.ledger.columns import VerifiedColumns
-from satchel.ledger.erasure import emptied_by, replaced_by, settled
+from satchel.ledger.erasure import emptied_by, merge_side_values, replaced_by
 from satchel.ledger.examination import Progress, audit
 from satchel.ledger.heads import (
     OWN,
     BankStanding,
-    Seen,
+    SeenHead,
     TrustedHead,
     Verdict,
     judge,
-    missing,
+    load_trusted_head,
+    missing_bank_error,
     nodes_of,
-    opened_head,
     require_counts,
 )
-from satchel.ledger.projection import FOLDED, Fact, Fold
-from satchel.ledger.records import Unchanged
+from satchel.ledger.projection import FOLDED, Fold, LogFact
+from satchel.ledger.records import Precondition
 from satchel.ledger.transaction import (
     ENTRY_TYPES,
-    Logging,
     LogTransaction,
+    PendingRecord,
     StoredDigest,
     Ticket,
     UnnamedImport,
     group_of,
-    looked_at,
-    looked_at_before,
     may_not_add,
+    pending_from_rows,
+    reopen_records,
     require_appendable,
     require_given,
     stored_digest,
@@ -51,11 +51,11 @@ from satchel.ledger.transaction import (
 )
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_file import GivenUp, Witnessed
+from satchel.ledger.witness_file import AcceptedRollback, WitnessedHead
 from satchel.model.records import Bank
 from satchel.model.times import now
 from satchel.ports.rows import VISIBLE, Row
-from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
+from satchel.ports.store import ColumnChange, Commit, RangeChange, Reader, Store, StoredHead, Writer
 from satchel.runtime.forks import in_child
 
 Clock = Callable[[], str]
@@ -154,7 +154,7 @@ class Ledger:
         *,
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
-        given: Unchanged | None = None,
+        given: Precondition | None = None,
         forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
@@ -182,7 +182,7 @@ class Ledger:
         if not records:
             return []
         require_appendable(records, batch)
-        looked = looked_at(records, batch)
+        looked = reopen_records(records, batch)
         return self._appended(Ticket(looked, batch, side or {}, given, forms or {}))
 
     def append_rows(self, rows: Sequence[Row], *, batch: str) -> list[int]:
@@ -192,7 +192,7 @@ class Ledger:
             rows: From ``unplaced_row``, of records that were sealed or opened here.
             batch: Id of the import's source record.
         """
-        return self._appended(Ticket(looked_at_before(rows), batch)) if rows else []
+        return self._appended(Ticket(pending_from_rows(rows), batch)) if rows else []
 
     @contextmanager
     def transaction(self) -> Iterator[LogTransaction]:
@@ -264,7 +264,10 @@ class Ledger:
             return view
 
     def decide(
-        self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
+        self,
+        draw: Callable[
+            [TrustedHead, VerifiedTree], tuple[Sequence[Sealed], AcceptedRollback | None]
+        ],
     ) -> TrustedHead:
         """Commit what somebody decides about the bank as it is; see ``ledger.acceptance``.
 
@@ -283,8 +286,8 @@ class Ledger:
         with self._lock, self._store.writing() as writing:
             stored = writing.head(self.bank)
             if stored is None:
-                raise missing(self.bank, witnessed, self._store.name)
-            found = opened_head(writing, self.bank, stored, lambda *_: OWN)
+                raise missing_bank_error(self.bank, witnessed, self._store.name)
+            found = load_trusted_head(writing, self.bank, stored, lambda *_: OWN)
             records, given_up = draw(found, self._tree(writing, found))
             after = replace(found, verdict=Verdict(given_up=given_up))
             if records:
@@ -340,7 +343,7 @@ class Ledger:
         at = self._clock()
         frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
         fold, before = found.fold if found else Fold(), frontier.size
-        records = list[Logging]()
+        records = list[PendingRecord]()
         for ticket in waiting:
             if ticket.batch is not None:
                 group = group_of(fold, ticket.batch, len(ticket.records), at)
@@ -356,7 +359,9 @@ class Ledger:
         emptied = emptied_by(writing, self.bank, tree, fold, records)
         forms = dict(chain.from_iterable(ticket.forms.items() for ticket in waiting))
         replaced = replaced_by(writing, self.bank, tree, fold, records, forms, emptied)
-        nodes = grown(frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows])
+        nodes = append_leaves(
+            frontier, [record_leaf(self.bank, row.seq, row.type, row.id, at) for row in rows]
+        )
         if stored_here is not None:
             stored_here.add(rows, nodes)
         counts = _counts_with(Counter(row.type for row in rows), found)
@@ -369,13 +374,15 @@ class Ledger:
             sweeps=sweeps,
             erased=emptied.places,
             replaced=replaced,
-            side=settled(chain.from_iterable(t.side.items() for t in waiting), emptied.side),
+            side=merge_side_values(
+                chain.from_iterable(t.side.items() for t in waiting), emptied.side
+            ),
         )
         writing.append(self.bank, commit)
         if sweeps and changes:  # what is said of one record counts after what is said of all
             writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
         # What an import brought redacted and is whole again was not removed here.
-        returned = {row.seq for row in replaced if not is_form(row.body or b"")}
+        returned = {row.seq for row in replaced if not is_redacted_form(row.body or b"")}
         waiting[0].emptied = [place for place in emptied.places if place not in returned]
         verdict = found.verdict if found else OWN
         return TrustedHead(stored, head, frontier, authority, fold, verdict)
@@ -443,15 +450,15 @@ class Ledger:
         reader: Reader,
         fold: Fold,
         before: int,
-        records: Sequence[Logging],
+        records: Sequence[PendingRecord],
         at: str,
         *,
         visible: bool,
-    ) -> tuple[list[Row], list[Change], list[Sweep]]:
+    ) -> tuple[list[Row], list[ColumnChange], list[RangeChange]]:
         """Return the rows of new records as the log has them, and what changes in others."""
         size = before + len(records)
         facts = [
-            Fact(seq, one.row.id, one.model)
+            LogFact(seq, one.row.id, one.model)
             for seq, one in enumerate(records, before)
             if one.model is not None and one.row.type in FOLDED
         ]
@@ -465,7 +472,7 @@ class Ledger:
         ]
         there = reader.get(self.bank, effect.targets) if before and effect.targets else []
         old = (row for row in there if row.seq < before)
-        changes = [Change(row.seq, *fold.standing(row.id, row.seq, size)) for row in old]
+        changes = [ColumnChange(row.seq, *fold.standing(row.id, row.seq, size)) for row in old]
         return rows, changes, effect.sweeps
 
     def _acknowledge(self, found: TrustedHead, emptied: Sequence[int] = ()) -> None:
@@ -473,7 +480,7 @@ class Ledger:
         if self._witness is not None:
             if emptied:
                 self._witness.note_removed(self.bank, emptied)
-            new = Witnessed(head=found.head, signed=found.stored.signed)
+            new = WitnessedHead(head=found.head, signed=found.stored.signed)
             self._witness.record_believed(new, given_up=found.verdict.given_up)
             self._witness.note_here(self.bank, found.authority.name)
         self._latest = found
@@ -491,10 +498,10 @@ class Ledger:
         latest = self._latest  # before the store's: a commit in between makes that one newer
         stored, stamp = reader.head(self.bank), reader.stamp()
         if stored is None:
-            raise missing(
+            raise missing_bank_error(
                 self.bank, witnessed or (latest.head if latest else None), self._store.name
             )
-        seen = [] if witnessed is None else [Seen(witnessed, "this machine", witnessed=True)]
+        seen = [] if witnessed is None else [SeenHead(witnessed, "this machine", witnessed=True)]
         if latest is not None and stored == latest.stored and not fresh:
             tree = self._tree(reader, latest)
             if stamp != getattr(self._local, "stamp", None):
@@ -504,10 +511,10 @@ class Ledger:
         else:
             if latest is not None:
                 own = latest.verdict.standing is BankStanding.OWN
-                seen.append(Seen(latest.head, "this program", own=own))
+                seen.append(SeenHead(latest.head, "this program", own=own))
             judging = partial(judge, seen=seen, trusted=self._trusted_owners)
             before, remembered = (None, None) if fresh else (latest, self._folds)
-            found = opened_head(reader, self.bank, stored, judging, before, remembered)
+            found = load_trusted_head(reader, self.bank, stored, judging, before, remembered)
         self._local.stamp = stamp
         self._latest = found
         return found
@@ -522,13 +529,13 @@ class Ledger:
         self._columns.require_standing(writing, found.head, found.fold, tree, self._local.stamp)
         return found
 
-    def _tree(self, reader: Reader, found: TrustedHead) -> ProvedTree:
+    def _tree(self, reader: Reader, found: TrustedHead) -> VerifiedTree:
         """Return this thread's tree under a head, reading from a view."""
         held = getattr(self._local, "tree", None)
         if held is None or held[0] != found.stored:
-            held = (found.stored, ProvedTree(found.frontier, nodes_of(reader, self.bank)))
+            held = (found.stored, VerifiedTree(found.frontier, nodes_of(reader, self.bank)))
             self._local.tree = held
-        tree: ProvedTree = held[1]
+        tree: VerifiedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
 
@@ -548,10 +555,10 @@ class _Transaction:
         self, records: Sequence[Sealed], *, side: Mapping[str, bytes | None] | None = None
     ) -> list[int]:
         require_appendable(records, None)
-        return self._added(Ticket(looked_at(records), side=side or {}))
+        return self._added(Ticket(reopen_records(records), side=side or {}))
 
     def append_rows(self, rows: Sequence[Row], *, batch: str, visible: bool = False) -> list[int]:
-        return self._added(Ticket(looked_at_before(rows), batch, visible=visible))
+        return self._added(Ticket(pending_from_rows(rows), batch, visible=visible))
 
     def _added(self, ticket: Ticket) -> list[int]:
         self.after = self._ledger._commit(self._writing, self.after, [ticket], self._digest)  # noqa: SLF001 - a part of it
@@ -564,7 +571,7 @@ class _Transaction:
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
         assert self._import is not None  # noqa: S101 - it was begun
-        looked_at_before([row for row in rows if row.type not in ENTRY_TYPES])
+        pending_from_rows([row for row in rows if row.type not in ENTRY_TYPES])
         placed = self._import.placed(rows, self._ledger._clock())  # noqa: SLF001 - a part of it
         commit = Commit(rows=placed, nodes=(), head=self.after.stored)
         self._writing.append(self._ledger.bank, commit)

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.ledger.records import Promotion, Said, Unchanged
+from satchel.ledger.records import Precondition, Promotion, StatusEvent
 from satchel.model.records import Erasure, Model, Receipt, Redaction, Source, Status
 from satchel.model.type_info import resolved
-from satchel.ports.rows import HOLDS, PENDING, RETIRING, Standing
-from satchel.ports.store import Sweep, Was
+from satchel.ports.rows import HOLDS, PENDING, RETIRING, RowState
+from satchel.ports.store import RangeChange, RetiredFilter
 
 GROUP, CLOSED = "batch_group", "batch_closed"
 """Actions of the receipts that make up a batch."""
@@ -36,7 +36,7 @@ FOLDED = frozenset({"status", "source", "receipt", "erasure", "redaction"})
 """The types of the records that say something of others."""
 
 
-class Fact(NamedTuple):
+class LogFact(NamedTuple):
     """One record of the log that says something of others."""
 
     seq: int
@@ -50,11 +50,11 @@ class Effect(NamedTuple):
     targets: list[str]
     """Ids of the records whose standing may be another now."""
 
-    sweeps: list[Sweep]
+    sweeps: list[RangeChange]
 
 
 @dataclass(slots=True)
-class Batch:
+class LogBatch:
     """One import."""
 
     source: str
@@ -77,7 +77,7 @@ class Batch:
 class _Event(NamedTuple):
     seq: int
     state: str
-    batch: Batch | None
+    batch: LogBatch | None
     by: str | None = None
     trust: str | None = None
     """What a promotion raises to, where it says so."""
@@ -101,7 +101,7 @@ class _SavedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
         source = None if event.batch is None else event.batch.source
         return cls(event.seq, event.state, source, event.by, event.trust)
 
-    def event(self, batches: Mapping[str, Batch]) -> _Event:
+    def event(self, batches: Mapping[str, LogBatch]) -> _Event:
         batch = None if self.batch is None else batches[self.batch]
         return _Event(self.seq, self.state, batch, self.by, self.trust)
 
@@ -125,7 +125,7 @@ class SavedFold(msgspec.Struct, frozen=True, kw_only=True):
     redacted: dict[str, list[tuple[int, str]]]
 
 
-_STAYS = Standing(None, hold=False)
+_STAYS = RowState(None, hold=False)
 
 
 class Fold:
@@ -141,9 +141,9 @@ class Fold:
         """Events as they were saved, until they are asked for."""
 
         self._replaced: dict[str, list[str]] = {}  # by what took their place
-        self._batches: dict[str, Batch] = {}
+        self._batches: dict[str, LogBatch] = {}
         self._starts: list[int] = []
-        self._spans: list[tuple[int, Batch]] = []
+        self._spans: list[tuple[int, LogBatch]] = []
         self._erased: dict[str, int] = {}
         self._redacted: dict[str, list[tuple[int, str]]] = {}
 
@@ -184,7 +184,7 @@ class Fold:
         fold._saved, fold._replaced = saved.events, saved.replaced
         fold._erased, fold._redacted = saved.erased, saved.redacted
         for one in saved.batches:
-            batch = Batch(one.source, one.number, one.spans, one.closed)
+            batch = LogBatch(one.source, one.number, one.spans, one.closed)
             fold._batches[one.source] = batch
             fold._spans += [(last, batch) for _, last in one.spans]
         fold._spans.sort(key=lambda span: span[0])
@@ -210,7 +210,7 @@ class Fold:
             self._events_of(target)
         return list(self._events.items())
 
-    def take(self, facts: Iterable[Fact], size: int) -> Effect:
+    def take(self, facts: Iterable[LogFact], size: int) -> Effect:
         """Take what is said in the records up to ``size``, and return what that changes.
 
         Args:
@@ -247,7 +247,7 @@ class Fold:
                     batch.closed = None
             self.size = size
 
-    def standing(self, identity: str, seq: int, size: int) -> Standing:
+    def standing(self, identity: str, seq: int, size: int) -> RowState:
         """Return what a record was when the log had ``size`` records."""
         batch = self._batch_at(seq)
         events = self._all_events(identity, seq)
@@ -262,15 +262,17 @@ class Fold:
             hold = HOLDS.get(state, hold)
         if retired is None and batch is not None and batch.is_open(size):
             retired = PENDING
-        return Standing(retired, hold)
+        return RowState(retired, hold)
 
-    def said(self, identity: str, seq: int, size: int) -> list[Said]:
+    def said(self, identity: str, seq: int, size: int) -> list[StatusEvent]:
         """Return what was said of a record when the log had ``size`` records, in order."""
         events = self._events_of(identity)
         batch = self._batch_at(seq)
         if batch is not None:
             events += self._events_of(batch.source)
-        found = (Said(event.place() or 0, event.seq, event.state, event.by) for event in events)
+        found = (
+            StatusEvent(event.place() or 0, event.seq, event.state, event.by) for event in events
+        )
         counted = {(place, seq) for place, seq, _ in self._counted(events, size)}
         return sorted(said for said in found if said[:2] in counted)
 
@@ -291,7 +293,9 @@ class Fold:
         counted = {seq for _, seq, _ in self._counted(events, size)}
         return {event.by for event in events if event.by is not None and event.seq in counted}
 
-    def is_same(self, was: Unchanged, size: int, changing: AbstractSet[str] = frozenset()) -> bool:
+    def is_same(
+        self, was: Precondition, size: int, changing: AbstractSet[str] = frozenset()
+    ) -> bool:
         """Tell whether nothing was said since of what somebody builds on.
 
         Args:
@@ -333,16 +337,16 @@ class Fold:
         batch = self._batch_at(seq)
         return 0 if batch is None else batch.number
 
-    def batch(self, source: str) -> Batch | None:
+    def batch(self, source: str) -> LogBatch | None:
         """Return the batch of a source record."""
         return self._batches.get(source)
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[LogBatch]:
         """Return the imports, in the order in which they began."""
         with self._lock:
             return sorted(self._batches.values(), key=attrgetter("number"))
 
-    def is_undone(self, batch: Batch, size: int) -> bool:
+    def is_undone(self, batch: LogBatch, size: int) -> bool:
         """Tell whether an import was taken back when the log had ``size`` records."""
         undone = False
         for event in self._events_of(batch.source):
@@ -373,7 +377,7 @@ class Fold:
         """Return the place of the record by which a record was erased."""
         return self._erased.get(identity)
 
-    def retirement(self, identity: str, seq: int, size: int) -> Said | None:
+    def retirement(self, identity: str, seq: int, size: int) -> StatusEvent | None:
         """Return what retired a record when the log had ``size`` records; None while it stands."""
         found = None
         for said in self.said(identity, seq, size):
@@ -406,7 +410,7 @@ class Fold:
         events = self._events_of(identity)
         return events if batch is None else events + self._events_of(batch.source)
 
-    def _take(self, fact: Fact, effect: Effect) -> None:
+    def _take(self, fact: LogFact, effect: Effect) -> None:
         seq, identity, model = fact
         batch = self._batch_at(seq)
         if isinstance(model, Status):
@@ -424,7 +428,7 @@ class Fold:
         elif batch is not None:
             return
         elif isinstance(model, Source):
-            self._batches.setdefault(identity, Batch(identity, seq))
+            self._batches.setdefault(identity, LogBatch(identity, seq))
         elif isinstance(model, Receipt):
             self._take_receipt(seq, model, effect)
 
@@ -439,14 +443,16 @@ class Fold:
             self._starts.append(seq + 1)
         elif receipt.action == CLOSED:
             batch.closed = seq
-            effect.sweeps.extend(Sweep(*span, Was.PENDING, retired=None) for span in batch.spans)
+            effect.sweeps.extend(
+                RangeChange(*span, RetiredFilter.PENDING, retired=None) for span in batch.spans
+            )
             effect.targets.extend(self._targets(batch))
             for target in self._targets(batch):
                 for event in self._events[target]:
                     if event.batch is batch:
                         self._sweep(target, event, effect)
 
-    def _targets(self, batch: Batch) -> list[str]:
+    def _targets(self, batch: LogBatch) -> list[str]:
         """Return the records that an import says something of."""
         return [
             target
@@ -463,13 +469,17 @@ class Fold:
             effect.targets.extend(self._targets(batch))
         for span in batch.spans:
             if event.state in RETIRING:
-                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.place()))
-                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.place()))
+                effect.sweeps.append(
+                    RangeChange(*span, RetiredFilter.CURRENT, retired=event.place())
+                )
+                effect.sweeps.append(
+                    RangeChange(*span, RetiredFilter.PENDING, retired=event.place())
+                )
             elif event.state == "restored":
                 again = None if batch.closed is not None else PENDING
-                effect.sweeps.append(Sweep(*span, Was.RETIRED, retired=again))
+                effect.sweeps.append(RangeChange(*span, RetiredFilter.RETIRED, retired=again))
             elif event.state in HOLDS:
-                effect.sweeps.append(Sweep(*span, None, hold=HOLDS[event.state]))
+                effect.sweeps.append(RangeChange(*span, None, hold=HOLDS[event.state]))
 
     def _counted(self, events: Iterable[_Event], size: int) -> Iterator[tuple[int, int, str]]:
         """Yield what is in force at a size: the place from which it is, its own, and the state."""
@@ -484,7 +494,7 @@ class Fold:
             return False
         return event.batch is None or not self.is_undone(event.batch, size)
 
-    def _batch_at(self, seq: int) -> Batch | None:
+    def _batch_at(self, seq: int) -> LogBatch | None:
         found = bisect_right(self._starts, seq) - 1
         if found < 0:
             return None

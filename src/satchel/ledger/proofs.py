@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace as row_replace
 
-from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.merkle import VerifiedTree
 from satchel.crypto.sealed_records import PREFIX, Sealed, hash_without_id
 from satchel.errors import StoreError, VerificationError
 from satchel.ledger.columns import COUNTED, VerifiedColumns, columns_of, require_standing
@@ -21,14 +21,14 @@ from satchel.ledger.heads import (
     require_logged,
     require_types,
 )
-from satchel.ledger.records import Likely, Logged, misled
+from satchel.ledger.records import Likely, VerifiedRecord, misled
 from satchel.model.records import Model
-from satchel.ports.links import Kinds, Linked, Walked
-from satchel.ports.rows import PENDING, Filter, Link, Row, derive_row
-from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, Reader
+from satchel.ports.links import Kinds, LinkView, LoggedLink
+from satchel.ports.rows import PENDING, Filter, RecordLink, Row, derive_row
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, Reader
 
 
-class Erased:
+class ErasedRecords:
     """What was erased from a bank, by its log and by what this machine remembers.
 
     Args:
@@ -89,14 +89,14 @@ _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 
 
-class ProvedRows:
+class VerifiedRows:
     """The records of a bank: what a store nominates is proved before it is handed out."""
 
     def __init__(
         self,
         reader: Reader,
         found: TrustedHead,
-        tree: ProvedTree,
+        tree: VerifiedTree,
         removed: Sequence[int],
         columns: VerifiedColumns,
         stamp: int,
@@ -115,13 +115,13 @@ class ProvedRows:
         self._tree = tree
         self._fold = found.fold
         self._bank = found.head.bank
-        self._sources: dict[int, Logged | None] = {}
-        self._linked: dict[int, tuple[Link, ...]] = {}
-        self._erased = Erased(found, removed)
+        self._sources: dict[int, VerifiedRecord | None] = {}
+        self._linked: dict[int, tuple[RecordLink, ...]] = {}
+        self._erased = ErasedRecords(found, removed)
         self._columns = columns
         self._stamp = stamp
 
-    def get(self, ids: Sequence[str]) -> dict[str, Logged]:
+    def get(self, ids: Sequence[str]) -> dict[str, VerifiedRecord]:
         """Return records by id; those that are not here, or erased, are left out.
 
         Raises:
@@ -133,7 +133,7 @@ class ProvedRows:
                 raise misled(row)
         return {logged.record.id: logged for logged in self._proved(rows)}
 
-    def at(self, places: Sequence[int]) -> list[Logged]:
+    def at(self, places: Sequence[int]) -> list[VerifiedRecord]:
         """Return the records at places of the log, in its order; those not to be seen are left out.
 
         Raises:
@@ -149,7 +149,7 @@ class ProvedRows:
         after: int = -1,
         likely: Likely | None = None,
         complete: bool = True,
-    ) -> Iterator[Logged]:
+    ) -> Iterator[VerifiedRecord]:
         """Yield the records that a filter wants, in the order of the log.
 
         Args:
@@ -187,7 +187,7 @@ class ProvedRows:
             end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
             self._explain(range(place, end), wanted)
 
-    def current(self, slot: str) -> Logged | None:
+    def current(self, slot: str) -> VerifiedRecord | None:
         """Return the current record of a slot."""
         self.require_columns("slot")
         row = self._reader.current(self._bank, slot)
@@ -196,7 +196,7 @@ class ProvedRows:
             raise misled(found[0].row)
         return found[0] if found else None
 
-    def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
+    def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[VerifiedRecord]:
         """Yield the records with a link that starts, or ends, at a record's id.
 
         That none is missing is verified where ``require_columns`` was asked for ``LINKS`` before.
@@ -210,7 +210,7 @@ class ProvedRows:
 
     def links(
         self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
-    ) -> list[Linked]:
+    ) -> list[LoggedLink]:
         """Return the links that start, or end, at names, as ``ports.traversal.Walked.links``.
 
         The record that makes each is verified. That none is missing is not: who lists links asks
@@ -220,7 +220,7 @@ class ProvedRows:
             VerificationError: If one is not what was logged.
             StoreError: If the store cannot be walked.
         """
-        if not isinstance(self._reader, Walked):
+        if not isinstance(self._reader, LinkView):
             raise StoreError("links of this store cannot be followed")
         if self._columns.is_sparing(self, self._stamp) and not self._has_links(ends, incoming):
             return []  # whatever the standing of records is
@@ -254,7 +254,7 @@ class ProvedRows:
             VerificationError: If the log does not say so of one.
         """
         marked = [
-            Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
+            MarkedRow(row.seq, row.id, row.type, row.at, row.retired, row.hold)
             for row in rows
             if row.retired is not None or row.hold
         ]
@@ -299,11 +299,11 @@ class ProvedRows:
         """Require that all records of types are there, by their leaves and the head's counts."""
         require_types(self._reader, self.head, self._tree, types)
 
-    def require_standing(self, marked: Sequence[Marked]) -> None:
+    def require_standing(self, marked: Sequence[MarkedRow]) -> None:
         """Require that the log calls these rows what their columns call them."""
         require_standing(marked, self.head, self._fold, self._tree)
 
-    def stored_links(self) -> Iterable[Linked]:
+    def stored_links(self) -> Iterable[LoggedLink]:
         """Return the index of links as it is stored."""
         return self._reader.every_link(self._bank)
 
@@ -342,7 +342,7 @@ class ProvedRows:
             own.append(empty)
         return own
 
-    def _links_made(self, places: set[int]) -> dict[int, tuple[Link, ...]]:
+    def _links_made(self, places: set[int]) -> dict[int, tuple[RecordLink, ...]]:
         """Return what current records link, proved; a walk meets each of them from both ends."""
         if len(self._linked) + len(places) > _MOST_LINKED:
             self._linked.clear()
@@ -352,7 +352,7 @@ class ProvedRows:
             self._linked[logged.seq] = logged.row.links if is_current else ()
         return self._linked
 
-    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
+    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
         """Prove rows, and leave out what nobody sees."""
         found = require_logged(self._tree, self._bank, rows, self._redacted)
         proved = []
@@ -363,7 +363,7 @@ class ProvedRows:
             self._erased.require_kept(row)
             own = self._derived(row, *logged)
             if pending or own.retired != PENDING:
-                proved.append(Logged(*logged, own))
+                proved.append(VerifiedRecord(*logged, own))
         return proved
 
     def _redacted(self, row: Row) -> str | None:
@@ -378,7 +378,7 @@ class ProvedRows:
             raise misled(row)
         return own
 
-    def _as_of(self, logged: Logged, wanted: Filter) -> Logged:
+    def _as_of(self, logged: VerifiedRecord, wanted: Filter) -> VerifiedRecord:
         if wanted.as_of is None:
             return logged
         size = min(wanted.as_of, self.head.size)

@@ -14,7 +14,7 @@ Likely = Callable[[bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class VerifiedRecord:
     """A record, proved to stand at its place in the log of its bank."""
 
     record: Sealed
@@ -31,7 +31,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class LogImport:
     """One import into a bank."""
 
     source: str
@@ -50,7 +50,7 @@ class Import:
     """Whether it was taken back."""
 
 
-class Said(NamedTuple):
+class StatusEvent(NamedTuple):
     """What one status record says of a record."""
 
     place: int
@@ -74,7 +74,7 @@ class Promotion(NamedTuple):
     """Number of the import that it came with; 0 for none."""
 
 
-class Unchanged(NamedTuple):
+class Precondition(NamedTuple):
     """What somebody saw, and builds on."""
 
     size: int

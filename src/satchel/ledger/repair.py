@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from satchel.crypto.log import Head, leaf_of
-from satchel.crypto.merkle import Frontier, ProvedTree, grown, leaf_position
+from satchel.crypto.log import Head, record_leaf
+from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
 from satchel.crypto.sealed_records import open_record, seal
 from satchel.errors import InputError, StoreDamagedError
 from satchel.ledger.examination import (
@@ -26,9 +26,9 @@ from satchel.ledger.examination import (
     opened_body,
     stands,
 )
-from satchel.ledger.heads import believed_head, nodes_of
+from satchel.ledger.heads import nodes_of, verified_head
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.projection import FOLDED, Fact, Fold
+from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.model.records import Erasure
 from satchel.ports.rows import Row
 from satchel.ports.store import Reader, Store, Writer
@@ -40,7 +40,7 @@ REASON = "damaged: the bytes no longer match the ID"
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class BankRepair:
     """What was done."""
 
     before: Examination
@@ -49,7 +49,9 @@ class Repair:
     """Places of records whose bytes were set aside."""
 
 
-def repair(store: Store, ledger: Ledger, *, at: str, progress: Progress | None = None) -> Repair:
+def repair(
+    store: Store, ledger: Ledger, *, at: str, progress: Progress | None = None
+) -> BankRepair:
     """Put right what can be, and say what is lost.
 
     Args:
@@ -65,7 +67,7 @@ def repair(store: Store, ledger: Ledger, *, at: str, progress: Progress | None =
     """
     before = examine(store, ledger.bank, progress=progress)
     if before.is_sound:
-        return Repair(before, before, ())
+        return BankRepair(before, before, ())
     if before.counts[Flaw.HEAD] or before.counts[Flaw.MISSING]:
         raise _hopeless(store, before.shown[0].message)
     with store.writing() as writing:
@@ -73,7 +75,7 @@ def repair(store: Store, ledger: Ledger, *, at: str, progress: Progress | None =
     if before.counts[Flaw.RETURNED]:
         store.scrub()
     lost = _set_aside(store, ledger, head, fold, at)
-    return Repair(before, examine(store, ledger.bank, progress=progress), lost)
+    return BankRepair(before, examine(store, ledger.bank, progress=progress), lost)
 
 
 def _derive_again(
@@ -82,16 +84,16 @@ def _derive_again(
     stored = writing.head(bank)
     if stored is None:
         raise _hopeless(store, "it is missing")
-    head, frontier = believed_head(bank, stored)
-    tree = ProvedTree(frontier, nodes_of(writing, bank))
+    head, frontier = verified_head(bank, stored)
+    tree = VerifiedTree(frontier, nodes_of(writing, bank))
     if found.counts[Flaw.NODE]:
         _put_nodes(writing, head)
-        tree = ProvedTree(frontier, nodes_of(writing, bank))
+        tree = VerifiedTree(frontier, nodes_of(writing, bank))
     if wrong := found.places.get(Flaw.LEAF):
         logged = [row for seq in wrong for row in _as_logged(writing, tree, bank, seq)]
         writing.rewrite(bank, logged)
     facts = [
-        Fact(row.seq, row.id, opened[1])
+        LogFact(row.seq, row.id, opened[1])
         for _, rows in blocks(writing, bank, range(head.size))
         for row in (rows[seq] for seq in sorted(rows))
         if row.type in FOLDED and (opened := opened_body(row)) is not None
@@ -108,11 +110,11 @@ def _put_nodes(writing: Writer, head: Head) -> None:
     frontier = Frontier()
     for places, rows in blocks(writing, head.bank, range(head.size)):
         ordered = [rows[seq] for seq in places]
-        leaves = [leaf_of(head.bank, row.seq, row.type, row.id, row.at) for row in ordered]
-        writing.put_nodes(head.bank, leaf_position(places.start), grown(frontier, leaves))
+        leaves = [record_leaf(head.bank, row.seq, row.type, row.id, row.at) for row in ordered]
+        writing.put_nodes(head.bank, leaf_position(places.start), append_leaves(frontier, leaves))
 
 
-def _as_logged(reader: Reader, tree: ProvedTree, bank: str, seq: int) -> Iterator[Row]:
+def _as_logged(reader: Reader, tree: VerifiedTree, bank: str, seq: int) -> Iterator[Row]:
     """Yield a row with the id, type and time that were logged, where these can be found again.
 
     The bytes tell id and type; the time is its own or that of a record next to it, which came
@@ -128,7 +130,7 @@ def _as_logged(reader: Reader, tree: ProvedTree, bank: str, seq: int) -> Iterato
         kind, identity = record.type, record.id
     for place in (seq, seq - 1, seq + 1):
         at = rows[place].at if place in rows else row.at
-        if stands(tree, seq, leaf_of(bank, seq, kind, identity, at)):
+        if stands(tree, seq, record_leaf(bank, seq, kind, identity, at)):
             yield replace(row, id=identity, type=kind, at=at)
             return
 

@@ -11,18 +11,18 @@ from typing import NoReturn
 
 from satchel.crypto.canonical import canonical
 from satchel.crypto.sealed_records import Sealed, digest
-from satchel.crypto.token_chain import Chain, Surroundings
+from satchel.crypto.token_chain import Chain, TokenContext
 from satchel.crypto.tokens import Components, Covers, Permission, SignedToken
 from satchel.errors import PermissionRefusedError, UnknownBlobError
 from satchel.ledger.authority import ADMISSION, DECISIONS
 from satchel.ledger.ledger import Clock, Ledger
-from satchel.ledger.records import Import, Logged, Said, Unchanged
+from satchel.ledger.records import LogImport, Precondition, StatusEvent, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Bank, Config, Edge, Model, Redaction, Status, Token
 from satchel.model.times import now
 from satchel.model.values import Component, Origin, TrustClass, is_id
-from satchel.ports.links import Kinds, Linked
+from satchel.ports.links import Kinds, LoggedLink
 from satchel.ports.rows import Filter, Row, slot_of
 from satchel.ports.vectors import Generation, Given
 
@@ -73,7 +73,7 @@ class ScopedView(View):
                 self._known[one] = isinstance(model, Entry) and self._covers(model)
         return {one for one in wanted if self._known.get(one, False)}
 
-    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
+    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
         found = super()._proved(rows, pending=pending)
         ends = {end for logged in found for end in ends_of(logged.model)}
         there = self.has(ends) if ends else set()
@@ -89,13 +89,13 @@ class ScopedView(View):
             return model.action == ADMISSION or model.action in DECISIONS
         return isinstance(model, Bank)
 
-    def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
+    def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
         """As ``View.said``, without the names of what is not to be seen."""
         found = super().said(logged, as_of=as_of)
         there = self.has(one.by for one in found if one.by is not None)
         return [one if one.by in there else one._replace(by=None) for one in found]
 
-    def retirement(self, row: Row, as_of: int | None = None) -> Said | None:
+    def retirement(self, row: Row, as_of: int | None = None) -> StatusEvent | None:
         """As ``View.retirement``, without the name of what is not to be seen."""
         found = super().retirement(row, as_of)
         if found is None or found.by is None or self.has([found.by]):
@@ -108,7 +108,7 @@ class ScopedView(View):
 
     def links(
         self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
-    ) -> list[Linked]:
+    ) -> list[LoggedLink]:
         """As ``View.links``, of records that are to be seen."""
         found = self._all.links(ends, incoming=incoming, kinds=kinds, limit=limit)
         there = {logged.seq for logged in self.at([linked.place for linked in found])}
@@ -135,7 +135,7 @@ class ScopedView(View):
         del generation, vector, limit
         return []
 
-    def source_at(self, batch: int) -> Logged | None:
+    def source_at(self, batch: int) -> VerifiedRecord | None:
         """As ``View.source_at``: how far an import is trusted counts for everybody."""
         return self._all.source_at(batch)
 
@@ -158,7 +158,7 @@ class ScopedView(View):
         """Return nothing: what was erased is its owner's to know."""
         return []
 
-    def imports(self) -> list[Import]:
+    def imports(self) -> list[LogImport]:
         """Return nothing: imports are of the bank as a whole."""
         return []
 
@@ -169,7 +169,7 @@ class ScopedView(View):
 
     def nearest(
         self, generation: Generation, vector: Given, *, limit: int = 100
-    ) -> list[tuple[Logged, float]]:
+    ) -> list[tuple[VerifiedRecord, float]]:
         """Return nothing; see ``vectors``."""
         del generation, vector, limit
         return []
@@ -239,7 +239,7 @@ _OUTSIDE = "the token does not allow adding this"
 
 
 @dataclass(frozen=True)
-class Held:
+class VerifiedChain:
     """A chain of tokens whose holder proved to be its audience."""
 
     chain: Chain
@@ -261,7 +261,7 @@ class Held:
         Raises:
             TokenError, TokenTimeError, TokenRevokedError, PermissionRefusedError: If not.
         """
-        around = Surroundings(
+        around = TokenContext(
             bank=view.head.bank,
             owners=issuers(view, self.chain),
             moment=self.clock(),
@@ -280,7 +280,9 @@ class ScopedLedger(Ledger):
         needed: What the action asks for; None while no action has asked, when nothing is given.
     """
 
-    def __init__(self, inner: Ledger, held: Held, needed: frozenset[Permission] | None) -> None:
+    def __init__(
+        self, inner: Ledger, held: VerifiedChain, needed: frozenset[Permission] | None
+    ) -> None:
         self.bank = inner.bank
         self.inner = inner
         """The bank as its owner has it."""
@@ -307,7 +309,7 @@ class ScopedLedger(Ledger):
         *,
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
-        given: Unchanged | None = None,
+        given: Precondition | None = None,
         forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
         """Add records, each of which has to be in the scope; see ``Ledger.append``.
@@ -343,7 +345,7 @@ class _Adding:
     """Judges what a holder is going to add, all of it together."""
 
     def __init__(
-        self, held: Held, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
+        self, held: VerifiedChain, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
     ) -> None:
         self._view = view
         self._redacts = redacts

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 from blake3 import blake3
 
 from satchel.crypto.batches import open_many
-from satchel.crypto.log import leaf_of
-from satchel.crypto.merkle import Frontier, grown, leaf_position
-from satchel.crypto.redaction import opened_form
+from satchel.crypto.log import record_leaf
+from satchel.crypto.merkle import Frontier, append_leaves, leaf_position
+from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import Sealed, open_record, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
@@ -23,12 +23,12 @@ from satchel.errors import (
 )
 from satchel.ledger.authority import Authority, starts_epoch
 from satchel.ledger.heads import TrustedHead
-from satchel.ledger.projection import CLOSED, FOLDED, GROUP, MOST_IN_GROUP, Fact, Fold
-from satchel.ledger.records import Unchanged
+from satchel.ledger.projection import CLOSED, FOLDED, GROUP, MOST_IN_GROUP, Fold, LogFact
+from satchel.ledger.records import Precondition
 from satchel.model.records import Model, Receipt, Redaction, SessionEvent, Status
 from satchel.model.values import Component
 from satchel.ports.rows import VISIBLE, Filter, Row, unplaced_row
-from satchel.ports.store import Digested, Reader, RowsDigest, Writer
+from satchel.ports.store import DigestReader, Reader, RowsDigest, Writer
 
 GROUP_RECORDS = 4096
 """Records of one group of an import that is named last, unless more are added at once."""
@@ -163,23 +163,23 @@ class UnnamedImport:
             self._leaves += bytes(_HASH)
         places = enumerate(rows, self.size)
         found = [row.placed(seq, at, self._start, VISIBLE) for seq, row in places]
-        leaves = [leaf_of(self._bank, row.seq, row.type, row.id, at) for row in found]
+        leaves = [record_leaf(self._bank, row.seq, row.type, row.id, at) for row in found]
         self._leaves += b"".join(leaves)
         self._digests[-1].add(list(map(_said, found)))
         self.counts.update(row.type for row in rows)
         return found
 
-    def named(self, source: Sealed) -> tuple[list[Row], list[Fact]]:
+    def named(self, source: Sealed) -> tuple[list[Row], list[LogFact]]:
         """Return the rows of the positions that were left open, and what they say."""
-        facts = list[Fact]()
+        facts = list[LogFact]()
         for seq, count, at in self._open:
             record = source if seq == self._start else _group(source.id, count, at)
             row = unplaced_row(record.model, record.id, record.body)
             self._named.append(row.placed(seq, at, 0, VISIBLE))
             start = (seq - self._start) * _HASH
-            leaf = leaf_of(self._bank, seq, row.type, row.id, at)
+            leaf = record_leaf(self._bank, seq, row.type, row.id, at)
             self._leaves[start : start + _HASH] = leaf
-            facts.append(Fact(seq, record.id, record.model))
+            facts.append(LogFact(seq, record.id, record.model))
         self.counts.update(row.type for row in self._named)
         return self._named, facts
 
@@ -189,7 +189,7 @@ class UnnamedImport:
             some = memoryview(self._leaves)[start : start + _HASH * _TOGETHER]
             first = leaf_position(self.frontier.size)
             leaves = (bytes(some[at : at + _HASH]) for at in range(0, len(some), _HASH))
-            nodes = grown(self.frontier, leaves)
+            nodes = append_leaves(self.frontier, leaves)
             self._nodes.update(b"".join(nodes))
             writing.put_nodes(self._bank, first, nodes)
 
@@ -228,7 +228,7 @@ def stored_digest(
         places: The first log position, and the one behind the last.
         positions: The same of nodes.
     """
-    if isinstance(reader, Digested):
+    if isinstance(reader, DigestReader):
         return reader.digest(bank, places, positions)
     rows, nodes = RowsDigest(), blake3()
     for some in _parts(*places):
@@ -250,7 +250,7 @@ _NEVER_LOGGED = frozenset({"embedding", "blob"})
 ENTRY_TYPES = frozenset(map(str, Component))
 
 
-class Logging(NamedTuple):
+class PendingRecord(NamedTuple):
     """A record on its way into the log."""
 
     row: Row
@@ -265,12 +265,12 @@ class Logging(NamedTuple):
 class Ticket:
     """One append that waits for its commit."""
 
-    records: Sequence[Logging]
+    records: Sequence[PendingRecord]
     batch: str | None = None
     """Id of the source record of the import that they belong to."""
 
     side: Mapping[str, bytes | None] = field(default_factory=dict)
-    given: Unchanged | None = None
+    given: Precondition | None = None
     forms: Mapping[str, bytes] = field(default_factory=dict)
     """Redacted forms by id, which its redaction records put in the place of entries."""
 
@@ -328,7 +328,7 @@ def _has_grown(reader: Reader, found: TrustedHead, session: str, size: int) -> b
     return found.head.size > size and next(iter(new), None) is not None
 
 
-def looked_at(records: Sequence[Sealed], batch: str | None = None) -> list[Logging]:
+def reopen_records(records: Sequence[Sealed], batch: str | None = None) -> list[PendingRecord]:
     """Return records as their own bytes have them: what is logged once cannot be taken back.
 
     In a batch some may be redacted forms, whose redactions are with them.
@@ -338,7 +338,11 @@ def looked_at(records: Sequence[Sealed], batch: str | None = None) -> list[Loggi
         LimitError: If one is too large.
     """
     results = _redacted(records) if batch is not None else {}
-    forms = {one.id: opened_form(one.body, results[one.id]) for one in records if one.id in results}
+    forms = {
+        one.id: open_redacted_form(one.body, results[one.id])
+        for one in records
+        if one.id in results
+    }
     whole = iter(open_many([one for one in records if one.id not in forms]))
     opened = [forms.get(one.id) or next(whole) for one in records]
     for (found, _), record in zip(opened, records, strict=True):
@@ -347,7 +351,7 @@ def looked_at(records: Sequence[Sealed], batch: str | None = None) -> list[Loggi
     return [_logging(*one) for one in opened]
 
 
-def looked_at_before(rows: Sequence[Row]) -> list[Logging]:
+def pending_from_rows(rows: Sequence[Row]) -> list[PendingRecord]:
     """Return records whose rows this process derived from what it sealed or opened.
 
     Raises:
@@ -357,7 +361,7 @@ def looked_at_before(rows: Sequence[Row]) -> list[Logging]:
     opened = {place: open_record(row.body or b"") for place, row in others.items()}
     require_appendable([record for record, _ in opened.values()], None)
     nothing = (None, None)
-    return [Logging(row, *opened.get(place, nothing)) for place, row in enumerate(rows)]
+    return [PendingRecord(row, *opened.get(place, nothing)) for place, row in enumerate(rows)]
 
 
 def _redacted(records: Sequence[Sealed]) -> dict[str, str]:
@@ -366,11 +370,11 @@ def _redacted(records: Sequence[Sealed]) -> dict[str, str]:
     return {model.entry: model.result for model in models if isinstance(model, Redaction)}
 
 
-def _logging(record: Sealed, model: Model) -> Logging:
-    return Logging(unplaced_row(model, record.id, record.body), record, model)
+def _logging(record: Sealed, model: Model) -> PendingRecord:
+    return PendingRecord(unplaced_row(model, record.id, record.body), record, model)
 
 
-def with_models(records: Sequence[Sealed]) -> list[Logging]:
+def with_models(records: Sequence[Sealed]) -> list[PendingRecord]:
     """Return records that were just made, with their values."""
     return [_logging(record, record.model) for record in records]
 

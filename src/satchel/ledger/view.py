@@ -11,11 +11,19 @@ from satchel.crypto.merkle import audit_holds
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.heads import require_leaves
-from satchel.ledger.proofs import ProvedRows, is_unlikely
-from satchel.ledger.records import Import, Likely, Logged, Promotion, Said, Unchanged, misled
-from satchel.ports.blobs import verified
-from satchel.ports.rows import Filter, Row, SessionIndexed
-from satchel.ports.store import WordsApart
+from satchel.ledger.proofs import VerifiedRows, is_unlikely
+from satchel.ledger.records import (
+    Likely,
+    LogImport,
+    Precondition,
+    Promotion,
+    StatusEvent,
+    VerifiedRecord,
+    misled,
+)
+from satchel.ports.blobs import verified_pieces
+from satchel.ports.rows import Filter, Row, SessionLookup
+from satchel.ports.store import UnfilteredSearch
 from satchel.ports.vectors import Generation, Given
 
 _TOGETHER, _FEW = 256, 10
@@ -27,7 +35,7 @@ _NOW = (None, False, False)
 _Some = TypeVar("_Some")
 
 
-class View(ProvedRows):
+class View(VerifiedRows):
     """One consistent, verified view of a bank."""
 
     @property
@@ -40,12 +48,12 @@ class View(ProvedRows):
         """Whether everything in the bank can be seen here."""
         return self.whole is self
 
-    def redaction(self, identity: str) -> Logged | None:
+    def redaction(self, identity: str) -> VerifiedRecord | None:
         """Return the record by which an entry was redacted last; None for one that is whole."""
         found = self._fold.redaction(identity, self.head.size)
         return None if found is None else self.told_at([found[0]])[found[0]]
 
-    def starting(self, digits: str, *, limit: int) -> list[Logged]:
+    def starting(self, digits: str, *, limit: int) -> list[VerifiedRecord]:
         """Return some records whose hash starts with hexadecimal digits.
 
         Raises:
@@ -64,7 +72,7 @@ class View(ProvedRows):
         self.require_columns("id")
         return self._reader.ids(self._bank, digits, limit=limit)
 
-    def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
+    def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
         """Return what was said of a record, now or when the log had so many records."""
         size = self.head.size if as_of is None else min(as_of, self.head.size)
         return self._fold.said(logged.record.id, logged.seq, size)
@@ -73,12 +81,12 @@ class View(ProvedRows):
         """Return the ids of what took one another's place, up to and from a record."""
         return self._fold.versions(identity, self.head.size)
 
-    def unchanged(self, records: Iterable[Logged]) -> Unchanged:
+    def unchanged(self, records: Iterable[VerifiedRecord]) -> Precondition:
         """Return what an append has to be given that builds on the standing of records."""
         seen = [(logged.record.id, logged.row.seq) for logged in records]
-        return Unchanged(self.head.size, seen)
+        return Precondition(self.head.size, seen)
 
-    def pending(self, source: str, *, after: int = -1) -> Iterator[Logged]:
+    def pending(self, source: str, *, after: int = -1) -> Iterator[VerifiedRecord]:
         """Yield the records of an import that is not complete, in the order of the log.
 
         Args:
@@ -114,7 +122,7 @@ class View(ProvedRows):
         require_leaves(self._tree, self._bank, rows)
         return {row.id: row.seq for row in rows}
 
-    def told_at(self, places: Sequence[int]) -> dict[int, Logged]:
+    def told_at(self, places: Sequence[int]) -> dict[int, VerifiedRecord]:
         """Return the records at places of which the log itself speaks, such as its statuses.
 
         Raises:
@@ -123,7 +131,7 @@ class View(ProvedRows):
         rows = self._at(sorted(set(places)))
         return {logged.seq: logged for logged in self._proved(rows, pending=True)}
 
-    def said_of(self, identity: str, as_of: int | None = None) -> list[Logged]:
+    def said_of(self, identity: str, as_of: int | None = None) -> list[VerifiedRecord]:
         """Return the status records that name a record and count, in the order they count in."""
         places = self._fold.said_of(identity, self.head.size if as_of is None else as_of)
         found = self.told_at(places) if places else {}
@@ -137,12 +145,12 @@ class View(ProvedRows):
             for row in self._at(sorted(set(places)))
         ]
 
-    def retirement(self, row: Row, as_of: int | None = None) -> Said | None:
+    def retirement(self, row: Row, as_of: int | None = None) -> StatusEvent | None:
         """Return what ended the time in which a record was current; None while it is."""
         size = self.head.size if as_of is None else as_of
         return self._fold.retirement(row.id, row.seq, size)
 
-    def erasure(self, identity: str) -> Logged | None:
+    def erasure(self, identity: str) -> VerifiedRecord | None:
         """Return the record by which a record was erased, or that says so of one elsewhere."""
         place = self._fold.erased_at(identity)
         return None if place is None or place >= self.head.size else self.told_at([place])[place]
@@ -163,11 +171,11 @@ class View(ProvedRows):
             found += [(row.seq, row.id) for row in back if self._redacted(row) is None]
         return found
 
-    def imports(self) -> list[Import]:
+    def imports(self) -> list[LogImport]:
         """Return the imports of the bank, in the order in which they began."""
         size = self.head.size
         return [
-            Import(
+            LogImport(
                 source=batch.source,
                 place=batch.number,
                 records=sum(last - first + 1 for first, last in batch.spans),
@@ -178,7 +186,7 @@ class View(ProvedRows):
             if batch.number < size
         ]
 
-    def imported(self, source: str) -> Iterator[Logged]:
+    def imported(self, source: str) -> Iterator[VerifiedRecord]:
         """Yield the records of a complete import that are still there, in the order of the log."""
         batch = self._fold.batch(source)
         for first, last in batch.spans if batch is not None else ():
@@ -192,7 +200,7 @@ class View(ProvedRows):
 
     def candidates(
         self, text: str, *, limit: int = 100, wanted: Filter | None = None
-    ) -> list[tuple[Logged, float]]:
+    ) -> list[tuple[VerifiedRecord, float]]:
         """Return current records whose words may match, best first, with a score."""
         return list(self.ranked(self.nominees(text, limit=limit, wanted=wanted), wanted))
 
@@ -228,11 +236,13 @@ class View(ProvedRows):
 
     def _is_sparing(self) -> bool:
         """Tell whether rows that words nominate are verified as they are met."""
-        return isinstance(self._reader, WordsApart) and self._columns.is_sparing(self, self._stamp)
+        return isinstance(self._reader, UnfilteredSearch) and self._columns.is_sparing(
+            self, self._stamp
+        )
 
     def ranked(
         self, scores: Mapping[int, float], wanted: Filter | None = None
-    ) -> Iterator[tuple[Logged, float]]:
+    ) -> Iterator[tuple[VerifiedRecord, float]]:
         """Yield the current records among places, in their order; each is proved when it comes.
 
         Args:
@@ -263,7 +273,7 @@ class View(ProvedRows):
 
     def newest(
         self, wanted: Filter = _CURRENT, *, after: int = -1, likely: Likely | None = None
-    ) -> Iterator[Logged]:
+    ) -> Iterator[VerifiedRecord]:
         """Yield the records that a filter wants, the last of the log first.
 
         Args:
@@ -299,7 +309,7 @@ class View(ProvedRows):
         oldest_first: bool = False,
         after: int | None = None,
         likely: Likely | None = None,
-    ) -> Iterator[Logged]:
+    ) -> Iterator[VerifiedRecord]:
         """Yield the records that a filter wants by when they happened or were made, newest first.
 
         A record that says neither counts from when it arrived.
@@ -331,7 +341,7 @@ class View(ProvedRows):
                 if wanted.matches(shown.row):
                     yield shown
 
-    def _visible(self, position: int) -> Logged:
+    def _visible(self, position: int) -> VerifiedRecord:
         found = self.at([position]) if 0 <= position < self.head.size else []
         if not found:
             raise UsageError(
@@ -347,7 +357,7 @@ class View(ProvedRows):
 
     def newest_of_sessions(
         self, sessions: Sequence[str], types: frozenset[str], *, after: int = -1
-    ) -> Iterator[Logged]:
+    ) -> Iterator[VerifiedRecord]:
         """Yield the newest current record of each of some sessions that has one, in any order.
 
         Args:
@@ -360,7 +370,7 @@ class View(ProvedRows):
         """
         wanted = Filter(types=types, session="")
         self._require_columns(wanted, first=after + 1)
-        if isinstance(self._reader, SessionIndexed):
+        if isinstance(self._reader, SessionLookup):
             newest = self._reader.newest_of_sessions(self._bank, sessions, types)
             places = [place for place in newest if place > after]
             for start in range(0, len(places), _TOGETHER):
@@ -370,7 +380,7 @@ class View(ProvedRows):
             wanted = Filter(types=types, session=session)
             yield from islice(self.newest(wanted, after=after), 1)
 
-    def retired_since(self, size: int) -> Iterator[Logged]:
+    def retired_since(self, size: int) -> Iterator[VerifiedRecord]:
         """Yield what was current when the log had ``size`` records and is not any more.
 
         As it was then, what was retired last first. Full text does not find these.
@@ -384,7 +394,7 @@ class View(ProvedRows):
                     if logged.row.retired is not None and then.matches(shown.row):
                         yield shown
 
-    def _whole(self, identity: str, logged: Logged | None) -> Iterator[Logged]:
+    def _whole(self, identity: str, logged: VerifiedRecord | None) -> Iterator[VerifiedRecord]:
         """Yield a record; of an import that was taken back, its records."""
         if logged is not None:
             yield logged
@@ -411,11 +421,11 @@ class View(ProvedRows):
         """Return when the record at a place of the log arrived."""
         return self._at([place])[0].at
 
-    def source_of(self, logged: Logged) -> Logged | None:
+    def source_of(self, logged: VerifiedRecord) -> VerifiedRecord | None:
         """Return the source record of the import that a record came with; None for none."""
         return self.source_at(logged.row.batch) if logged.row.batch else None
 
-    def source_at(self, batch: int) -> Logged | None:
+    def source_at(self, batch: int) -> VerifiedRecord | None:
         """Return the source record of an import by the import's number; None if it was erased."""
         if batch not in self._sources:
             self._sources[batch] = next(iter(self._proved(self._at([batch]))), None)
@@ -427,7 +437,7 @@ class View(ProvedRows):
 
     def nearest(
         self, generation: Generation, vector: Given, *, limit: int = 100
-    ) -> list[tuple[Logged, float]]:
+    ) -> list[tuple[VerifiedRecord, float]]:
         """Return current records whose vectors are most like one, best first, with the cosine.
 
         The records are proved. Their vectors cannot be: they are beside the log.
@@ -476,7 +486,7 @@ class View(ProvedRows):
             UnknownBlobError: If it is not there, before the first piece is asked for.
             VerificationError: If it is not what was put there; what came before is not, either.
         """
-        return verified(self._reader.blobs.get(self._bank, digest), digest)
+        return verified_pieces(self._reader.blobs.get(self._bank, digest), digest)
 
 
 def _moment_of(row: Row) -> tuple[str, int]:

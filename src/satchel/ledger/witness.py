@@ -21,8 +21,8 @@ from blake3 import blake3
 from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
 from satchel.ledger.witness_file import (
     COMPACT_BYTES,
-    GivenUp,
-    Witnessed,
+    AcceptedRollback,
+    WitnessedHead,
     all_lines,
     append,
     changing,
@@ -38,10 +38,15 @@ from satchel.ledger.witness_file import (
     witnessed,
     write_removed,
 )
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.file_access import explaining
-from satchel.runtime.input import Stamp, is_unchanged, settled
-from satchel.runtime.private_files import locked, make_folders, open_private_folder, opened
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.file_access import file_errors
+from satchel.runtime.input import Stamp, is_unchanged, stable_stamp
+from satchel.runtime.private_files import (
+    lock_file,
+    make_folders,
+    open_private_folder,
+    open_unshared,
+)
 
 _STORES_FILE = re.compile(r"([0-9a-f]{64})-([0-9a-f]{16})")
 _PREFIX = "blake3:"
@@ -60,7 +65,10 @@ class Sighting(NamedTuple):
 
     def name(self) -> str | None:
         """Return what the bank was called when it was seen last; None where that is not known."""
-        with suppress(OSError, SatchelError, ValueError), opened(self.file, os.O_RDONLY) as handle:
+        with (
+            suppress(OSError, SatchelError, ValueError),
+            open_unshared(self.file, os.O_RDONLY) as handle,
+        ):
             return os.read(handle, _MOST_BYTES).decode() or None
         return None
 
@@ -87,7 +95,7 @@ def note(folder: Path, bank: str, name: str | None) -> None:
         return
     with suppress(OSError, SatchelError):
         make_folders(folder)
-        with writing(path, mode=PRIVATE_FILE) as stream:
+        with atomic_write(path, mode=PRIVATE_FILE) as stream:
             stream.write((name or "").encode("utf-8", "replace"))
         for other in folder.glob(f"{digits}-*"):
             if other != path and _STORES_FILE.fullmatch(other.name):
@@ -119,7 +127,7 @@ _FILE = re.compile(r"([0-9a-f]{64})\.heads")
 _T = TypeVar("_T")
 
 
-class Recorded(StrEnum):
+class WitnessOutcome(StrEnum):
     """What became of a head that was to be recorded."""
 
     WRITTEN = "written"
@@ -132,7 +140,7 @@ class Recorded(StrEnum):
 class _Held(NamedTuple):
     stamp: Stamp | None
     line: bytes
-    newest: Witnessed | None
+    newest: WitnessedHead | None
 
 
 class Witness:
@@ -168,8 +176,8 @@ class Witness:
         return stat.S_ISDIR(found.st_mode) and os.access(self.folder, may)
 
     def record(
-        self, signed_head: dict[str, Any], *, given_up: GivenUp | None = None
-    ) -> Recorded | None:
+        self, signed_head: dict[str, Any], *, given_up: AcceptedRollback | None = None
+    ) -> WitnessOutcome | None:
         """Remember the head of a durable commit; when this returns, it is on disk.
 
         Commits may be acknowledged out of order, so a smaller head of the newest epoch is fine.
@@ -193,8 +201,8 @@ class Witness:
         return self.record_believed(checked_head(signed_head), given_up=given_up)
 
     def record_believed(
-        self, new: Witnessed, *, given_up: GivenUp | None = None
-    ) -> Recorded | None:
+        self, new: WitnessedHead, *, given_up: AcceptedRollback | None = None
+    ) -> WitnessOutcome | None:
         """As ``record``, for a head that this program signed, or whose signature it checked.
 
         Checking a signature that was just made would be a quarter of what an append costs.
@@ -211,7 +219,7 @@ class Witness:
                     if given_up is not None:
                         self._give_up(path, bank, given_up)
                     done = self._advance(path, folder, new, line)
-                    if done is Recorded.WRITTEN:
+                    if done is WitnessOutcome.WRITTEN:
                         # No stamp, so the file is read again; but the line is known then.
                         self._held[bank] = _Held(None, line.removesuffix(b"\n"), new)
                     return done
@@ -220,7 +228,7 @@ class Witness:
                     raise
         return self._compare(path, new)
 
-    def last(self, bank: str) -> Witnessed | None:
+    def last(self, bank: str) -> WitnessedHead | None:
         """Return the newest head of a bank; None when it was never witnessed here.
 
         Reads the last few kB of the file, however long it is.
@@ -231,7 +239,7 @@ class Witness:
         """
         return self._look(bank).newest
 
-    def cached_last(self, bank: str) -> Witnessed | None:
+    def cached_last(self, bank: str) -> WitnessedHead | None:
         """Return what ``last`` would, for one ``stat`` when nothing changed.
 
         Raises:
@@ -244,7 +252,7 @@ class Witness:
         self._held[bank] = held = self._look(bank)
         return held.newest
 
-    def heads(self, bank: str) -> list[Witnessed]:
+    def heads(self, bank: str) -> list[WitnessedHead]:
         """Return all heads that are kept of a bank, oldest first, each checked.
 
         Raises:
@@ -253,9 +261,9 @@ class Witness:
         """
         path = self._path(bank, _HEADS)
 
-        def read() -> list[Witnessed]:
+        def read() -> list[WitnessedHead]:
             with looking(path), suppress(FileNotFoundError, NotADirectoryError):
-                with opened(path, os.O_RDONLY) as handle:
+                with open_unshared(path, os.O_RDONLY) as handle:
                     lines = all_lines(handle)
                 return checked_lines(lines, bank)
             return []
@@ -356,7 +364,7 @@ class Witness:
         def read() -> tuple[Stamp | None, tuple[int, ...]]:
             with looking(path), suppress(FileNotFoundError, NotADirectoryError):
                 found, status = read_removed(path, bank)
-                return settled(status), found
+                return stable_stamp(status), found
             return None, ()
 
         held = self._removed.get(bank)
@@ -381,12 +389,12 @@ class Witness:
             raise ValueError("positions start at 0")
         return self._change_removed(bank, lambda held: held | new)
 
-    def _advance(self, path: Path, folder: int, new: Witnessed, line: bytes) -> Recorded:
-        with opened(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
+    def _advance(self, path: Path, folder: int, new: WitnessedHead, line: bytes) -> WitnessOutcome:
+        with open_unshared(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
             newest = tail_of(handle)
             if covers(handle, newest, self._told(newest.line, new.head.bank), new):
                 os.fdatasync(handle)  # who wrote it may have died before it was on disk
-                return Recorded.COVERED
+                return WitnessOutcome.COVERED
             if not newest.end:
                 os.fchmod(handle, PRIVATE_FILE)
                 os.fsync(folder)  # before the first line, so that no line lacks its file
@@ -395,11 +403,11 @@ class Witness:
             # The head is on disk; that old ones could not be dropped is no reason to say it is not.
             with suppress(OSError, SatchelError):
                 compact(path, new.head.bank)
-        return Recorded.WRITTEN
+        return WitnessOutcome.WRITTEN
 
-    def _give_up(self, path: Path, bank: str, given_up: GivenUp) -> None:
+    def _give_up(self, path: Path, bank: str, given_up: AcceptedRollback) -> None:
         # Before the head is recorded, so that both are done again if one is cut short.
-        with suppress(FileNotFoundError), opened(path, os.O_RDONLY) as handle:
+        with suppress(FileNotFoundError), open_unshared(path, os.O_RDONLY) as handle:
             newest = tail_of(handle).line
             if newest and witnessed(newest, bank).head.epoch == given_up.epoch:
                 removed = self._path(bank, _REMOVED)
@@ -407,12 +415,12 @@ class Witness:
                     removed, bank, lambda held: {seq for seq in held if seq < given_up.size}
                 )
 
-    def _compare(self, path: Path, new: Witnessed) -> Recorded | None:
+    def _compare(self, path: Path, new: WitnessedHead) -> WitnessOutcome | None:
         absent = suppress(FileNotFoundError, NotADirectoryError)
-        with looking(path), absent, opened(path, os.O_RDONLY) as handle:
+        with looking(path), absent, open_unshared(path, os.O_RDONLY) as handle:
             newest = tail_of(handle)
             last = self._told(newest.line, new.head.bank)
-            return Recorded.COVERED if covers(handle, newest, last, new) else None
+            return WitnessOutcome.COVERED if covers(handle, newest, last, new) else None
         return None
 
     def _look(self, bank: str) -> _Held:
@@ -420,15 +428,15 @@ class Witness:
 
         def read() -> _Held:
             with looking(path), suppress(FileNotFoundError, NotADirectoryError):
-                with opened(path, os.O_RDONLY) as handle:
-                    stamp = settled(os.fstat(handle))  # first: what comes later changes it
+                with open_unshared(path, os.O_RDONLY) as handle:
+                    stamp = stable_stamp(os.fstat(handle))  # first: what comes later changes it
                     line = tail_of(handle).line
                 return _Held(stamp, line, self._told(line, bank))
             return _Held(None, b"", None)
 
         return self._twice(bank, read)
 
-    def _told(self, line: bytes, bank: str) -> Witnessed | None:
+    def _told(self, line: bytes, bank: str) -> WitnessedHead | None:
         """Return what a file's newest line says; the one that is held was checked before."""
         held = self._held.get(bank)
         if held is not None and line == held.line:
@@ -440,7 +448,7 @@ class Witness:
             return read()
         except WitnessError:
             # Whoever reads without the lock may meet a line that is being cut or written.
-            with suppress(OSError, PathRefusedError), locked(self._path(bank, _LOCK)):
+            with suppress(OSError, PathRefusedError), lock_file(self._path(bank, _LOCK)):
                 return read()
             raise
 
@@ -464,10 +472,10 @@ class Witness:
     @contextmanager
     def _locked(self, bank: str) -> Iterator[int]:
         """Hold a bank's lock, and give the descriptor of the folder, which is ours alone."""
-        with explaining(self.folder, writes=True):
+        with file_errors(self.folder, writes=True):
             folder, _ = open_private_folder(self.folder, create=True)
         try:
-            with locked(self._path(bank, _LOCK), within=folder):
+            with lock_file(self._path(bank, _LOCK), within=folder):
                 yield folder
         finally:
             os.close(folder)

@@ -26,8 +26,8 @@ from satchel.crypto.log import Head, check_head, parse_head
 from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
 from satchel.model.type_info import resolved
 from satchel.model.values import Id
-from satchel.runtime.atomic_files import PRIVATE_FILE, left_behind, target_error, writing
-from satchel.runtime.private_files import opened
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, leftover_files, target_error
+from satchel.runtime.private_files import open_unshared
 
 MAX_LINE = 4096
 """Bytes of a line with its LF; a head has about 600."""
@@ -45,7 +45,7 @@ _HEADER_BYTES = 22
 _PARTIAL_HEADER = re.compile(rb"[0-9a-f]{0,4}|[0-9a-f]{4} [0-9a-f]{0,16}")
 
 
-class Witnessed(msgspec.Struct, frozen=True, kw_only=True):
+class WitnessedHead(msgspec.Struct, frozen=True, kw_only=True):
     """A head that was recorded, or is to be; its signature holds."""
 
     head: Head
@@ -104,7 +104,7 @@ def framed(body: bytes) -> bytes:
 
 
 @lru_cache(64)  # the newest line is looked at before every read, by each witness of a program
-def witnessed(line: bytes, bank: str) -> Witnessed:
+def witnessed(line: bytes, bank: str) -> WitnessedHead:
     """Return what a line without its LF says.
 
     Raises:
@@ -116,7 +116,7 @@ def witnessed(line: bytes, bank: str) -> Witnessed:
         raise damage(f"what was recorded is not a head: {error.message}") from None
 
 
-def checked_head(value: dict[str, Any], bank: str | None = None) -> Witnessed:
+def checked_head(value: dict[str, Any], bank: str | None = None) -> WitnessedHead:
     """Return a signed head whose signature holds.
 
     Args:
@@ -133,7 +133,7 @@ def checked_head(value: dict[str, Any], bank: str | None = None) -> Witnessed:
         raise MalformedError(f"the head's signature is not valid: {verdict.problem}")
     if bank is not None and found.signed.bank != bank:
         raise MalformedError(f"the head belongs to another bank: {found.signed.bank}")
-    return Witnessed(head=found.signed, signed=canonical(value))
+    return WitnessedHead(head=found.signed, signed=canonical(value))
 
 
 def json_of(line: bytes) -> bytes:
@@ -232,7 +232,7 @@ def _is_torn(rest: bytes) -> bool:
     return len(rest) - _HEADER_BYTES < int(header[1], 16)
 
 
-def covers(handle: int, newest: Tail, last: Witnessed | None, new: Witnessed) -> bool:
+def covers(handle: int, newest: Tail, last: WitnessedHead | None, new: WitnessedHead) -> bool:
     """Tell whether a file needs no line for a head.
 
     Args:
@@ -265,13 +265,13 @@ def covers(handle: int, newest: Tail, last: Witnessed | None, new: Witnessed) ->
     return True
 
 
-def checked_lines(lines: Sequence[bytes], bank: str) -> list[Witnessed]:
+def checked_lines(lines: Sequence[bytes], bank: str) -> list[WitnessedHead]:
     """Return what the lines of a whole file say.
 
     Raises:
         WitnessError: If one is damaged, or they do not grow.
     """
-    found: list[Witnessed] = []
+    found: list[WitnessedHead] = []
     for number, line in enumerate(lines, 1):
         try:
             found.append(witnessed(line, bank))
@@ -322,14 +322,14 @@ def compact(path: Path, bank: str) -> None:
         TargetError: The same.
         WitnessError: If a line is damaged; the file is as it was, so that nothing is hidden.
     """
-    for stale in left_behind(path):
+    for stale in leftover_files(path):
         stale.unlink()  # left by a crash; whoever holds the lock is the only one who writes here
-    with opened(path, os.O_RDONLY) as handle:
+    with open_unshared(path, os.O_RDONLY) as handle:
         lines = all_lines(handle)
     epochs = [found.head.epoch for found in checked_lines(lines, bank)]
     kept = _kept(lines, epochs)
     if len(kept) < len(lines):
-        with writing(path, mode=PRIVATE_FILE) as stream:
+        with atomic_write(path, mode=PRIVATE_FILE) as stream:
             stream.writelines(lines[n] + b"\n" for n in kept)
 
 
@@ -391,7 +391,7 @@ def _unreadable(path: Path, error: OSError) -> WitnessError:
     )
 
 
-class GivenUp(NamedTuple):
+class AcceptedRollback(NamedTuple):
     """That a log goes on from an earlier place than was witnessed, by an owner's decision.
 
     From there on it has other records, which were never removed.
@@ -418,7 +418,7 @@ def read_removed(path: Path, bank: str) -> tuple[tuple[int, ...], os.stat_result
         PathRefusedError: If something else is in its place.
         WitnessError: If it is damaged.
     """
-    with opened(path, os.O_RDONLY) as handle:
+    with open_unshared(path, os.O_RDONLY) as handle:
         found = os.fstat(handle)
         with os.fdopen(os.dup(handle), "rb") as stream:
             data = stream.read(found.st_size)
@@ -442,7 +442,7 @@ def write_removed(path: Path, bank: str, positions: set[int]) -> None:
     """
     removed = _Removed(format="satchel-removed/1", bank=bank, positions=sorted(positions))
     body = canonical_checked(msgspec.to_builtins(removed))
-    with writing(path, mode=PRIVATE_FILE) as stream:
+    with atomic_write(path, mode=PRIVATE_FILE) as stream:
         stream.write(body + b"\n" + _removed_checksum(body) + b"\n")
 
 

@@ -9,18 +9,18 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
-    from satchel.bank.changes import Revised
-    from satchel.bank.remember import Remembered
-    from satchel.rehydrate.listing import Listing
-    from satchel.rehydrate.request import Rehydrated
-    from satchel.sessions.branches import Forked
+    from satchel.bank.changes import MemoryUpdate
+    from satchel.bank.remember import RememberResult
+    from satchel.rehydrate.listing import ContextListing
+    from satchel.rehydrate.request import RehydrateResult
+    from satchel.sessions.branches import ForkResult
 
 _PREFIX = "blake3:"
 _SHORT = 12
 _MOST_WITHHELD = 100
 
 
-def listed(found: Listing) -> CallToolResult:
+def listing_result(found: ContextListing) -> CallToolResult:
     """Return memories for the model: the text alone is what it has to read."""
     notes = list[str]()
     if found.withheld:
@@ -45,7 +45,7 @@ def listed(found: Listing) -> CallToolResult:
     return _result("\n".join([found.text, *notes]), values)
 
 
-def stored(made: Remembered) -> CallToolResult:
+def stored(made: RememberResult) -> CallToolResult:
     """Return what became of a memory that was to be stored."""
     text = f"Stored as {_short(made.id)}." if made.is_new else f"Already stored: {_short(made.id)}."
     if made.flagged:
@@ -58,7 +58,7 @@ def stored(made: Remembered) -> CallToolResult:
     return _result(text, {"id": made.id, "is_new": made.is_new, "flagged": made.flagged})
 
 
-def updated(made: Revised) -> CallToolResult:
+def updated(made: MemoryUpdate) -> CallToolResult:
     """Return what became of a memory that was to be updated."""
     if not made.is_new:
         return _result(f"Unchanged: {_short(made.id)}.", {"id": made.id, "is_new": False})
@@ -67,12 +67,12 @@ def updated(made: Revised) -> CallToolResult:
     return _result(f"Updated: {_short(made.id)}.{before}", values)
 
 
-def forgotten(ids: Sequence[str]) -> CallToolResult:
+def forget_result(ids: Sequence[str]) -> CallToolResult:
     """Return which memories were forgotten."""
     return _result(f"Forgot {', '.join(map(_short, ids)) or 'nothing'}.", {"ids": list(ids)})
 
 
-def rehydrated(found: Rehydrated) -> CallToolResult:
+def rehydrated(found: RehydrateResult) -> CallToolResult:
     """Return memory for the model, and beside it what is in it and what is not."""
     left, withheld = found.left_out, found.quarantined[:_MOST_WITHHELD]
     values = {
@@ -86,7 +86,7 @@ def rehydrated(found: Rehydrated) -> CallToolResult:
     return _result(found.text or "No memory is relevant.", values)
 
 
-def forked(made: Forked) -> CallToolResult:
+def fork_result(made: ForkResult) -> CallToolResult:
     """Return the conversation that continues another."""
     name = f" {made.name!r}" if made.name else ""
     text = f"Forked{name} as {_short(made.id)}, with {made.messages} messages."
@@ -101,7 +101,7 @@ def _result(text: str, values: dict[str, Any]) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=values)
 
 
-class BankLine(BaseModel):
+class BankAnswer(BaseModel):
     """One bank."""
 
     id: str
@@ -110,13 +110,13 @@ class BankLine(BaseModel):
     problem: str | None
 
 
-class Banks(BaseModel):
+class BanksAnswer(BaseModel):
     """The banks of the store."""
 
-    banks: list[BankLine]
+    banks: list[BankAnswer]
 
 
-class Verified(BaseModel):
+class VerifyAnswer(BaseModel):
     """What checking a bank or an artifact came to."""
 
     outcome: str
@@ -124,7 +124,7 @@ class Verified(BaseModel):
     memories: int | None = None
 
 
-class Exported(BaseModel):
+class ExportAnswer(BaseModel):
     """A sealed copy of memory."""
 
     artifact: str = Field(description="The file's bytes, in base64.")
@@ -134,7 +134,7 @@ class Exported(BaseModel):
     receipt: str | None
 
 
-class Imported(BaseModel):
+class ImportAnswer(BaseModel):
     """What became of an artifact, and what of it matters now."""
 
     status: str

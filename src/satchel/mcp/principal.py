@@ -14,7 +14,7 @@ from satchel.errors import PermissionRefusedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class ToolCaller:
     """Who asks, and what is open for them."""
 
     satchel: Satchel
@@ -44,11 +44,11 @@ class Asker:
         return msgspec.structs.replace(self.settings, token=text, proven=False)
 
 
-_ASKING: ContextVar[Asker | None] = ContextVar("asking", default=None)
+_ASKING: ContextVar[ToolCaller | None] = ContextVar("asking", default=None)
 
 
 @contextmanager
-def on_behalf_of(asker: Asker) -> Iterator[None]:
+def act_for(asker: ToolCaller) -> Iterator[None]:
     """Act for somebody, until the block ends."""
     before = _ASKING.set(asker)
     try:
@@ -57,7 +57,7 @@ def on_behalf_of(asker: Asker) -> Iterator[None]:
         _ASKING.reset(before)
 
 
-def asking(usual: Asker | None) -> Asker:
+def current_caller(usual: ToolCaller | None) -> ToolCaller:
     """Return who asks now.
 
     Raises:

@@ -15,9 +15,15 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from pydantic import ValidationError
 
-from satchel.mcp.principal import Asker
-from satchel.mcp.stdio import REFUSED, Incoming, Outgoing, Pending, standard_lines
-from satchel.mcp.tools import Tools, core_tools
+from satchel.mcp.principal import ToolCaller
+from satchel.mcp.stdio import (
+    REFUSED,
+    IncomingStream,
+    OutgoingStream,
+    PendingRequests,
+    standard_lines,
+)
+from satchel.mcp.tools import CoreTools, core_tools
 
 _INSTRUCTIONS = (
     "Satchel stores what you learn across sessions. Recall before you start a task; remember facts,"
@@ -39,9 +45,9 @@ class _StrictServer(MCPServer):
             read: Any = anyio.wrap_file(cast("Any", lines))
             async with stdio_server(stdin=read) as (incoming, outgoing):
                 options = self._lowlevel_server.create_initialization_options()
-                pending = Pending()
-                received: Any = Incoming(incoming, pending)
-                sent: Any = Outgoing(outgoing, pending)
+                pending = PendingRequests()
+                received: Any = IncomingStream(incoming, pending)
+                sent: Any = OutgoingStream(outgoing, pending)
                 await self._lowlevel_server.run(received, sent, options)
 
     def add_tool(self, *args: Any, **named: Any) -> None:
@@ -118,7 +124,7 @@ TOOLSETS = ("core", "context", "files", "artifacts", "sessions")
 """``core`` is always there: remember, recall, list, show, update, forget."""
 
 
-def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServer:
+def server(usual: ToolCaller | None, toolsets: Collection[str] = TOOLSETS) -> MCPServer:
     """Return a server.
 
     Args:
@@ -126,7 +132,7 @@ def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServ
             (``satchel.mcp.principal.on_behalf_of``).
         toolsets: Which of ``TOOLSETS`` it has besides ``core``.
     """
-    tools = Tools(usual)
+    tools = CoreTools(usual)
     declared = list(core_tools(tools))
     if not {"core"}.issuperset(toolsets):
         from satchel.mcp.toolsets import OptionalTools, optional_tools

@@ -87,7 +87,7 @@ _ENDLESS = frozenset({"subscriptions/listen"})
 """Requests that are answered when the connection ends."""
 
 
-class Pending:
+class PendingRequests:
     """The requests of a connection that are not answered yet.
 
     Args:
@@ -132,7 +132,7 @@ class Pending:
 class _Stream:
     """A stream of the SDK's, in front of which something is noted."""
 
-    def __init__(self, stream: Any, pending: Pending) -> None:
+    def __init__(self, stream: Any, pending: PendingRequests) -> None:
         self._stream = stream
         self._pending = pending
 
@@ -152,7 +152,7 @@ class _Stream:
         await self.aclose()
 
 
-class Incoming(_Stream):
+class IncomingStream(_Stream):
     """What a host sends; it ends when every request is answered."""
 
     @property
@@ -180,7 +180,7 @@ class Incoming(_Stream):
             raise StopAsyncIteration from None
 
 
-class Outgoing(_Stream):
+class OutgoingStream(_Stream):
     """What is sent to a host."""
 
     async def send(self, item: Any) -> None:

@@ -17,7 +17,7 @@ from mcp.types import CallToolResult, ToolAnnotations
 from satchel.api.bank import Bank
 from satchel.api.operations import run_on
 from satchel.bank import operations
-from satchel.bank.listing import Wanted as Listed
+from satchel.bank.listing import ListRequest as Listed
 from satchel.bank.operations import (
     ForgetOptions,
     ListOptions,
@@ -28,7 +28,7 @@ from satchel.bank.operations import (
 from satchel.errors import SatchelError
 from satchel.mcp import answers
 from satchel.mcp.operations import tool
-from satchel.mcp.principal import Asker, asking
+from satchel.mcp.principal import ToolCaller, current_caller
 from satchel.ports.operations import texts
 from satchel.recall.operations import RecallOptions, recall_in
 
@@ -44,14 +44,14 @@ Declared = tuple[Callable[..., Any], ToolAnnotations]
 """A tool, and what a host is told about what it does."""
 
 
-class Tools:
+class CoreTools:
     """The core tools, on behalf of whoever asks, and what resources and prompts are made of.
 
     Args:
         usual: Who asks where nobody else does; None where each request says who it is.
     """
 
-    def __init__(self, usual: Asker | None) -> None:
+    def __init__(self, usual: ToolCaller | None) -> None:
         self._usual = usual
 
     def remember(self, bank: str | None, options: RememberOptions) -> CallToolResult:
@@ -68,7 +68,7 @@ class Tools:
         from satchel.rehydrate.listing import recalled_listing
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001 - as run_on does
-            return answers.listed(recalled_listing(opened, options))
+            return answers.listing_result(recalled_listing(opened, options))
 
     def list_memories(self, bank: str | None, options: ListOptions) -> CallToolResult:
         """List memories, newest first."""
@@ -76,14 +76,14 @@ class Tools:
 
         wanted = Listed(types=texts(options.type), tags=texts(options.tags), limit=options.limit)
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
-            return answers.listed(newest_listing(opened, wanted))
+            return answers.listing_result(newest_listing(opened, wanted))
 
     def show(self, bank: str | None, options: ShowOptions) -> CallToolResult:
         """Show a memory with its versions."""
         from satchel.rehydrate.listing import shown_listing
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
-            return answers.listed(shown_listing(opened, options.memory))
+            return answers.listing_result(shown_listing(opened, options.memory))
 
     def update(self, bank: str | None, options: UpdateOptions) -> CallToolResult:
         """Store a new version of a memory."""
@@ -98,7 +98,7 @@ class Tools:
         """Forget memories."""
         with reported():
             done = run_on(self._bank(bank), operations.forget, _by_model(options))
-        return answers.forgotten([each.id for each in done])
+        return answers.forget_result([each.id for each in done])
 
     def context(self, task: str, bank: str | None = None) -> str:
         """Return the memory that matters for a task, as text."""
@@ -115,8 +115,8 @@ class Tools:
         return "\n".join(lines) or "no banks yet"
 
     @property
-    def _asker(self) -> Asker:
-        return asking(self._usual)
+    def _asker(self) -> ToolCaller:
+        return current_caller(self._usual)
 
     def _bank(self, name: str | None) -> Bank:
         return self._asker.bank_called(name)
@@ -127,7 +127,7 @@ def _by_model(options: _Options) -> _Options:
     return cast("_Options", replace(cast("Any", options), actor="agent:mcp"))
 
 
-def core_tools(tools: Tools) -> Iterator[Declared]:
+def core_tools(tools: CoreTools) -> Iterator[Declared]:
     """Yield the tools that every host gets."""
     yield tool(operations.remember, tools.remember), ADDS
     yield tool(recall_in, tools.recall), READS

@@ -36,7 +36,7 @@ class _Part(NamedTuple):
     value: str
 
 
-def said_by_entry(entry: Entry) -> str:
+def entry_statements(entry: Entry) -> str:
     """Return all that a memory says."""
     return "\n".join(part.value for part in _parts(entry) if part.value)
 

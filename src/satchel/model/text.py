@@ -47,7 +47,7 @@ def words_of(content: Any, depth: int = _DEPTH) -> str:
     return ""
 
 
-def spoken_in(content: Any) -> str | None:
+def spoken_text(content: Any) -> str | None:
     """Return the words of a content of texts, spoken words and attachments, and nothing else.
 
     None where nothing is said, or where there are other parts, such as calls of tools: their order
@@ -98,7 +98,7 @@ def _called(part: dict[str, Any]) -> str:
     return kind
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message, as somebody hands it over; what it holds besides is kept and given back."""
 
     role: str
@@ -126,7 +126,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: str | None = None
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change of what is kept beside the messages; what is None stays as it is."""
 
     working_state: Json = None
@@ -134,7 +134,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: Note | None = None
 
 
-def said_from(value: object) -> Said:
+def parse_message(value: object) -> Message:
     """Return a message that a program handed over as JSON.
 
     Args:
@@ -157,7 +157,7 @@ def said_from(value: object) -> Said:
         if moment is None:
             raise MalformedError("not a valid time", field="created_at")
         known["created_at"] = moment
-    return Said(**known, more=more)
+    return Message(**known, more=more)
 
 
 _MESSAGE_MEMBERS = ("role", "content", "name", "created_at")
@@ -168,7 +168,7 @@ _LISTED = ("goals", "subgoals", "pending_actions", "preconditions", "policies")
 _MORE = ("scratch", "custom_instructions", "preferences", "data")
 
 
-def text_of(entry: Entry) -> str:
+def memory_text(entry: Entry) -> str:
     """Return a memory in words, whatever its component; parts that are no text as JSON."""
     return "\n".join(_parts(entry))
 

@@ -17,7 +17,7 @@ PIECE_BYTES = 1 << 20
 """A store keeps and gives back no larger piece; every one but the last of a blob has this size."""
 
 
-class Pieces:
+class BlobPieces:
     """A stream cut into pieces of one size, and hashed as it passes.
 
     Args:
@@ -77,7 +77,7 @@ class Blobs(Protocol):
         ...
 
 
-class BlobsWriting(Blobs, Protocol):
+class BlobsWriter(Blobs, Protocol):
     """The blobs of a store, for the one who may write; committed with the block around."""
 
     def put(self, bank: str, chunks: Iterable[bytes]) -> str:
@@ -93,7 +93,7 @@ class BlobsWriting(Blobs, Protocol):
         ...
 
 
-def verified(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
+def verified_pieces(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
     """Yield the pieces of a blob; the last one only when all of them have the digest.
 
     So whoever got to the end without an error has the right bytes, and whoever keeps what he gets

@@ -58,7 +58,7 @@ class CodeContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return said
 
 
-class Along(msgspec.Struct, frozen=True):
+class CodeAttachment(msgspec.Struct, frozen=True):
     """The code that goes along with recalled memories."""
 
     code: dict[str, list[CodeContext]] = {}

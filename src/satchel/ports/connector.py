@@ -11,7 +11,7 @@ from satchel.ports.losses import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastVersion:
     """A memory that is not current at the source any more."""
 
     item: Model | Sealed
@@ -30,12 +30,12 @@ class Page:
     cursor: str | None
     """Hand this back for the next page; None when this was the last."""
 
-    past: Sequence[Past] = ()
+    past: Sequence[PastVersion] = ()
     """What came before ``items``: all older versions of a memory together, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class WriteResult:
     """What became of one record that a live target was given."""
 
     id: str
@@ -58,7 +58,7 @@ class Connector(Protocol):
         """List records from ``cursor`` (None is the start); a cursor always gives one page."""
         ...
 
-    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write records; one result each, in order."""
         ...
 
@@ -79,7 +79,7 @@ def pages(connector: Connector, report: Report) -> Iterator[Page]:
 
 
 @runtime_checkable
-class Historian(Protocol):
+class VersionedConnector(Protocol):
     """A connector whose product also keeps what its memories said before."""
 
     def take_versions(
@@ -87,7 +87,7 @@ class Historian(Protocol):
         batch: Sequence[Sealed],
         older: Mapping[str, Sequence[Sealed]],
         report: Report,
-    ) -> Sequence[Taken]:
+    ) -> Sequence[WriteResult]:
         """Write records as ``Connector.take`` does, each with its history.
 
         Args:

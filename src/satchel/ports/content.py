@@ -13,7 +13,7 @@ from satchel.errors import MalformedError
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Origin
-from satchel.ports.vectors import mark_of
+from satchel.ports.vectors import text_mark
 
 TEXT_MEMBER = "text member"
 """The member of ``origin.as_written`` that names the member of the row which the text was in."""
@@ -95,10 +95,10 @@ def with_text_of(draft: Model, name: str) -> Model:
         rest[before] = draft.text
     del rest[name]
     kept[TEXT_MEMBER] = name
-    old = mark_of(draft.text or "")
+    old = text_mark(draft.text or "")
     for member, part in kept.items():
         if isinstance(part, dict) and part.get("of") == old:
-            kept[member] = {**part, "of": mark_of(text)}
+            kept[member] = {**part, "of": text_mark(text)}
     values = {one: getattr(draft, one) for one in draft.__struct_fields__}
     values |= {"text": text, "metadata": rest, "origin": _with(draft.origin, kept)}
     values |= {"data": None} if from_data else {}

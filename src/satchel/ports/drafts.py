@@ -11,12 +11,12 @@ from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
 from satchel.errors import InputError
 from satchel.model.records import Model, SessionEvent
 from satchel.ports.content import require_content, with_text_of
-from satchel.ports.format import Format, Reading
+from satchel.ports.format import Format, ReadContext
 from satchel.ports.place import Place
-from satchel.ports.placeholders import Links, names_others
+from satchel.ports.placeholders import PlaceholderIds, names_others
 
 
-class Again(Sealed):
+class RestoredRecord(Sealed):
     """A record that was elsewhere before, in the place of the draft that it is read from.
 
     Args:
@@ -33,8 +33,8 @@ _FIRST, _MOST, _MOST_EVENTS = 8, 256, 64
 """Records that are sealed together: few at first, so that the first come soon."""
 
 
-def taken(
-    adapter: Format, place: Place, reading: Reading, *, nonces: Nonces = random_nonce
+def read_records(
+    adapter: Format, place: Place, reading: ReadContext, *, nonces: Nonces = random_nonce
 ) -> Iterator[Sealed]:
     """Yield the records of a place, in its order, each sealed.
 
@@ -48,13 +48,13 @@ def taken(
         InputError: If a record has no canonical form or is over a bound; names file and line, and
             the record, counted from 0. With ``reading.skip_bad`` it is counted in the report.
     """
-    return (record for record, _ in drawn(adapter, place, reading, nonces=nonces))
+    return (record for record, _ in read_with_drafts(adapter, place, reading, nonces=nonces))
 
 
-def drawn(
+def read_with_drafts(
     adapter: Format,
     place: Place,
-    reading: Reading,
+    reading: ReadContext,
     *,
     nonces: Nonces = random_nonce,
     through: Callable[[Sequence[Model]], Sequence[Model]] | None = None,
@@ -74,14 +74,14 @@ def drawn(
         InputError: As ``taken``.
     """
     number = 0
-    with closing(Links()) as links:
+    with closing(PlaceholderIds()) as links:
         for items, lines in _together(adapter.read(place, reading), reading):
             drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
             if reading.text_member is not None:
                 drafts = [with_text_of(one, reading.text_member) for one in drafts]
             if through is not None:
                 drafts = through(drafts)
-            made = _Made(drafts, nonces, reading.limits, links if reading.linked else None)
+            made = _SealedBatch(drafts, nonces, reading.limits, links if reading.linked else None)
             for item, line in zip(items, lines, strict=True):
                 try:
                     found = (item, item.model) if isinstance(item, Sealed) else made.next()
@@ -94,21 +94,21 @@ def drawn(
                         error.located(line=_line_of(number, adapter, place, reading))
                     reading.refuse(error)
                 else:
-                    if isinstance(item, Again) and not isinstance(item.draft, Sealed):
+                    if isinstance(item, RestoredRecord) and not isinstance(item.draft, Sealed):
                         links.learn(item.draft, item.id)
                     yield found
                 number += 1
 
 
-def _requires_content(reading: Reading) -> bool:
+def _requires_content(reading: ReadContext) -> bool:
     return reading.requires_content and not reading.has_text_member
 
 
-class _Made:
+class _SealedBatch:
     """Drafts that are sealed together; behind one that is refused, each by itself."""
 
     def __init__(
-        self, drafts: Sequence[Model], nonces: Nonces, limits: Limits, links: Links | None
+        self, drafts: Sequence[Model], nonces: Nonces, limits: Limits, links: PlaceholderIds | None
     ) -> None:
         self._nonces = nonces
         self._limits = limits
@@ -151,7 +151,7 @@ def _are_events(drafts: Sequence[Any]) -> bool:
     return bool(drafts) and isinstance(drafts[0], SessionEvent)
 
 
-def _resolved(draft: Model, links: Links) -> Model | InputError:
+def _resolved(draft: Model, links: PlaceholderIds) -> Model | InputError:
     try:
         return links.resolved(draft)
     except InputError as error:
@@ -159,7 +159,7 @@ def _resolved(draft: Model, links: Links) -> Model | InputError:
 
 
 def _together(
-    items: Iterator[Model | Sealed], reading: Reading
+    items: Iterator[Model | Sealed], reading: ReadContext
 ) -> Iterator[tuple[list[Model | Sealed], list[int | None]]]:
     """Yield what a reader gives, some at a time; its error comes after what came before it.
 
@@ -187,7 +187,7 @@ def _together(
     raise problem
 
 
-def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: Reading) -> bool:
+def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: ReadContext) -> bool:
     """Tell whether a record may name one that would be sealed together with it."""
     if not reading.linked:
         return False
@@ -196,9 +196,9 @@ def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: Reading) -> 
     return reading.chained and not isinstance(item, SessionEvent) and names_others(item)
 
 
-def _line_of(number: int, adapter: Format, place: Place, reading: Reading) -> int | None:
+def _line_of(number: int, adapter: Format, place: Place, reading: ReadContext) -> int | None:
     """Return the line on which a record starts; the reader is further by now, so it reads again."""
-    again = Reading(limits=reading.limits)
+    again = ReadContext(limits=reading.limits)
     with suppress(InputError):
         for _ in islice(adapter.read(Place(place.path, held=place.held), again), number + 1):
             pass

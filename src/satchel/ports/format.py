@@ -19,7 +19,7 @@ from satchel.model.values import Component
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.ports.vectors import Carried, Carrying
+from satchel.ports.vectors import VectorSink, VectorSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Info:
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class ReadContext:
     """What a reader is given, and where it puts what is not a record."""
 
     limits: Limits = DEFAULT_LIMITS
@@ -108,7 +108,7 @@ class Reading:
     skip_bad: bool = False
     """Whether bad records are left out, counted, instead of being an error."""
 
-    vectors: Carried | None = None
+    vectors: VectorSink | None = None
     """Takes a bank's own vectors, where a file has some; without it they count as lost."""
 
     linked: bool = False
@@ -159,7 +159,7 @@ class Reading:
 
 
 @dataclass(slots=True, kw_only=True)
-class Writing:
+class WriteContext:
     """What a writer is given."""
 
     limits: Limits = DEFAULT_LIMITS
@@ -192,7 +192,7 @@ class Writing:
     replacing: bool = False
     """Whether changes that others made to what was written there before may be replaced."""
 
-    vectors: Carrying | None = None
+    vectors: VectorSource | None = None
     """The vectors of the bank that the records were taken out of, where it has some."""
 
 
@@ -210,7 +210,7 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield what the place holds, in its order: drafts, or sealed records.
 
         Raises:
@@ -219,7 +219,7 @@ class Format(Protocol):
         """
         ...
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Write the records; what the format cannot hold goes into ``writing.report``.
 
         Raises:
@@ -229,8 +229,8 @@ class Format(Protocol):
 
 
 @runtime_checkable
-class Choosing(Protocol):
+class SelectiveFormat(Protocol):
     """A format that leaves something of a memory out where nobody asked for it."""
 
-    def as_asked(self, entry: Entry, writing: Writing) -> Entry:
+    def as_asked(self, entry: Entry, writing: WriteContext) -> Entry:
         """Return what is left of a memory; the memory itself where that is all of it."""

@@ -36,7 +36,7 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class Slow(Embedder, Protocol):
+class SlowEmbedder(Embedder, Protocol):
     """An embedder that takes long for each text."""
 
     @property
@@ -46,7 +46,7 @@ class Slow(Embedder, Protocol):
 
 
 @runtime_checkable
-class LoadedInSteps(Embedder, Protocol):
+class StagedEmbedder(Embedder, Protocol):
     """An embedder that can answer a question before its model is loaded in full."""
 
     def for_questions(self) -> Embedder:
@@ -55,7 +55,7 @@ class LoadedInSteps(Embedder, Protocol):
 
 
 @runtime_checkable
-class Learning(Embedder, Protocol):
+class TrainableEmbedder(Embedder, Protocol):
     """An embedder that looks at all texts of a bank before it makes the first vector."""
 
     def learn(self, texts: Iterable[str]) -> bytes:
@@ -88,7 +88,7 @@ SPEAKERS = frozenset({"user", "human", "assistant", "ai", "agent"})
 """Roles of those who speak; what tools and system prompts say is nobody's word."""
 
 
-class Turn(NamedTuple):
+class DialogueTurn(NamedTuple):
     """One message."""
 
     id: str
@@ -104,7 +104,7 @@ class Turn(NamedTuple):
     """What it says in words."""
 
 
-class Finding(NamedTuple):
+class DistilledFinding(NamedTuple):
     """Something to be remembered."""
 
     kind: FindingKind
@@ -119,7 +119,7 @@ class Distillate(NamedTuple):
     summary: str
     """Of all of it, what was summarised before included; at most ``MOST_SUMMARY`` characters."""
 
-    findings: list[Finding]
+    findings: list[DistilledFinding]
     left_out: int = 0
     """What else a model said that can be no finding."""
 
@@ -132,7 +132,7 @@ class Distiller(Protocol):
         """What does it, by name and version."""
         ...
 
-    def distill(self, turns: Iterable[Turn], before: str | None) -> Distillate:
+    def distill(self, turns: Iterable[DialogueTurn], before: str | None) -> Distillate:
         """Return what messages come down to.
 
         Args:
@@ -147,7 +147,7 @@ EntityType = Literal["person", "organisation", "place", "date", "product"]
 """What an entity can be."""
 
 
-class Mention(NamedTuple):
+class EntityMention(NamedTuple):
     """One place of a text that names an entity."""
 
     name: str
@@ -169,7 +169,7 @@ class Extractor(Protocol):
         """What finds them, by name and version."""
         ...
 
-    def extract(self, texts: Sequence[str]) -> list[list[Mention]]:
+    def extract(self, texts: Sequence[str]) -> list[list[EntityMention]]:
         """Return for each text its mentions, in their order; none overlaps another."""
         ...
 

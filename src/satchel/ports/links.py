@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from satchel.errors import ValueRefusedError
-from satchel.ports.rows import Link
+from satchel.ports.rows import RecordLink
 
 MOST_HOPS = 100
 """Steps that one walk may take."""
@@ -24,16 +24,16 @@ Kinds = frozenset[str] | None
 """Types of links; None for all."""
 
 
-class Linked(NamedTuple):
+class LoggedLink(NamedTuple):
     """A link, and the record that makes it."""
 
     place: int
     """Of the record, in the log."""
 
-    link: Link
+    link: RecordLink
 
 
-def in_order(linked: Linked) -> tuple[int, str, str, str]:
+def link_sort_key(linked: LoggedLink) -> tuple[int, str, str, str]:
     """Return what links are sorted by: place, kind, source, target."""
     source, target, kind = linked.link
     return linked.place, kind, source, target
@@ -50,12 +50,12 @@ class Direction(Enum):
 
 
 @runtime_checkable
-class Walked(Protocol):
+class LinkView(Protocol):
     """A view whose links can be asked for by many names at once."""
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
-    ) -> list[Linked]:
+    ) -> list[LoggedLink]:
         """Return the links that start (or, incoming, end) at any of some names.
 
         Those of current records that are not in quarantine, each once, sorted by place, kind,
@@ -71,26 +71,26 @@ class Walked(Protocol):
         ...
 
 
-LinkReader = Callable[[Sequence[str], bool, int], list[Linked]]
+LinkReader = Callable[[Sequence[str], bool, int], list[LoggedLink]]
 """Gives the links at names, incoming or not, as many as asked for at most."""
 
 
-class Reached(NamedTuple):
+class ReachedNode(NamedTuple):
     """Something that a walk came to."""
 
     name: str
     hops: int
     """The fewest steps to it."""
 
-    by: Linked
+    by: LoggedLink
     """The first of the links that lead to it from one step nearer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class WalkResult:
     """What a walk found."""
 
-    reached: tuple[Reached, ...]
+    reached: tuple[ReachedNode, ...]
     """By steps, then by name; without the start."""
 
     complete: bool
@@ -101,7 +101,7 @@ class Walk:
 class Paths:
     """How two things are connected."""
 
-    found: tuple[tuple[Linked, ...], ...]
+    found: tuple[tuple[LoggedLink, ...], ...]
     """The shortest ways from one to the other, each as its links in order; sorted."""
 
     complete: bool
@@ -115,7 +115,7 @@ class _Walker:
     budget: int
     complete: bool = True
 
-    def level(self, frontier: Sequence[str]) -> Iterator[tuple[str, str, Linked]]:
+    def level(self, frontier: Sequence[str]) -> Iterator[tuple[str, str, LoggedLink]]:
         """Yield each step from a level: from where, to where, and along what."""
         for start in range(0, len(frontier), _AT_ONCE):
             names = frontier[start : start + _AT_ONCE]
@@ -126,7 +126,7 @@ class _Walker:
                         source, target, _ = each.link
                         yield (target, source, each) if incoming else (source, target, each)
 
-    def _asked(self, names: Sequence[str], *, incoming: bool) -> list[Linked]:
+    def _asked(self, names: Sequence[str], *, incoming: bool) -> list[LoggedLink]:
         if not self.complete:
             return []
         # One more than may be looked at tells whether there are more.
@@ -139,7 +139,7 @@ class _Walker:
 
 def walk(
     links: LinkReader, start: str, *, hops: int, budget: int, direction: Direction = Direction.BOTH
-) -> Walk:
+) -> WalkResult:
     """Return what can be reached from something in at most some steps.
 
     Args:
@@ -154,18 +154,18 @@ def walk(
     """
     _refuse(hops, budget)
     walker, met = _Walker(links, direction, budget), {start}
-    frontier, reached = [start], list[Reached]()
+    frontier, reached = [start], list[ReachedNode]()
     for hop in range(1, hops + 1):
-        level = dict[str, Linked]()
+        level = dict[str, LoggedLink]()
         for _, name, by in walker.level(frontier):
             if name not in met:
-                level[name] = min(level.get(name, by), by, key=in_order)
+                level[name] = min(level.get(name, by), by, key=link_sort_key)
         frontier = sorted(level)
         met |= level.keys()
-        reached += (Reached(name, hop, level[name]) for name in frontier)
+        reached += (ReachedNode(name, hop, level[name]) for name in frontier)
         if not frontier:
             break
-    return Walk(tuple(reached), walker.complete)
+    return WalkResult(tuple(reached), walker.complete)
 
 
 def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
@@ -193,10 +193,10 @@ def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
         ValueRefusedError: If ``hops`` or ``budget`` cannot be.
     """
     _refuse(hops, budget)
-    walker, before = _Walker(links, direction, budget), dict[str, set[tuple[str, Linked]]]()
+    walker, before = _Walker(links, direction, budget), dict[str, set[tuple[str, LoggedLink]]]()
     frontier, met = [start], {start}
     for _ in range(hops):
-        level = dict[str, set[tuple[str, Linked]]]()
+        level = dict[str, set[tuple[str, LoggedLink]]]()
         for origin, name, by in walker.level(frontier):
             if name not in met:
                 level.setdefault(name, set()).add((origin, by))
@@ -205,7 +205,7 @@ def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
         frontier = sorted(level)
         if end in level or not level:
             break
-    found = list[tuple[Linked, ...]]()
+    found = list[tuple[LoggedLink, ...]]()
     for way in _ways(before, start, end):
         if len(found) == limit:
             return Paths(tuple(found), complete=False)
@@ -214,10 +214,10 @@ def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
 
 
 def _ways(
-    before: dict[str, set[tuple[str, Linked]]], start: str, end: str
-) -> Iterator[tuple[Linked, ...]]:
+    before: dict[str, set[tuple[str, LoggedLink]]], start: str, end: str
+) -> Iterator[tuple[LoggedLink, ...]]:
     """Yield the ways back from an end, one after another; there may be very many."""
-    waiting: list[tuple[str, tuple[Linked, ...]]] = [(end, ())] if end in before else []
+    waiting: list[tuple[str, tuple[LoggedLink, ...]]] = [(end, ())] if end in before else []
     while waiting:
         name, way = waiting.pop()
         if name == start:
@@ -227,8 +227,8 @@ def _ways(
         waiting += ((origin, (by, *way)) for origin, by in steps)
 
 
-def _in_order(step: tuple[str, Linked]) -> tuple[tuple[int, str, str, str], str]:
-    return in_order(step[1]), step[0]
+def _in_order(step: tuple[str, LoggedLink]) -> tuple[tuple[int, str, str, str], str]:
+    return link_sort_key(step[1]), step[0]
 
 
 def _refuse(hops: int, budget: int) -> None:

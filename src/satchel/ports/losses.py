@@ -29,7 +29,7 @@ class Loss:
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedRecord:
     """A record that could not be taken in, and was left out."""
 
     line: int | None
@@ -52,7 +52,7 @@ class Report:
 
     losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedRecord] = field(default_factory=list)
     """The first thousand that were left out; ``losses`` counts all."""
 
     left_out: int = 0
@@ -77,7 +77,7 @@ class Report:
 
     def refuse(self, error: InputError) -> None:
         """Count a record that was left out because it is bad."""
-        one = Refused(error.line, error.field, error.code, error.message)
+        one = RefusedRecord(error.line, error.field, error.code, error.message)
         self.lost("record", _BAD.get(error.code, error.code), example=one.place)
         self.left_out += 1
         if len(self.refused) < _PLACES:

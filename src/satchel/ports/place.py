@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from satchel.artifact.body import Progress
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import OpenFile, ToRead, reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import InputPath, OpenFile, open_input
 from satchel.runtime.output import Outlet
 
 HEAD_BYTES = 4096
@@ -30,7 +30,7 @@ class Place:
     """The file, open already, so that all that is read is of one and the same."""
 
     @property
-    def file(self) -> ToRead:
+    def file(self) -> InputPath:
         """The file as it is to be opened."""
         return self.held or self.path
 
@@ -64,14 +64,14 @@ class Place:
         Raises:
             UnreadableError: If it cannot be read.
         """
-        with reading(self.file) as stream:
+        with open_input(self.file) as stream:
             if self.on_progress is None:
                 yield stream
             else:
-                yield cast("BinaryIO", _Told(stream, self.on_progress))
+                yield cast("BinaryIO", _ProgressStream(stream, self.on_progress))
 
 
-class _Told:
+class _ProgressStream:
     """A file that tells how far it was read."""
 
     def __init__(self, stream: BinaryIO, on_progress: Progress) -> None:
@@ -111,5 +111,5 @@ class Target:
             with self.outlet.writing(overwrite=self.overwrite) as stream:
                 yield stream
         else:
-            with writing(self.path, overwrite=self.overwrite, mode=PRIVATE_FILE) as stream:
+            with atomic_write(self.path, overwrite=self.overwrite, mode=PRIVATE_FILE) as stream:
                 yield stream

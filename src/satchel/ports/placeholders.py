@@ -16,7 +16,7 @@ from satchel.errors import MalformedError
 from satchel.model.entries import Entry
 from satchel.model.records import Edge, Model, SessionEvent
 from satchel.model.values import Origin, Scope, is_id
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 
 _PREFIX = "blake3:"
 
@@ -43,11 +43,11 @@ def placeholder_of(item: Any) -> str | None:
     return placeholder(tag, scope, origin)
 
 
-class Links:
+class PlaceholderIds:
     """The ids that placeholders stand for, of one input."""
 
     def __init__(self) -> None:
-        self._ids = Keyed()
+        self._ids = ScratchMap()
 
     def learn(self, draft: Model, identity: str) -> None:
         """Remember the id of a record; of two with one original id, the first is meant."""

@@ -7,17 +7,24 @@ from typing import Any, Final, Self
 
 from msgspec import structs
 
-from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, TYPED_SECTIONS, Body, Span, Totals
-from satchel.artifact.reader import SdkFile, opening
+from satchel.artifact.body import (
+    COMPONENTS,
+    RECORD_SECTIONS,
+    TYPED_SECTIONS,
+    Body,
+    BodyTotals,
+    Span,
+)
+from satchel.artifact.reader import SdkFileError, open_artifact
 from satchel.crypto.limits import Limits
 from satchel.crypto.notation import NUMBERS, with_numbers
-from satchel.crypto.redaction import opened_form
+from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import Sealed, digest, open_record, open_shape
 from satchel.crypto.signatures import Signature
 from satchel.errors import InputError, MalformedError, SatchelError
 from satchel.ports.losses import Report
-from satchel.runtime.input import ToRead
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.input import InputPath
+from satchel.runtime.scratch import ScratchMap
 
 _NUMBERS: Final = f'"{NUMBERS}"'.encode()
 _FREE: Final = ("metadata", "properties")
@@ -32,7 +39,7 @@ NO_PLACE = (
 
 
 @dataclass(frozen=True, slots=True)
-class SealedUnder:
+class SignedStatement:
     """A statement and the signatures over it."""
 
     statement: dict[str, Any]
@@ -48,12 +55,14 @@ class RecordSet:
         sealed: The statement and signatures it came with, when it came from an artifact.
     """
 
-    def __init__(self, body: Body, totals: Totals, sealed: SealedUnder | None = None) -> None:
+    def __init__(
+        self, body: Body, totals: BodyTotals, sealed: SignedStatement | None = None
+    ) -> None:
         self.body: Final = body
         self.totals: Final = totals
         self.sealed: Final = sealed
         self._spans = body.spans()
-        self._redacted: Keyed | None = None
+        self._redacted: ScratchMap | None = None
 
     def without_redactions(self, report: Report) -> Self:
         """Count what only an artifact can say of redacted memories as lost, and hide it.
@@ -91,7 +100,7 @@ class RecordSet:
         Raises:
             InputError: As iteration; also for a form that no redaction here allows.
         """
-        waiting = Keyed()
+        waiting = ScratchMap()
         try:
             for section in self._spans:
                 if section == "redactions":
@@ -123,10 +132,10 @@ class RecordSet:
         """How many objects each section holds, sections without records included."""
         return {name: span.count for name, span in self._spans.items()}
 
-    def _results(self) -> Keyed:
+    def _results(self) -> ScratchMap:
         """Return the hashes of the forms that the redactions of the set are of."""
         if self._redacted is None:
-            self._redacted = Keyed()
+            self._redacted = ScratchMap()
             span = self._spans.get("redactions")
             for line in self.body.within(span) if span is not None else ():
                 value = open_record(line)[0].value
@@ -156,7 +165,7 @@ class RecordSet:
         shape, _ = open_shape(line)
         if f"{shape.id} {result}".encode() not in self._results():
             raise MalformedError("a redacted memory without its redaction record", field="nonce")
-        return opened_form(line, result)[0]
+        return open_redacted_form(line, result)[0]
 
     def _located(self, error: InputError, section: str, span: Span, index: int) -> SatchelError:
         line = self.body.line_of(span.first_line + index)
@@ -198,7 +207,7 @@ def _say(record: Sealed, member: str, said: dict[str, Any]) -> None:
 
 
 @contextmanager
-def opened_records(path: ToRead, limits: Limits) -> Iterator[RecordSet]:
+def open_record_set(path: InputPath, limits: Limits) -> Iterator[RecordSet]:
     """Give the records of an artifact, with the statement and signatures they are under.
 
     Nothing is verified here beyond the structure; verify the file first.
@@ -209,8 +218,8 @@ def opened_records(path: ToRead, limits: Limits) -> Iterator[RecordSet]:
     """
     with ExitStack() as stack:
         try:
-            artifact = stack.enter_context(opening(path, limits))
-        except SdkFile:
+            artifact = stack.enter_context(open_artifact(path, limits))
+        except SdkFileError:
             raise MalformedError(
                 "not a Satchel artifact, but a file of the published SDK",
                 file=str(path),
@@ -218,8 +227,8 @@ def opened_records(path: ToRead, limits: Limits) -> Iterator[RecordSet]:
                 hint="Use --from pam_sdk.",
             ) from None
         statement = artifact.statement
-        totals = Totals(statement.body_hash, statement.root_hash, statement.counts)
-        under = SealedUnder(artifact.statement_value, artifact.signatures)
+        totals = BodyTotals(statement.body_hash, statement.root_hash, statement.counts)
+        under = SignedStatement(artifact.statement_value, artifact.signatures)
         found = RecordSet(artifact.body, totals, under)
         stack.callback(found.close)
         yield found

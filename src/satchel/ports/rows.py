@@ -37,7 +37,7 @@ PENDING = -1
 """Stands in ``Row.retired`` while the import that the row came with is not complete."""
 
 
-class Link(NamedTuple):
+class RecordLink(NamedTuple):
     """A directed connection that a record makes between two ids."""
 
     source: str
@@ -45,7 +45,7 @@ class Link(NamedTuple):
     kind: str
 
 
-class Standing(NamedTuple):
+class RowState(NamedTuple):
     """What a log says of one of its records."""
 
     retired: int | None
@@ -54,7 +54,7 @@ class Standing(NamedTuple):
     hold: bool
 
 
-VISIBLE = Standing(None, hold=False)
+VISIBLE = RowState(None, hold=False)
 """What most records are."""
 
 
@@ -100,20 +100,20 @@ class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
     text: str | None = None
     """The words to index."""
 
-    links: tuple[Link, ...] = ()
+    links: tuple[RecordLink, ...] = ()
 
     def columns(self) -> tuple[Any, ...]:
         """Return everything that a store keeps of a row in columns."""
         return _columns_of(self)
 
-    def changed(self, standing: Standing) -> "Row":
+    def changed(self, standing: RowState) -> "Row":
         """Return the row with another standing."""
         retired, hold = standing
         if retired == self.retired and hold == self.hold:
             return self
         return replace(self, retired=retired, hold=hold)
 
-    def placed(self, seq: int, at: str, batch: int, standing: Standing) -> "Row":
+    def placed(self, seq: int, at: str, batch: int, standing: RowState) -> "Row":
         """Return the row of a record that was only derived so far, as it is logged."""
         retired, hold = standing
         return replace(self, seq=seq, at=at, batch=batch, retired=retired, hold=hold)
@@ -133,7 +133,7 @@ class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 @runtime_checkable
-class SessionIndexed(Protocol):
+class SessionLookup(Protocol):
     """A view of a store that finds the newest records of many sessions at once."""
 
     def newest_of_sessions(
@@ -196,7 +196,7 @@ class Filter:
     def nominates(self, row: Row) -> bool:
         """Tell whether a row may be wanted, by what it is now."""
         if self.as_of is not None:
-            row = row.changed(Standing(row.retired, hold=False))
+            row = row.changed(RowState(row.retired, hold=False))
         return self.matches(row)
 
     def _was_current(self, retired: int) -> bool:
@@ -263,7 +263,7 @@ def _derived(model: Model, seq: int, given: tuple[str, str, str, bytes, int]) ->
         getattr(model, "created_at", None),
         None,
         getattr(model, "text", None),
-        (Link(model.source, model.target, model.kind),) if isinstance(model, Edge) else (),
+        (RecordLink(model.source, model.target, model.kind),) if isinstance(model, Edge) else (),
     )
 
 
@@ -293,7 +293,9 @@ def _entry_row(  # noqa: PLR0913 - what a record's row is given, spelled out for
         moment=occurred or created,
         expires_at=expires,
         text=_words(model, tag),
-        links=tuple(Link(identity, parent, DERIVES_FROM) for parent in parents) if parents else (),
+        links=tuple(RecordLink(identity, parent, DERIVES_FROM) for parent in parents)
+        if parents
+        else (),
     )
 
 
@@ -317,7 +319,7 @@ def _row(  # noqa: PLR0913 - the columns, in their order
     moment: str | None,
     expires_at: str | None,
     text: str | None,
-    links: tuple[Link, ...],
+    links: tuple[RecordLink, ...],
 ) -> Row:
     user, agent, run, app = (None, None, None, None) if scope is None else _scope_members(scope)
     return Row(
@@ -344,7 +346,7 @@ def _row(  # noqa: PLR0913 - the columns, in their order
 _scope_members = attrgetter("user", "agent", "run", "app")
 
 
-def saying_name(name: str) -> bytes:
+def bank_name_bytes(name: str) -> bytes:
     """Return bytes that are in every record that gives a bank this name, and in few others.
 
     A record that counts is canonical, so there is one way only to write it.
@@ -401,7 +403,7 @@ _WORDS = {
 _words_of = {str(component): attrgetter(*names) for component, names in _WORDS.items()}
 
 
-def texts_of(entry: Entry) -> str:
+def entry_texts(entry: Entry) -> str:
     """Return what an entry says in words, without its labels and entities; may be empty."""
     *texts, _tags, _entities = _words_of[str(entry.__struct_config__.tag)](entry)
     return "\n".join(part for part in texts if part)

@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from blake3 import blake3
 
-from satchel.ports.blobs import Blobs, BlobsWriting
-from satchel.ports.links import Linked
+from satchel.ports.blobs import Blobs, BlobsWriter
+from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row
-from satchel.ports.vectors import Vectors, VectorsWriting
+from satchel.ports.vectors import Vectors, VectorsWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class StoredHead(NamedTuple):
     """The hashes of the perfect subtrees, 32 bytes each, largest first."""
 
 
-class Change(NamedTuple):
+class ColumnChange(NamedTuple):
     """New values of the columns of one row that can change."""
 
     seq: int
@@ -68,7 +68,7 @@ class Change(NamedTuple):
     hold: bool
 
 
-class Marked(NamedTuple):
+class MarkedRow(NamedTuple):
     """A row that is not current, or is in quarantine, as the columns say."""
 
     seq: int
@@ -101,11 +101,11 @@ class ColumnBlock(NamedTuple):
     values: tuple[bytes, ...]
     """Of each column that was asked for, bytes that differ when a value of it differs."""
 
-    marked: list[Marked]
+    marked: list[MarkedRow]
     """Rows that their columns call retired, pending or held."""
 
 
-class Was(Enum):
+class RetiredFilter(Enum):
     """Which rows of a stretch are meant, by what ``retired`` says."""
 
     CURRENT = auto()
@@ -113,7 +113,7 @@ class Was(Enum):
     PENDING = auto()
 
 
-class Sweep(NamedTuple):
+class RangeChange(NamedTuple):
     """The same change to many rows: those of an import."""
 
     first: int
@@ -122,7 +122,7 @@ class Sweep(NamedTuple):
     last: int
     """Place of the last; it may be beyond the rows that are there."""
 
-    was: Was | None
+    was: RetiredFilter | None
     """Which of them get another ``retired``; None to leave that as it is."""
 
     retired: int | None = None
@@ -146,11 +146,11 @@ class Commit:
     rows have gaps, or fill them: ``Writer.put_nodes`` has them then."""
 
     head: StoredHead
-    changes: Sequence[Change] = ()
+    changes: Sequence[ColumnChange] = ()
     """Applied first but for sweeps that retire, which come before them: rows that are no longer
     current before those that are again."""
 
-    sweeps: Sequence[Sweep] = ()
+    sweeps: Sequence[RangeChange] = ()
     """Applied then, all of them in order, before the rows are added."""
 
     erased: Sequence[int] = ()
@@ -265,7 +265,7 @@ class Reader(Protocol):
         """
         ...
 
-    def every_link(self, bank: str) -> Iterable[Linked]:
+    def every_link(self, bank: str) -> Iterable[LoggedLink]:
         """Return all links that the index of links has for a bank, in no order."""
         ...
 
@@ -352,7 +352,7 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class WordsApart(Protocol):
+class UnfilteredSearch(Protocol):
     """A view of a store whose words nominate rows whatever their columns call them.
 
     ``Reader.candidates`` does not look at ``retired`` and ``hold`` there, unless a filter asks for
@@ -398,7 +398,7 @@ class RowsDigest:
 
 
 @runtime_checkable
-class Digested(Protocol):
+class DigestReader(Protocol):
     """A reader that hashes a stretch of a log without giving its rows out; others are read."""
 
     def digest(
@@ -445,12 +445,12 @@ class Writer(Reader, Protocol):
         ...
 
     @property
-    def vectors(self) -> VectorsWriting:
+    def vectors(self) -> VectorsWriter:
         """The vectors of records, beside the log."""
         ...
 
     @property
-    def blobs(self) -> BlobsWriting:
+    def blobs(self) -> BlobsWriter:
         """Bytes of any size, beside the log."""
         ...
 
@@ -505,7 +505,7 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class RawCopied(Protocol):
+class RawCopyStore(Protocol):
     """A store that can copy itself as it is; which ones do is told by their traits."""
 
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
@@ -532,7 +532,7 @@ class Extent(NamedTuple):
 
 
 @runtime_checkable
-class LaidOpen(Protocol):
+class InspectableStore(Protocol):
     """A store whose raw bytes can be looked through, below all that it says of itself."""
 
     def laid_open(self) -> Iterator[Extent]:

@@ -66,7 +66,7 @@ class Generation:
             )
 
 
-class Packed(NamedTuple):
+class PackedVector(NamedTuple):
     """A vector as it is kept."""
 
     width: int
@@ -75,7 +75,7 @@ class Packed(NamedTuple):
     numbers: bytes
 
 
-def packed(vector: Given, dimensions: int, name: str) -> Packed:
+def pack_vector(vector: Given, dimensions: int, name: str) -> PackedVector:
     """Return a vector as it is kept; what comes back is what went in, bit for bit.
 
     Args:
@@ -105,11 +105,11 @@ def packed(vector: Given, dimensions: int, name: str) -> Packed:
     except OverflowError:
         short = b""
     if short and struct.unpack(f"<{dimensions}f", short) == numbers:
-        return Packed(4, short)
-    return Packed(8, struct.pack(f"<{dimensions}d", *numbers))
+        return PackedVector(4, short)
+    return PackedVector(8, struct.pack(f"<{dimensions}d", *numbers))
 
 
-def unpacked(kept: Packed, dimensions: int) -> tuple[float, ...]:
+def unpack_vector(kept: PackedVector, dimensions: int) -> tuple[float, ...]:
     """Return the numbers of a vector that was kept.
 
     Raises:
@@ -124,7 +124,7 @@ def unpacked(kept: Packed, dimensions: int) -> tuple[float, ...]:
     return numbers
 
 
-def sketches_of(place: int) -> str:
+def sketch_prefix(place: int) -> str:
     """Return what the names begin with that hold the sketch of a record's vector.
 
     A sketch is drawn from a vector and tells nearly as much, so both go when a record is erased.
@@ -171,7 +171,7 @@ class Vectors(Protocol):
         ...
 
 
-class VectorsWriting(Vectors, Protocol):
+class VectorsWriter(Vectors, Protocol):
     """The vectors of a store, for the one who may write; committed with the block around."""
 
     def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
@@ -252,7 +252,7 @@ class Maker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(error.message) from None
 
 
-def mark_of(text: str) -> str:
+def text_mark(text: str) -> str:
     """Return what tells the text that a vector was made of from any other."""
     return blake3(text.encode()).hexdigest(length=MARK_BYTES)
 
@@ -280,7 +280,7 @@ def as_kept(vector: Any, dimensions: int) -> bytes | None:
     return kept
 
 
-class Sum:
+class VectorChecksum:
     """Adds up vectors with their marks in any order, so that two sides can be compared."""
 
     def __init__(self) -> None:
@@ -301,7 +301,7 @@ class Sum:
         """It is missing in the sum, then."""
 
 
-class Carrying(Protocol):
+class VectorSource(Protocol):
     """The vectors of a bank, for a writer that has a place for them."""
 
     @property
@@ -315,7 +315,7 @@ class Carrying(Protocol):
         ...
 
     @property
-    def sent(self) -> Sum:
+    def sent(self) -> VectorChecksum:
         """Those that were written."""
         ...
 
@@ -332,7 +332,7 @@ class Carrying(Protocol):
         ...
 
 
-class Carried(Protocol):
+class VectorSink(Protocol):
     """Takes the vectors that a reader finds beside memories."""
 
     def begin(self, maker: Maker) -> None:

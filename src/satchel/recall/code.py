@@ -5,12 +5,14 @@ from satchel.code_graph.queries import CodeGraph
 from satchel.errors import StoreError
 from satchel.inference.tokenizers import estimated_tokens
 from satchel.ledger.view import View
-from satchel.model.text import text_of
-from satchel.ports.code_context import Along, CodeContext
-from satchel.recall.query import Recalled
+from satchel.model.text import memory_text
+from satchel.ports.code_context import CodeAttachment, CodeContext
+from satchel.recall.query import RecallResult
 
 
-def code_along(view: View, found: Recalled, budget: int | None, notes: list[str]) -> Along:
+def code_along(
+    view: View, found: RecallResult, budget: int | None, notes: list[str]
+) -> CodeAttachment:
     """Return the code that memories speak of, each symbol once, with the best memory.
 
     Args:
@@ -24,13 +26,13 @@ def code_along(view: View, found: Recalled, budget: int | None, notes: list[str]
         return _along(CodeGraph(view.side), found, left)
     except StoreError as error:
         notes.append(f"{error.message}. {error.hint}")
-        return Along()
+        return CodeAttachment()
 
 
-def _along(graph: CodeGraph, found: Recalled, left: int | None) -> Along:
+def _along(graph: CodeGraph, found: RecallResult, left: int | None) -> CodeAttachment:
     shown, seen, total, over = dict[str, list[CodeContext]](), set[str](), 0, 0
     for hit in found.hits:
-        for one in contexts(graph, text_of(hit.entry)):
+        for one in contexts(graph, memory_text(hit.entry)):
             if one.id in seen:
                 continue
             tokens = estimated_tokens("\n".join(one.lines()))
@@ -40,4 +42,4 @@ def _along(graph: CodeGraph, found: Recalled, left: int | None) -> Along:
             seen.add(one.id)
             total += tokens
             shown.setdefault(hit.logged.record.id, []).append(one)
-    return Along(shown, total, over)
+    return CodeAttachment(shown, total, over)

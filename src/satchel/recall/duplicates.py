@@ -17,9 +17,9 @@ from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.times import now
 from satchel.ports.operations import Option, Options, operation
-from satchel.ports.rows import Row, texts_of
+from satchel.ports.rows import Row, entry_texts
 from satchel.recall.models import STATIC, embedder_of
-from satchel.recall.near_duplicates import LEAST, Texts, Twin
+from satchel.recall.near_duplicates import LEAST, DuplicateIndex, SimilarText
 from satchel.recall.vector_index import CURRENT
 
 MOST = 1_000
@@ -29,7 +29,7 @@ _AT_ONCE, _AT_ONCE_LONG = 20_000, 4_000_000
 """Texts, and characters of them, that are compared unasked: some seconds at most."""
 
 
-class NearDuplicates(StrEnum):
+class NearDuplicateMode(StrEnum):
     """What an import does with a memory that says what another one says already."""
 
     OFF = "off"
@@ -38,7 +38,7 @@ class NearDuplicates(StrEnum):
     MERGE = "merge"
 
 
-TAKEN_UP = (NearDuplicates.SKIP, NearDuplicates.MERGE)
+TAKEN_UP = (NearDuplicateMode.SKIP, NearDuplicateMode.MERGE)
 """What changes the plan."""
 
 
@@ -61,7 +61,7 @@ Opened = Callable[[str], OpenBank | None]
 """Opens a bank that is there."""
 
 
-class Arrivals:
+class DuplicateFinder:
     """The near-duplicates among what arrives.
 
     Args:
@@ -70,10 +70,12 @@ class Arrivals:
         dry_run: Whether nothing is going to be imported.
     """
 
-    def __init__(self, settings: Settings, asked: NearDuplicates | None, *, dry_run: bool) -> None:
+    def __init__(
+        self, settings: Settings, asked: NearDuplicateMode | None, *, dry_run: bool
+    ) -> None:
         self._settings = settings
         self._unasked = asked is None
-        self.mode = asked or (NearDuplicates.LIST if dry_run else NearDuplicates.OFF)
+        self.mode = asked or (NearDuplicateMode.LIST if dry_run else NearDuplicateMode.OFF)
         self.pairs: list[NearPair] = []
         """Those that are told of."""
 
@@ -83,14 +85,14 @@ class Arrivals:
 
         self.notes: list[str] = []
 
-    def find(self, parts: Parts, opened: Opened) -> dict[str, list[Twin]]:
+    def find(self, parts: Parts, opened: Opened) -> dict[str, list[SimilarText]]:
         """Return what arrives and says what something else says, by id.
 
         Raises:
             MissingExtraError: If it was asked for, and numpy is not installed.
         """
         self.pairs, self.found, self.notes, self.looked = [], 0, [], False
-        if self.mode is NearDuplicates.OFF:
+        if self.mode is NearDuplicateMode.OFF:
             return {}
         try:
             embedder = embedder_of(self._settings, STATIC)
@@ -98,7 +100,7 @@ class Arrivals:
             if not self._unasked:
                 raise
             return {}
-        with Texts(embedder) as texts:
+        with DuplicateIndex(embedder) as texts:
             if not self._filled(texts, parts, opened):
                 self.notes.append(
                     "near-duplicates were not detected, since there are many memories; to "
@@ -113,7 +115,7 @@ class Arrivals:
                 )
         return twins
 
-    def _filled(self, texts: Texts, parts: Parts, opened: Opened) -> bool:
+    def _filled(self, texts: DuplicateIndex, parts: Parts, opened: Opened) -> bool:
         """Add what the banks have, then what arrives; False where that is too much unasked."""
         names = dict.fromkeys(name for part in parts() for name in part)
         too_many = _is_much if self._unasked else _is_never
@@ -134,19 +136,19 @@ class Arrivals:
         return True
 
 
-def _is_much(texts: Texts) -> bool:
+def _is_much(texts: DuplicateIndex) -> bool:
     return texts.count > _AT_ONCE or texts.characters > _AT_ONCE_LONG
 
 
-def _is_never(_texts: Texts) -> bool:
+def _is_never(_texts: DuplicateIndex) -> bool:
     return False
 
 
 def add_memories(
-    texts: Texts,
+    texts: DuplicateIndex,
     bank: OpenBank,
     group: str = "",
-    too_many: Callable[[Texts], bool] = _is_never,
+    too_many: Callable[[DuplicateIndex], bool] = _is_never,
 ) -> int:
     """Add the current memories of a bank to texts that are compared; return how many there are."""
     count = 0
@@ -158,12 +160,12 @@ def add_memories(
     return count
 
 
-def _pair(name: str, text: str, twin: Twin, like: str) -> NearPair:
+def _pair(name: str, text: str, twin: SimilarText, like: str) -> NearPair:
     return NearPair(id=name, text=text, like=twin.name, like_text=like, similarity=twin.similarity)
 
 
 def _words(model: Model) -> str:
-    return texts_of(model) if isinstance(model, Entry) else ""
+    return entry_texts(model) if isinstance(model, Entry) else ""
 
 
 _LOWEST = 0.5
@@ -223,7 +225,7 @@ def duplicates(bank: OpenBank, options: DuplicatesOptions) -> Duplicates:
         MissingExtraError: If numpy is not installed.
     """
     bank, embedder = bank.asked("duplicates"), embedder_of(bank.settings, STATIC)
-    with Texts(embedder) as texts:
+    with DuplicateIndex(embedder) as texts:
         memories = add_memories(texts, bank)
         twins, compared = texts.twins(options.similarity, options.progress), texts.pairs
     told = [(name, found[0]) for name, found in list(twins.items())[: options.limit]]

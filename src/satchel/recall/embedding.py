@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import OnProgress
 from satchel.config.settings import Settings
@@ -17,14 +17,14 @@ from satchel.errors import SatchelError
 from satchel.ledger.view import View
 from satchel.ports.operations import Option, Options, operation
 from satchel.recall import vector_index
-from satchel.recall.models import embedder_of, keeping
-from satchel.recall.vector_index import fill, in_use
+from satchel.recall.models import automatic_embedders, embedder_of
+from satchel.recall.vector_index import current_generation, fill
 
 _OUTGROWN = 2
 _TOGETHER = 256
 
 
-class Embedded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EmbedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was done to a bank's vectors."""
 
     bank: str
@@ -80,7 +80,7 @@ class EmbedOptions(Options):
     example="satchel embed --bank assistant",
     absent={"mcp": "`remember` computes the vector of a memory."},
 )
-def embed_bank(bank: OpenBank, options: EmbedOptions) -> Embedded:
+def embed_bank(bank: OpenBank, options: EmbedOptions) -> EmbedResult:
     """Compute the vectors that memories lack: numbers for what a memory means.
 
     The built-in models need no network. An interrupted run is resumed by the next one.
@@ -100,7 +100,7 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> Embedded:
             f"word weights come from {then:,} memories, and the bank now has {memories:,}; to "
             "update them: satchel embed --rebuild"
         )
-    return Embedded(
+    return EmbedResult(
         bank=bank.id,
         name=bank.name,
         model=made.model,
@@ -113,7 +113,7 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> Embedded:
     )
 
 
-class Lacking:
+class VectorCounter:
     """Counts the memories that have no vector, some at a time.
 
     Args:
@@ -122,7 +122,7 @@ class Lacking:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._made = in_use(view)
+        self._made = current_generation(view)
         self._missing = 0
         self._ids: list[str] = []
 
@@ -173,7 +173,9 @@ def keep_up(bank: OpenBank, most: int = STEP) -> int:
         return 0
     with suppress(SatchelError), _alone(bank) as is_alone:
         if is_alone:
-            return vector_index.keep_up(bank.store, bank.ledger, keeping(bank.settings), most)
+            return vector_index.keep_up(
+                bank.store, bank.ledger, automatic_embedders(bank.settings), most
+            )
     return 0
 
 
@@ -212,15 +214,15 @@ def opened_to_ask(
         SatchelError: As ``opened_bank``.
     """
     with ExitStack() as stack:
-        opened = stack.enter_context(opened_bank(settings, wanted))
+        opened = stack.enter_context(open_bank(settings, wanted))
         if not (text.strip() and (_is_behind(opened) or also(opened))):
             yield opened
             return
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(opened_bank(settings, wanted, writes=True))
+            opened = stack.enter_context(open_bank(settings, wanted, writes=True))
         except SatchelError:  # what cannot be written can be read
-            opened = stack.enter_context(opened_bank(settings, wanted))
+            opened = stack.enter_context(open_bank(settings, wanted))
         yield opened
 
 
@@ -228,5 +230,5 @@ def _is_behind(bank: OpenBank) -> bool:
     if bank.bearer is not None:
         return False
     with suppress(SatchelError), bank.ledger.reading() as view:
-        return vector_index.is_behind(view, keeping(bank.settings))
+        return vector_index.is_behind(view, automatic_embedders(bank.settings))
     return False

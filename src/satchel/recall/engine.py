@@ -13,23 +13,23 @@ from msgspec import structs
 
 from satchel.errors import InferenceError, SatchelError, StoreError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Edge, Model
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.model.times import now as present
 from satchel.model.values import Component, TrustClass, is_id
 from satchel.ports.inference import Reranker
-from satchel.ports.links import Linked
+from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row
 from satchel.recall.file_matches import files_for, fitted, shared
 from satchel.recall.fusion import AROUND, LINKED, WORDS, Scores, Signals
-from satchel.recall.order import Question, Ranking
-from satchel.recall.query import Hit, Plan, Query, Recalled
-from satchel.recall.similarity import Embedders, Meaning
-from satchel.recall.texts import LONGEST, Sought, forget_erased, known
-from satchel.recall.time_expressions import Told, told_in
+from satchel.recall.order import ParsedQuery, SignalRanking
+from satchel.recall.query import Query, QueryPlan, RecallResult, SearchHit
+from satchel.recall.similarity import Embedders, SemanticQuery
+from satchel.recall.texts import LONGEST, SearchTerms, forget_erased, search_text
+from satchel.recall.time_expressions import TimeRange, parse_time_range
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.stores.matching import relevance, terms_of, tokens_of
 
@@ -65,14 +65,14 @@ class Pool:
     def __init__(
         self,
         view: View,
-        question: Question,
+        question: ParsedQuery,
         wanted: Filter,
-        meaning: Meaning,
+        meaning: SemanticQuery,
         at: str,
         most: int,
     ) -> None:
         self._told = question.told
-        self._ranking = Ranking(question, meaning.weights)
+        self._ranking = SignalRanking(question, meaning.weights)
         self._at = at
         self._most = most
         self._view = view
@@ -190,7 +190,7 @@ class Pool:
             return
         self._lifted[place], self.scores[place] = lifted, lifted.score
 
-    def _links(self, names: list[str], *, incoming: bool) -> list[Linked]:
+    def _links(self, names: list[str], *, incoming: bool) -> list[LoggedLink]:
         """Return links of records, proved, without those that are not valid now."""
         try:
             found = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
@@ -237,7 +237,7 @@ def reranked(reranker: Reranker, question: str, entries: Sequence[Entry]) -> lis
 
 
 def _spoken(entry: Entry) -> str:
-    text = text_of(entry)
+    text = memory_text(entry)
     if isinstance(entry, Episodic) and entry.actor:
         return f"{entry.actor.rpartition(':')[2]}: {text}"
     return text
@@ -247,7 +247,7 @@ _MOST = 20
 """Earlier versions that are named of one memory."""
 
 
-def compared(view: View, hits: Sequence[Hit], *, past: bool) -> tuple[Hit, ...]:
+def compared(view: View, hits: Sequence[SearchHit], *, past: bool) -> tuple[SearchHit, ...]:
     """Return memories with what they replace, what replaced them, and what they conflict with.
 
     Two facts conflict where both are given, and say something else of one subject and predicate.
@@ -269,13 +269,13 @@ def compared(view: View, hits: Sequence[Hit], *, past: bool) -> tuple[Hit, ...]:
     )
 
 
-def _newer(view: View, hit: Hit) -> str | None:
+def _newer(view: View, hit: SearchHit) -> str | None:
     row = view.nominal([hit.logged.seq]).get(hit.logged.seq)
     said = None if row is None else view.retirement(row)
     return None if said is None else said.by
 
 
-def _older(view: View, hit: Hit) -> tuple[str, ...]:
+def _older(view: View, hit: SearchHit) -> tuple[str, ...]:
     """Return the ids of the versions before a memory, in the order of the log."""
     name = hit.logged.record.id
     others = view.versions(name) - {name}
@@ -284,7 +284,7 @@ def _older(view: View, hit: Hit) -> tuple[str, ...]:
     return tuple(other for _, other in before[-_MOST:])
 
 
-def _clashes(hits: Sequence[Hit]) -> dict[int, tuple[str, ...]]:
+def _clashes(hits: Sequence[SearchHit]) -> dict[int, tuple[str, ...]]:
     said = dict[tuple[str, str], dict[int, str]]()
     for number, hit in enumerate(hits):
         fact = hit.entry
@@ -307,8 +307,8 @@ _FIRST = 120
 _NEWEST = 20
 """Memories at the end of the log of which the latest is what relative times count from."""
 
-_Found = tuple[Logged, Signals | None]
-_Kept = tuple[Logged, Entry, Signals | None, TrustClass]
+_Found = tuple[VerifiedRecord, Signals | None]
+_Kept = tuple[VerifiedRecord, Entry, Signals | None, TrustClass]
 
 
 def recall(
@@ -318,7 +318,7 @@ def recall(
     now: Callable[[], str] = present,
     embedders: Embedders | None = None,
     reranker: Reranker | None = None,
-) -> Recalled:
+) -> RecallResult:
     """Return the memories of a bank that go with words and filters, best first.
 
     Without words, or with signs alone, the newest are given. A text of common words alone, such as
@@ -345,16 +345,16 @@ def recall(
     return _Recall(view, query, now, embedders, reranker).answer()
 
 
-def _told(view: View, query: Query, wanted: Filter, at: str) -> Told | None:
+def _told(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None:
     """Return the time that a question names."""
     if not query.times or not query.text or not (query.since is None and query.until is None):
         return None
-    told = told_in(query.text, at)
+    told = parse_time_range(query.text, at)
     if told is None or query.as_of is not None:
         return told
     newest = (logged.row.moment for logged in islice(view.newest(wanted), _NEWEST))
     latest = max((moment for moment in newest if moment is not None and moment <= at), default=at)
-    relative = told_in(query.text, latest)
+    relative = parse_time_range(query.text, latest)
     if relative is None or relative == told:
         return told
     for each in (relative, told):  # whichever there is something of
@@ -382,30 +382,30 @@ class _Recall:
         self.told = _told(view, query, self.wanted, self.at)
         self._is_of_time = False
         self.terms = terms_of(query.text)
-        self._sought = Sought(self.terms)
+        self._sought = SearchTerms(self.terms)
         self.complete = True
         self._embedders = embedders if self.terms else None
         self._reranker = reranker if self.terms else None
-        self._plan = Plan(terms=tuple(term.words for term in self.terms), told=self.told)
+        self._plan = QueryPlan(terms=tuple(term.words for term in self.terms), told=self.told)
         self._looked_at = 0
 
-    def answer(self) -> Recalled:
-        query, hits, over = self.query, list[Hit](), 0
+    def answer(self) -> RecallResult:
+        query, hits, over = self.query, list[SearchHit](), 0
         files = files_for(self.view, query, self.terms, self.size)
         left, for_files = shared(query.budget, files)
         for logged, entry, signals, trust in islice(self._again(), query.most):
-            tokens = estimated_tokens(text_of(entry)) + PER_MEMORY
+            tokens = estimated_tokens(memory_text(entry)) + PER_MEMORY
             if left is not None and tokens > left:
                 over += 1
                 continue
             left = None if left is None else left - tokens
             score = None if signals is None else signals.score
-            hit = Hit(logged, entry, score, trust, self._why(logged), tokens, signals)
+            hit = SearchHit(logged, entry, score, trust, self._why(logged), tokens, signals)
             if self._is_of_time and signals is not None and not signals.time:
                 hit = replace(hit, other_time=True)
             hits.append(hit)
         fitting = fitted(files, None if left is None else left + for_files)
-        return Recalled(
+        return RecallResult(
             hits=compared(self.view, hits, past=query.as_of is not None),
             files=fitting,
             files_over_budget=len(files) - len(fitting),
@@ -515,26 +515,26 @@ class _Recall:
         rows = {seq: logged.row for seq, logged in there.items()}
         words = relevance(self.terms, texts, self.size)
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
-        ranking = Ranking(self._question, meaning.weights)
+        ranking = SignalRanking(self._question, meaning.weights)
         found = ranking.add(rows, words, meaning.cosines(list(rows.values())))
         found = ranking.with_phrases(found)
         self._is_of_time = ranking.is_of_time
         return [(there[seq], ranking.signals(seq)) for seq in found]
 
-    def _there_now(self, meaning: Meaning) -> Iterator[Logged]:
+    def _there_now(self, meaning: SemanticQuery) -> Iterator[VerifiedRecord]:
         most = max(_FIRST, 2 * self.query.most)
         found = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
         found |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
         return (logged for logged, _ in self.view.ranked(found, self.wanted))
 
     @property
-    def _question(self) -> Question:
-        return Question(self.terms, self.query.text, self.told)
+    def _question(self) -> ParsedQuery:
+        return ParsedQuery(self.terms, self.query.text, self.told)
 
-    def _meaning(self) -> Meaning:
-        return Meaning(self.view, self.query.text, self._embedders)
+    def _meaning(self) -> SemanticQuery:
+        return SemanticQuery(self.view, self.query.text, self._embedders)
 
-    def _tell(self, meaning: Meaning, words: int, near: int, edges: int) -> None:
+    def _tell(self, meaning: SemanticQuery, words: int, near: int, edges: int) -> None:
         model = meaning.made.model if meaning and meaning.made is not None else None
         self._plan = replace(
             self._plan,
@@ -545,11 +545,11 @@ class _Recall:
             by_edges=edges,
         )
 
-    def _why(self, logged: Logged) -> tuple[str, ...]:
+    def _why(self, logged: VerifiedRecord) -> tuple[str, ...]:
         """Return the terms that a memory has itself; a part of another one says nothing more."""
         text = (logged.row.text or "") if self.terms else ""
         if 0 < len(text) <= LONGEST:
-            words = [self.terms[at].words for at in known(logged.row).times(self._sought)]
+            words = [self.terms[at].words for at in search_text(logged.row).times(self._sought)]
         else:
             tokens = tokens_of(text)
             words = [term.words for term in self.terms if term.times(tokens)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
 from satchel.model.values import TrustClass
@@ -88,7 +88,7 @@ def fitted(files: Sequence[FileHit], left: int | None) -> tuple[FileHit, ...]:
 
 def _nominated(
     view: View, text: str, wanted: Filter, terms: Sequence[Term], size: int
-) -> Iterator[tuple[Logged, float]]:
+) -> Iterator[tuple[VerifiedRecord, float]]:
     """Yield versions that have some of the words, best first; of an earlier moment, those of it."""
     scores = view.nominees(text, limit=MOST_LOOKED_AT, wanted=wanted)
     if wanted.as_of is None:
@@ -106,7 +106,7 @@ def _nominated(
         yield there[seq], ranked[seq]
 
 
-def _hit(view: View, logged: Logged, score: float, terms: Sequence[Term]) -> FileHit | None:
+def _hit(view: View, logged: VerifiedRecord, score: float, terms: Sequence[Term]) -> FileHit | None:
     file = logged.model
     if not isinstance(file, FileVersion) or not file.text:
         return None

@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.stores.matching import Totals, bm25, rarity
+from satchel.stores.matching import CorpusTotals, bm25, rarity
 
 PLACES = 1e6
 
 
-def told(score: float) -> float:
+def round_score(score: float) -> float:
     """Return a score with six digits behind the point.
 
     Stores and ways of reckoning add up in an order of their own; what is behind is noise. Not
@@ -69,7 +69,7 @@ Scores = Mapping[int, float]
 """By the positions of memories in the log."""
 
 
-class Weights(msgspec.Struct, frozen=True, gc=False):
+class SignalWeights(msgspec.Struct, frozen=True, gc=False):
     """The weights of the signals besides words."""
 
     meaning: float = 0.7
@@ -84,13 +84,13 @@ class Weights(msgspec.Struct, frozen=True, gc=False):
     """Where all nominated memories are long; the less, the shorter they are."""
 
 
-USUAL = Weights()
+USUAL = SignalWeights()
 
-_WEIGHTS = {"all-MiniLM-L6-v2-int8": Weights(meaning=1.1, long=2.0)}
+_WEIGHTS = {"all-MiniLM-L6-v2-int8": SignalWeights(meaning=1.1, long=2.0)}
 """By the model of the vectors; see docs/decisions/0088."""
 
 
-def weights_of(model: str | None) -> Weights:
+def weights_of(model: str | None) -> SignalWeights:
     """Return the weights of the signals where vectors of a model are compared."""
     return USUAL if model is None else _WEIGHTS.get(model, USUAL)
 
@@ -119,18 +119,18 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     linked_to: str | None = None
     """Id of the memory that it has that part from."""
 
-    weights: Weights = USUAL
+    weights: SignalWeights = USUAL
 
     @property
     def score(self) -> float:
         """The weighted sum."""
         own = self.words, self.meaning, self.thread, self.speaker, self.dated, self.time
         best = self.weights.phrase * self.phrase + RERANKED * self.reranked
-        return told(weighted(self.weights, *own) + best + self.linked)
+        return round_score(weighted(self.weights, *own) + best + self.linked)
 
 
 def weighted(  # noqa: PLR0913 - an argument a signal
-    by: Weights, words: Any, meaning: Any, thread: Any, speaker: Any, dated: Any, time: Any
+    by: SignalWeights, words: Any, meaning: Any, thread: Any, speaker: Any, dated: Any, time: Any
 ) -> Any:
     """Return the weighted sum of signals: of numbers, or of arrays of them."""
     whole = WORDS * words + by.meaning * meaning + by.thread * thread
@@ -174,7 +174,7 @@ class Nominees:
             having: How many of the memories have each.
             lengths: Of all of the memories together.
         """
-        totals = Totals(len(self.places), lengths)
+        totals = CorpusTotals(len(self.places), lengths)
         return [max(rarity(each, totals), LEAST_RARITY) for each in having]
 
     def masks(self) -> list[int]:
@@ -204,7 +204,7 @@ class Nominees:
         return 1 - sum(found) / len(found) if found else 0.0
 
 
-class Fused(NamedTuple):
+class FusedScores(NamedTuple):
     """Nominated memories in order. Columns go by the order in which they were added."""
 
     words: Sequence[float]
@@ -215,7 +215,7 @@ class Fused(NamedTuple):
     """The numbers of all, best first; equal ones in log order."""
 
 
-def fused_plain(one: Nominees, weights: Weights, meant: Sequence[float]) -> Fused:
+def fused_plain(one: Nominees, weights: SignalWeights, meant: Sequence[float]) -> FusedScores:
     """Return memories in order, some of which are turns of conversations, without numpy.
 
     Args:
@@ -240,19 +240,19 @@ def fused_plain(one: Nominees, weights: Weights, meant: Sequence[float]) -> Fuse
 
 def ordered(
     one: Nominees,
-    weights: Weights,
+    weights: SignalWeights,
     words: Sequence[float],
     meaning: Sequence[float],
     thread: Sequence[float],
-) -> Fused:
+) -> FusedScores:
     """Return memories in order by their signals."""
     every = zip(words, meaning, thread, one.speaker, one.dated, one.time, strict=True)
-    scores = [told(weighted(weights, *own)) for own in every]
+    scores = [round_score(weighted(weights, *own)) for own in every]
     keys = sorted(
         (-score, place, at)
         for at, (score, place) in enumerate(zip(scores, one.places, strict=True))
     )
-    return Fused(words, meaning, thread, scores, [at for _, _, at in keys])
+    return FusedScores(words, meaning, thread, scores, [at for _, _, at in keys])
 
 
 def _near(one: Nominees) -> list[tuple[int, int, int]]:
@@ -289,9 +289,9 @@ def _by_words(one: Nominees, near: Iterable[tuple[int, int, int]]) -> list[float
                 times[at] = together
     total = sum(lengths)
     rarities = one.rarities(_having(one.terms, one.masks()), total)
-    totals = Totals(len(lengths), total)
+    totals = CorpusTotals(len(lengths), total)
     return [
-        told(bm25(each, rarities, length, totals))
+        round_score(bm25(each, rarities, length, totals))
         for each, length in zip(times, lengths, strict=True)
     ]
 
@@ -307,7 +307,7 @@ def _around(scores: Sequence[float], parts: Iterable[tuple[int, float, int]]) ->
 def even(scores: Sequence[float]) -> list[float]:
     """Return scores as parts of the largest."""
     most = max(scores, default=0.0)
-    return [told(score / most) if most > 0 else 0.0 for score in scores]
+    return [round_score(score / most) if most > 0 else 0.0 for score in scores]
 
 
 def _having(count: int, masks: Iterable[int]) -> list[int]:

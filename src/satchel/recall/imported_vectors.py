@@ -12,21 +12,21 @@ import msgspec
 
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.model.entries import Entry
-from satchel.ports.inference import Embedder, Learning
-from satchel.ports.rows import texts_of
+from satchel.ports.inference import Embedder, TrainableEmbedder
+from satchel.ports.rows import entry_texts
 from satchel.ports.store import Store
-from satchel.ports.vectors import Maker, mark_of
+from satchel.ports.vectors import Maker, text_mark
 from satchel.recall.vector_index import (
     CURRENT,
-    Made,
-    begun,
-    in_use,
+    GenerationInfo,
+    activate_generation,
+    begin_generation,
+    current_generation,
     keep,
-    lacking,
-    put_in_use,
-    under_way,
+    pending_generation,
+    without_vectors,
 )
 
 _TOGETHER = 256
@@ -35,7 +35,7 @@ Find = Callable[[Sequence[str]], Mapping[str, bytes]]
 """Gives the vectors that came, by the marks of their texts."""
 
 
-class Reused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class VectorReuse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of vectors that came with memories."""
 
     model: str
@@ -54,7 +54,7 @@ def reuse(
     maker: Maker,
     find: Find,
     configured: Callable[[], Embedder],
-) -> Reused:
+) -> VectorReuse:
     """Give the memories of an import the vectors that came with them.
 
     Args:
@@ -68,7 +68,7 @@ def reuse(
     Raises:
         StoreError: If the store cannot be written.
     """
-    told = Reused(model=maker.model, dimensions=maker.dimensions)
+    told = VectorReuse(model=maker.model, dimensions=maker.dimensions)
     made = _fitting(store, ledger, maker, configured)
     if isinstance(made, str):
         return msgspec.structs.replace(told, reason=made)
@@ -78,12 +78,12 @@ def reuse(
         with ledger.reading() as view:
             some = list(islice(view.scan(CURRENT, after=place, complete=False), _TOGETHER))
             came = [one for one in some if one.row.batch == batch]
-            wanted = lacking(view, made.generation, came)
+            wanted = without_vectors(view, made.generation, came)
         if not some:
             break
         place = some[-1].seq
         reused += _give(store, ledger.bank, made, wanted, find)
-    put_in_use(store, ledger.bank, made)
+    activate_generation(store, ledger.bank, made)
     return msgspec.structs.replace(told, reused=reused)
 
 
@@ -95,12 +95,12 @@ def _begins(ledger: Ledger, source: str) -> int:
 
 def _fitting(
     store: Store, ledger: Ledger, maker: Maker, configured: Callable[[], Embedder]
-) -> Made | str:
+) -> GenerationInfo | str:
     """Return the generation that vectors may go into, or why there is none."""
     if maker.learnt:
         return "its word weights come from the memories of another bank"
     with ledger.reading() as view:
-        used, making = in_use(view), under_way(view)
+        used, making = current_generation(view), pending_generation(view)
     if used is not None:
         if used.learnt is not None:
             return f"the bank uses {used.model}, which weighs words by its own memories"
@@ -112,12 +112,12 @@ def _fitting(
         return f"the configured model cannot be used: {error.message}"
     if making is not None and not making.is_of(embedder):
         return f"vectors of {making.model} are being computed"
-    return _unlike(embedder, maker) or begun(store, ledger, embedder)
+    return _unlike(embedder, maker) or begin_generation(store, ledger, embedder)
 
 
 def _unlike(embedder: Embedder, maker: Maker) -> str:
     """Return why a bank's first vectors cannot be those of a file; empty where they can."""
-    if isinstance(embedder, Learning):
+    if isinstance(embedder, TrainableEmbedder):
         return f"{embedder.model} is configured, which weighs words by the memories of a bank"
     there = Maker(model=embedder.model, dimensions=embedder.dimensions, revision=embedder.revision)
     return "" if there == maker else _other("the configured model is", there, maker)
@@ -129,9 +129,13 @@ def _other(what: str, there: Maker, maker: Maker) -> str:
     return f"{what} {there.model}, of {there.dimensions:,} numbers"
 
 
-def _give(store: Store, bank: str, made: Made, some: list[Logged], find: Find) -> int:
+def _give(
+    store: Store, bank: str, made: GenerationInfo, some: list[VerifiedRecord], find: Find
+) -> int:
     marks = {
-        one.record.id: mark_of(texts_of(one.model)) for one in some if isinstance(one.model, Entry)
+        one.record.id: text_mark(entry_texts(one.model))
+        for one in some
+        if isinstance(one.model, Entry)
     }
     found = find(list(set(marks.values())))
     wanted = {name: found[mark] for name, mark in marks.items() if mark in found}

@@ -18,11 +18,11 @@ from itertools import pairwise
 from math import log
 from typing import Final
 
-from satchel.inference.static_table import Pieces
+from satchel.inference.static_table import StaticVocabulary
 from satchel.recall.fusion import BRIEF, LEAST_RARITY, SHORT
-from satchel.recall.fusion import told as rounded
+from satchel.recall.fusion import round_score as rounded
 from satchel.recall.order import is_near
-from satchel.stores.matching import Term, Totals, bm25, terms_of, tokens_of
+from satchel.stores.matching import CorpusTotals, Term, bm25, terms_of, tokens_of
 
 LEXICAL = "lexical"
 """What it is named by."""
@@ -50,8 +50,8 @@ class LexicalReranker:
         return [_score(terms, weights, tokens_of(text[:_LONGEST])) for text in texts]
 
     @cached_property
-    def _pieces(self) -> Pieces:
-        return Pieces()
+    def _pieces(self) -> StaticVocabulary:
+        return StaticVocabulary()
 
     def _rarity(self, term: Term) -> float:
         """Return how rare a term is: 1 for what is no word of the vocabulary."""
@@ -92,7 +92,7 @@ def _places(term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]
 
 def _coverage(weights: Sequence[float], found: Sequence[Sequence[int]], length: int) -> float:
     times = {number: len(places) for number, places in enumerate(found) if places}
-    score: float = bm25(times, weights, length, Totals(1, SHORT))
+    score: float = bm25(times, weights, length, CorpusTotals(1, SHORT))
     return score / (_BM25_LIMIT * sum(weights))
 
 

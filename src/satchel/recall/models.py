@@ -13,8 +13,8 @@ from satchel.config.settings import Settings
 from satchel.config.tables import InferenceSettings
 from satchel.errors import ConfigError, MissingExtraError, UsageError
 from satchel.inference.models import SERVER, key_of
-from satchel.ports.inference import Embedder, LoadedInSteps, Reranker
-from satchel.recall.vector_index import Keeper, Made
+from satchel.ports.inference import Embedder, Reranker, StagedEmbedder
+from satchel.recall.vector_index import GenerationInfo, Keeper
 
 if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.inference.rerankers import TimedReranker
@@ -31,7 +31,9 @@ _ADDRESS = "@http"
 LEXICAL = "lexical"
 
 
-def embedder_of(settings: Settings, name: str | None = None, made: Made | None = None) -> Embedder:
+def embedder_of(
+    settings: Settings, name: str | None = None, made: GenerationInfo | None = None
+) -> Embedder:
     """Return what makes vectors.
 
     Args:
@@ -105,14 +107,14 @@ def _parts(name: str) -> tuple[str, str, str]:
     return scheme, model, at[1:] + rest
 
 
-def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
+def query_embedders(settings: Settings) -> Callable[[GenerationInfo], Embedder | None]:
     """Return what gives the embedder that questions to a generation of vectors are handed to.
 
     A library, a server, or a model in a folder, is asked only while it is what the configuration
     names, and has made the vectors: what a store says of itself loads nothing.
     """
 
-    def embedder(made: Made) -> Embedder | None:
+    def embedder(made: GenerationInfo) -> Embedder | None:
         named = settings.options.inference.embedder
         name = _BUILT_IN.get(made.model, named)
         if made.model not in _BUILT_IN and named not in (SERVER, FOLDER):
@@ -123,19 +125,19 @@ def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
             found = embedder_of(settings, name)
         if not made.is_of(found):
             return None
-        return found.for_questions() if isinstance(found, LoadedInSteps) else found
+        return found.for_questions() if isinstance(found, StagedEmbedder) else found
 
     return embedder
 
 
-def keeping(settings: Settings) -> Keeper:
+def automatic_embedders(settings: Settings) -> Keeper:
     """Return what gives the embedder by which a bank's vectors are made without being asked for.
 
     Only what runs on this machine, where it is installed: nothing is sent to another one unasked.
     Where the configuration names a library or a server with its model, that is what banks move to.
     """
 
-    def embedder(made: Made | None) -> Embedder | None:
+    def embedder(made: GenerationInfo | None) -> Embedder | None:
         inference = settings.options.inference
         named = inference.embedder
         if not inference.automatic:
@@ -158,7 +160,7 @@ def is_named(name: str) -> bool:
     return bool(model) and scheme in _SCHEMES
 
 
-def _made_by(named: str, made: Made) -> bool:
+def _made_by(named: str, made: GenerationInfo) -> bool:
     """Tell whether vectors are named by what the configuration names."""
     scheme, model, _ = _parts(named)
     if scheme == FOLDER and model:
@@ -187,7 +189,7 @@ def _is_here(settings: InferenceSettings) -> bool:
 
 
 def _unless_missing(
-    settings: Settings, name: str | None, made: Made | None = None
+    settings: Settings, name: str | None, made: GenerationInfo | None = None
 ) -> Embedder | None:
     try:
         return embedder_of(settings, name, made)

@@ -19,7 +19,7 @@ from blake3 import blake3
 
 from satchel.ports.inference import Embedder
 from satchel.runtime.arrays import numpy
-from satchel.runtime.spool import Strands
+from satchel.runtime.spool import SpoolStreams
 
 _NEGATIONS = (
     "no not nor never none nobody nothing nowhere neither without cannot cant dont doesnt "
@@ -92,7 +92,7 @@ _LONG, _REMEMBERED = 1000, 64
 """Digits of a number that is not read as one; characters of a word that is looked at each time."""
 
 
-class Telling(NamedTuple):
+class TextFeatures(NamedTuple):
     """What tells a text apart from others that sound like it."""
 
     numbers: tuple[str, ...]
@@ -133,7 +133,7 @@ class _Word(NamedTuple):
     """Whether a sentence ends with it."""
 
 
-def telling(text: str) -> Telling:
+def telling(text: str) -> TextFeatures:
     """Return what tells a text apart."""
     found = [_word(raw) for raw in text.translate(_APOSTROPHES).split()]
     names, odd = list[str](), set[str]()
@@ -147,7 +147,7 @@ def telling(text: str) -> Telling:
             if not fresh or word.folded not in BEGINNINGS:
                 odd.add(word.folded)
         fresh = word.ends or (fresh and not word.folded)
-    return Telling(
+    return TextFeatures(
         numbers=tuple(number for word in found for number in word.numbers),
         negations=sum(word.negates for word in found),
         names=tuple(names),
@@ -157,7 +157,7 @@ def telling(text: str) -> Telling:
     )
 
 
-def may_be_same(one: Telling, other: Telling) -> bool:
+def may_be_same(one: TextFeatures, other: TextFeatures) -> bool:
     """Tell whether nothing speaks against two texts being near-duplicates."""
     if one.key != other.key:
         return False
@@ -229,14 +229,14 @@ Progress = Callable[[int, int], None]
 """Is told how many pairs were compared, and of how many."""
 
 
-class Twin(NamedTuple):
+class SimilarText(NamedTuple):
     """An earlier text that one is like."""
 
     name: str
     similarity: float
 
 
-class Texts:
+class DuplicateIndex:
     """Texts, and which of them say the same. A context: temporary files go with it.
 
     Args:
@@ -249,7 +249,7 @@ class Texts:
         self._held: list[tuple[str, str, str]] = []
         self._names: list[str] = []
         self._places = array("Q")
-        self._texts = Strands()
+        self._texts = SpoolStreams()
         self._vectors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the context
         self._bounds = tempfile.TemporaryFile()  # noqa: SIM115 - idem
         self._width = min(_PREFIX, embedder.dimensions) + 1
@@ -307,7 +307,9 @@ class Texts:
             for group in self._groups.values()
         )
 
-    def twins(self, least: float = LEAST, told: Progress | None = None) -> dict[str, list[Twin]]:
+    def twins(
+        self, least: float = LEAST, told: Progress | None = None
+    ) -> dict[str, list[SimilarText]]:
         """Return for each text that has some the earlier ones that say the same.
 
         Args:
@@ -321,7 +323,7 @@ class Texts:
         self._vectors.flush()
         self._bounds.flush()
         found = {
-            later: [Twin(self._names[first], 1.0)]
+            later: [SimilarText(self._names[first], 1.0)]
             for later, first in self._equal.items()
             if later >= self._first_fresh
         }
@@ -391,7 +393,7 @@ class Texts:
 
     def _twins_of(
         self, group: Sequence[int], start: int, some: Sequence[int], least: float
-    ) -> dict[int, list[Twin]]:
+    ) -> dict[int, list[SimilarText]]:
         """Return the twins of some texts of a group, which begin at a place of it."""
         np, dimensions = self._np, self._embedder.dimensions
         rows = self._unit(self._rows(self._vectors, dimensions, some))
@@ -432,18 +434,18 @@ class Texts:
             for begin in range(0, len(mine), _FIRST):
                 yield some[mine[begin : begin + _FIRST]], theirs[begin : begin + _FIRST]
 
-    def _believed(self, place: int, near: list[tuple[float, int]]) -> list[Twin]:
+    def _believed(self, place: int, near: list[tuple[float, int]]) -> list[SimilarText]:
         if not near:
             return []
         own = telling(self._text(place))
         return [
-            Twin(self._names[other], round(min(cosine, 1.0), 4))
+            SimilarText(self._names[other], round(min(cosine, 1.0), 4))
             for cosine, other in near
             if may_be_same(own, telling(self._text(other)))
         ][:_MOST]
 
 
-def names_of(twins: Mapping[str, Sequence[Twin]]) -> dict[str, list[str]]:
+def names_of(twins: Mapping[str, Sequence[SimilarText]]) -> dict[str, list[str]]:
     """Return what texts are like by name alone, the most alike first."""
     return {name: [twin.name for twin in found] for name, found in twins.items()}
 

@@ -19,20 +19,20 @@ from satchel.recall.fusion import (
     SHORT_BYTES,
     TOGETHER,
     USUAL,
-    Fused,
+    FusedScores,
     Nominees,
     Scores,
     Signals,
-    Weights,
+    SignalWeights,
     even,
     fused_plain,
     ordered,
     weighted,
 )
-from satchel.recall.fusion import told as rounded
-from satchel.recall.texts import Sought, Text, known
-from satchel.recall.time_expressions import Told, asks_when
-from satchel.stores.matching import Term, Totals, bm25, rarity
+from satchel.recall.fusion import round_score as rounded
+from satchel.recall.texts import SearchTerms, SearchText, search_text
+from satchel.recall.time_expressions import TimeRange, asks_when
+from satchel.stores.matching import CorpusTotals, Term, bm25, rarity
 
 _COLUMNS = ("places", "lengths", "shares", "speaker", "dated", "time")
 
@@ -60,7 +60,7 @@ class Matrix:
         self._has = np.zeros((nominees.terms, 0))
         """How often each memory has each term: (terms, memories)."""
 
-    def fused(self, weights: Weights, meant: Sequence[float]) -> Fused:
+    def fused(self, weights: SignalWeights, meant: Sequence[float]) -> FusedScores:
         """Return memories in order, as ``fused_plain`` does.
 
         Args:
@@ -84,7 +84,7 @@ class Matrix:
         own = (columns[name] for name in ("speaker", "dated", "time"))
         scores = _rounded(np, weighted(weights, words, meaning, thread, *own))
         best = np.lexsort((places, -scores))
-        return Fused(*(each.tolist() for each in (words, meaning, thread, scores, best)))
+        return FusedScores(*(each.tolist() for each in (words, meaning, thread, scores, best)))
 
     def _grow(self) -> None:
         """Convert the memories that were added since the last time."""
@@ -125,7 +125,7 @@ class Matrix:
         total = sum(long.tolist())
         having = np.count_nonzero(has, axis=1).tolist()
         rarities = self._nominees.rarities(having, total)
-        totals = Totals(len(lengths), total)
+        totals = CorpusTotals(len(lengths), total)
         return _rounded(np, bm25(dict(enumerate(times)), rarities, long, totals))
 
     def _covered(self) -> Any:
@@ -180,7 +180,7 @@ _NEAR = 2
 """Words from one to the other, at most: one may stand between them."""
 
 
-def phrases(terms: Sequence[Term], texts: Mapping[int, Text]) -> dict[int, float]:
+def phrases(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dict[int, float]:
     """Return how much of a question's phrases each text has; the one with most has 1.
 
     Those that have nothing of them are left out. A pair of words weighs by how rare they are.
@@ -194,7 +194,7 @@ def phrases(terms: Sequence[Term], texts: Mapping[int, Text]) -> dict[int, float
     if not pairs:
         return {}
     where = {place: text.positions(set(words)) for place, text in texts.items()}
-    totals = Totals(len(where), 1)
+    totals = CorpusTotals(len(where), 1)
     rarities = {
         word: max(rarity(sum(word in each for each in where.values()), totals), LEAST_RARITY)
         for word in words
@@ -222,18 +222,18 @@ def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
     return False
 
 
-class Question(NamedTuple):
+class ParsedQuery(NamedTuple):
     """What memories are compared with."""
 
     terms: Sequence[Term]
     text: str = ""
     """As it was asked."""
 
-    told: Told | None = None
+    told: TimeRange | None = None
     """The time that it names."""
 
 
-class Ranking:
+class SignalRanking:
     """The memories that are nominated for one question, put in order by all signals.
 
     A question has hundreds of memories, and most are put in order twice: first without the turns
@@ -246,10 +246,10 @@ class Ranking:
             the nominated memories are: a long text has some of any question's words.
     """
 
-    def __init__(self, question: Question, weights: Weights = USUAL) -> None:
+    def __init__(self, question: ParsedQuery, weights: SignalWeights = USUAL) -> None:
         self._question = question
         self._usual = self._weights = weights
-        self._sought = Sought(question.terms)
+        self._sought = SearchTerms(question.terms)
         self._asks_when = asks_when(question.text)
         # Words that may be the name of a speaker.
         self._names = {term.tokens[0] for term in question.terms if len(term.tokens) == 1}
@@ -260,7 +260,7 @@ class Ranking:
         self._nominees = Nominees(len(question.terms))
         self._numbers = dict[int, int]()
         self._matrix: Matrix | None = None
-        self._fused = Fused((), (), (), (), ())
+        self._fused = FusedScores((), (), (), (), ())
         self._phrases = dict[int, float]()
 
     def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> dict[int, float]:
@@ -291,7 +291,7 @@ class Ranking:
         """Return scores best first, those of the best with what their phrases count."""
         if self._weights.phrase < LEAST_WEIGHT:
             return scores
-        texts = {place: known(self._rows[place]) for place in islice(scores, FIRST)}
+        texts = {place: search_text(self._rows[place]) for place in islice(scores, FIRST)}
         self._phrases = phrases(self._question.terms, texts)
         found = scores | {place: self.signals(place).score for place in self._phrases}
         return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -323,7 +323,7 @@ class Ranking:
         self._numbers |= zip(rows, range(start, start + len(rows)), strict=True)
         runs, named, dated = [row.run for row in given], [False] * len(rows), none
         if self._has_turns:
-            sought, texts = self._sought, list(map(known, given))
+            sought, texts = self._sought, list(map(search_text, given))
             lengths = [text.length for text in texts]
             one.asking += [
                 at
@@ -341,7 +341,7 @@ class Ranking:
             lengths = [0] * len(rows)
             one.has += [{}] * len(rows)
             one.speaker += [
-                self._speaks(known(row)) if b'"actor"' in (row.body or b"") else 0.0
+                self._speaks(search_text(row)) if b'"actor"' in (row.body or b"") else 0.0
                 for row in given
             ]
         one.dated += map(float, dated)
@@ -361,11 +361,11 @@ class Ranking:
             ]
         )
 
-    def _speaks(self, text: Text) -> float:
+    def _speaks(self, text: SearchText) -> float:
         """Tell whether the question names who says it, by the first word of the name at least."""
         return float(bool(text.who) and text.who[0] in self._names)
 
-    def _in_order(self) -> Fused:
+    def _in_order(self) -> FusedScores:
         one = self._nominees
         meant = [self._cosines.get(place, 0.0) for place in one.places]
         if not self._has_turns:

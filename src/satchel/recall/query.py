@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from satchel.crypto.log import Head
 from satchel.errors import UsageError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.model.entries import Entry
 from satchel.model.records import FileVersion
 from satchel.model.times import is_canonical_time
 from satchel.model.values import Component, TrustClass
 from satchel.ports.rows import Filter
 from satchel.recall.fusion import Signals
-from satchel.recall.time_expressions import Told
+from satchel.recall.time_expressions import TimeRange
 
 DEFAULT_LIMIT, DEFAULT_LIMIT_IN_BUDGET = 10, 100
 """How many memories are given when nothing is said; with a budget, that is what bounds them."""
@@ -167,10 +167,10 @@ def is_valid(entry: Entry, now: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """One memory that was found."""
 
-    logged: Logged
+    logged: VerifiedRecord
     """The record, proved."""
 
     entry: Entry
@@ -216,7 +216,7 @@ class Passage(NamedTuple):
 class FileHit:
     """A passage of a memory file that was found."""
 
-    logged: Logged
+    logged: VerifiedRecord
     """The record of that version of the file, proved."""
 
     file: FileVersion
@@ -236,13 +236,13 @@ class FileHit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class QueryPlan:
     """How an answer was searched for."""
 
     terms: tuple[str, ...]
     """What the words were searched as; common words are left out."""
 
-    told: Told | None = None
+    told: TimeRange | None = None
     """The time that the words name."""
 
     told_dropped: bool = False
@@ -277,10 +277,10 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
+class RecallResult:
     """What was found, best first."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
     head: Head
     """The signed head that everything here is proved by."""
 
@@ -302,7 +302,7 @@ class Recalled:
     complete: bool = True
     """Whether everything nominated was looked at, until enough was found."""
 
-    plan: Plan
+    plan: QueryPlan
 
     @property
     def tokens(self) -> int:

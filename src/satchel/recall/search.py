@@ -7,23 +7,23 @@ from typing import Any, overload
 import msgspec
 from msgspec import structs
 
-from satchel.bank.memory import Memory, Why, memory_of
+from satchel.bank.memory import Memory, ScoreParts, memory_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.tables import BankSettings
 from satchel.errors import UsageError
-from satchel.files.catch_up import catch_up
+from satchel.files.catch_up import log_pending_changes
 from satchel.ledger.view import View
 from satchel.model.times import read_time
 from satchel.model.type_info import resolved
 from satchel.model.values import TrustClass
-from satchel.ports.code_context import HEADS, Along
+from satchel.ports.code_context import HEADS, CodeAttachment
 from satchel.recall.embedding import keep_up
 from satchel.recall.engine import recall
-from satchel.recall.models import asking, reranker_of
-from satchel.recall.query import FileHit, Hit, Plan, Query, Recalled
+from satchel.recall.models import query_embedders, reranker_of
+from satchel.recall.query import FileHit, Query, QueryPlan, RecallResult, SearchHit
 
 
-class ProvedBy(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerProof(msgspec.Struct, frozen=True, kw_only=True):
     """The signed head that an answer was proved by."""
 
     bank: str
@@ -118,7 +118,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, best first."""
 
     memories: list[Memory]
-    proved_by: ProvedBy
+    proved_by: AnswerProof
     size: int
     """Records of the log that count: all, or those of the moment that was asked for."""
 
@@ -185,17 +185,17 @@ def recall_memories(
     if query.text.strip():
         keep_up(bank)
         if query.files:
-            catch_up(bank)
+            log_pending_changes(bank)
     with asked.ledger.reading() as view:
         wanted = _settled(query, bank.settled(view))
         found = recall(
             view,
             wanted,
-            embedders=asking(bank.settings),
+            embedders=query_embedders(bank.settings),
             reranker=reranker_of(bank.settings, wanted=query.rerank),
         )
         notes, is_whole = list(view.notes), view.is_whole
-        along = _along(view, found, wanted.budget, notes) if code else Along()
+        along = _along(view, found, wanted.budget, notes) if code else CodeAttachment()
         then = found.size if found.size < found.head.size else None
         memories = [
             structs.replace(
@@ -214,7 +214,7 @@ def recall_memories(
     )
     return Answer(
         memories=memories,
-        proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
+        proved_by=AnswerProof(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
         size=found.size,
         at=found.at,
         files=[_passage(hit, scored=is_whole) for hit in found.files],
@@ -228,7 +228,7 @@ def recall_memories(
     )
 
 
-def _plan(plan: Plan) -> SearchPlan:
+def _plan(plan: QueryPlan) -> SearchPlan:
     told = plan.told
     return SearchPlan(
         terms=list(plan.terms),
@@ -248,10 +248,10 @@ def _plan(plan: Plan) -> SearchPlan:
     )
 
 
-def _along(view: View, found: Recalled, budget: int | None, notes: list[str]) -> Along:
+def _along(view: View, found: RecallResult, budget: int | None, notes: list[str]) -> CodeAttachment:
     """Return the code that memories speak of; what that takes is loaded where there is any."""
     if not found.hits or not view.side(HEADS):
-        return Along()
+        return CodeAttachment()
     from satchel.recall.code import code_along
 
     return code_along(view, found, budget, notes)
@@ -267,7 +267,7 @@ def _settled(query: Query, settings: BankSettings) -> Query:
     return replace(query, limit=limit, budget=budget, trust=trust)
 
 
-def _of_hit(hit: Hit, *, explain: bool, scored: bool) -> dict[str, Any]:
+def _of_hit(hit: SearchHit, *, explain: bool, scored: bool) -> dict[str, Any]:
     # How rare a word is says what others there are, so a part of a bank is not told scores.
     return {
         "trust": hit.trust.value,
@@ -303,11 +303,11 @@ def _passage(hit: FileHit, *, scored: bool) -> FilePassage:
     )
 
 
-def _why(hit: Hit) -> Why | None:
+def _why(hit: SearchHit) -> ScoreParts | None:
     return (
         None
         if hit.signals is None
-        else msgspec.convert(hit.signals, resolved(Why), from_attributes=True)
+        else msgspec.convert(hit.signals, resolved(ScoreParts), from_attributes=True)
     )
 
 

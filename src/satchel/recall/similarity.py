@@ -9,9 +9,9 @@ from satchel.errors import SatchelError
 from satchel.ledger.view import View
 from satchel.ports.inference import Embedder
 from satchel.ports.rows import Row
-from satchel.recall.fusion import Weights, told, weights_of
-from satchel.recall.sketches import Asked, Compared, size_of, sketches
-from satchel.recall.vector_index import Made, in_use
+from satchel.recall.fusion import SignalWeights, round_score, weights_of
+from satchel.recall.sketches import QuantizedQuery, VectorSketches, size_of, sketches
+from satchel.recall.vector_index import GenerationInfo, current_generation
 
 LEAST = 0.25
 """The cosine from which on a memory is nominated by what it means alone.
@@ -19,11 +19,11 @@ LEAST = 0.25
 Of a hundred turns of conversations taken at random, three are so near a question.
 """
 
-Embedders = Callable[[Made], Embedder | None]
+Embedders = Callable[[GenerationInfo], Embedder | None]
 """Gives what made a generation, where questions may be handed to it."""
 
 
-class Meaning:
+class SemanticQuery:
     """What a question means, for one bank.
 
     Args:
@@ -34,13 +34,13 @@ class Meaning:
 
     def __init__(self, view: View, text: str, embedders: Embedders | None) -> None:
         self._view = view
-        self.made = in_use(view) if embedders is not None and text.strip() else None
+        self.made = current_generation(view) if embedders is not None and text.strip() else None
         self.note = ""
         """Why it is left out, where the bank has vectors."""
 
         self._vector: tuple[float, ...] | None = None
-        self._asked: Asked | None = None
-        self._sketches: Compared | None = None
+        self._asked: QuantizedQuery | None = None
+        self._sketches: VectorSketches | None = None
         if self.made is not None and embedders is not None:
             self._ask(self.made, text, embedders)
 
@@ -49,7 +49,7 @@ class Meaning:
         return self._vector is not None
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> SignalWeights:
         """What signals weigh beside it."""
         return weights_of(self.made.model if self and self.made is not None else None)
 
@@ -77,7 +77,7 @@ class Meaning:
             found = self._compared(self.made, self._vector, rows)
         return {place: max(0.0, cosine) for place, cosine in found.items()}
 
-    def _ask(self, made: Made, text: str, embedders: Embedders) -> None:
+    def _ask(self, made: GenerationInfo, text: str, embedders: Embedders) -> None:
         try:
             embedder = embedders(made)
             if embedder is None:
@@ -92,14 +92,16 @@ class Meaning:
             self.note = f"{made.model} knows none of the words; searched by words only"
         else:
             self._vector = numbers
-            self._asked = Asked(numbers, size_of(made.generation))
+            self._asked = QuantizedQuery(numbers, size_of(made.generation))
             self._sketches = sketches(self._view, made.generation)
 
     def _compared(
-        self, made: Made, vector: Sequence[float], rows: Sequence[Row]
+        self, made: GenerationInfo, vector: Sequence[float], rows: Sequence[Row]
     ) -> dict[int, float]:
         there = self._view.vectors(made.generation, [row.id for row in rows])
-        return {row.seq: told(_cosine(vector, there[row.id])) for row in rows if row.id in there}
+        return {
+            row.seq: round_score(_cosine(vector, there[row.id])) for row in rows if row.id in there
+        }
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:

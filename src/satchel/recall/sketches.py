@@ -29,8 +29,8 @@ from blake3 import blake3
 from satchel.ledger.view import View
 from satchel.model.type_info import resolved
 from satchel.ports.store import Reader, Writer
-from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, WIDTHS, Generation, sketches_of
-from satchel.recall.fusion import PLACES, told
+from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, WIDTHS, Generation, sketch_prefix
+from satchel.recall.fusion import PLACES, round_score
 from satchel.runtime.arrays import numpy
 
 MOST_NUMBERS = 512
@@ -63,7 +63,7 @@ def draw(writing: Writer, bank: str, generation: Generation, made: Mapping[int, 
         parts.setdefault(place // SKETCHED_TOGETHER, []).append(place)
     drawn = dict(zip(made, _drawn(list(made.values()), generation), strict=True))
     for number, places in parts.items():
-        name = sketches_of(number * SKETCHED_TOGETHER) + key
+        name = sketch_prefix(number * SKETCHED_TOGETHER) + key
         part = bytearray(_there(writing.side(bank, name).get(name), size))
         for place in places:
             at = place % SKETCHED_TOGETHER
@@ -81,7 +81,7 @@ def undrawn(reader: Reader, bank: str, generation: Generation, places: Sequence[
     for place in places:
         number, at = divmod(place, SKETCHED_TOGETHER)
         if number not in parts:
-            name = sketches_of(place) + key_of(generation)
+            name = sketch_prefix(place) + key_of(generation)
             parts[number] = _there(reader.side(bank, name).get(name), size)
         if not parts[number][at // 8] >> at % 8 & 1:
             lacking.add(place)
@@ -170,7 +170,7 @@ LOOKED_AT = 1000
 _QUERY_SHARP = 32_767
 
 
-class Asked:
+class QuantizedQuery:
     """The vector of a question in whole numbers.
 
     Args:
@@ -188,14 +188,14 @@ class Asked:
         """The square of its length."""
 
 
-class Compared(Protocol):
+class VectorSketches(Protocol):
     """The sketches of a generation."""
 
-    def nearest(self, asked: Asked, limit: int) -> dict[int, float]:
+    def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
         """Return places with the cosines of their sketches, best first."""
         ...
 
-    def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
+    def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
         ...
 
@@ -267,7 +267,7 @@ class MatrixSketches:
             held.squares[at] = -1
         self._held = held._replace(slots=slots)
 
-    def nearest(self, asked: Asked, limit: int) -> dict[int, float]:
+    def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
         """Return places with the cosines of their sketches, best first."""
         np, held = self._np, self._held
         some = self._alike(held, asked)
@@ -275,7 +275,7 @@ class MatrixSketches:
         best = np.lexsort((places, -cosines))[:limit]
         return dict(zip(places[best].tolist(), self._told(cosines[best]), strict=True))
 
-    def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
+    def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
         held, there = self._held, dict[int, int]()
         for place in places:
@@ -289,7 +289,7 @@ class MatrixSketches:
         pairs = zip(there, found, drawn.tolist(), strict=True)
         return {place: cosine for place, cosine, is_there in pairs if is_there}
 
-    def _alike(self, held: _Held, asked: Asked) -> Any:
+    def _alike(self, held: _Held, asked: QuantizedQuery) -> Any:
         """Return where those are whose signs are most alike, among equals the first of the log."""
         np, used = self._np, len(held.slots)
         there = held.there[:used].ravel()
@@ -308,7 +308,7 @@ class MatrixSketches:
         as_far = as_far[np.argsort(_places(held, as_far))]
         return np.concatenate([nearer, as_far[: LOOKED_AT - len(nearer)]])
 
-    def _cosines(self, held: _Held, some: Any, asked: Asked) -> Any:
+    def _cosines(self, held: _Held, some: Any, asked: QuantizedQuery) -> Any:
         """Return the cosines of sketches.
 
         Everything that is added up is whole, and exact in whatever order: below 2**24 with
@@ -386,7 +386,7 @@ class PlainSketches:
             if number is not None:
                 self._parts[number] = kept
 
-    def nearest(self, asked: Asked, limit: int) -> dict[int, float]:
+    def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
         """Return places with the cosines of their sketches, best first."""
         # By how many signs are otherwise; within, in the order of the log.
         apart: list[list[int]] = [[] for _ in range(self._size + 1)]
@@ -402,19 +402,19 @@ class PlainSketches:
             some += places[: LOOKED_AT - len(some)]
         found = self._cosines(asked, some)
         best = sorted(found, key=lambda place: (-found[place], place))[:limit]
-        return {place: told(found[place]) for place in best}
+        return {place: round_score(found[place]) for place in best}
 
-    def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
+    def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
         there = [place for place in places if self._has(place)]
-        return {place: told(one) for place, one in self._cosines(asked, there).items()}
+        return {place: round_score(one) for place, one in self._cosines(asked, there).items()}
 
     def _has(self, place: int) -> bool:
         number, at = divmod(place, SKETCHED_TOGETHER)
         kept = self._parts.get(number)
         return kept is not None and bool(kept[at // 8] >> at % 8 & 1)
 
-    def _cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
+    def _cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
         views = {number: memoryview(kept).cast("b") for number, kept in self._parts.items()}
         found, size = dict[int, float](), self._size
         for place in places:
@@ -447,7 +447,7 @@ _once: set[str] = set()
 """Generations that were asked without numpy: who asks again will ask more."""
 
 
-def sketches(view: View, generation: Generation) -> Compared | None:
+def sketches(view: View, generation: Generation) -> VectorSketches | None:
     """Return the sketches of a generation as a view has them; None where there are none."""
     name = STAMP + key_of(generation)
     stamp = view.side(name).get(name)
@@ -478,7 +478,7 @@ def _prefixes(parts: int) -> Iterator[str]:
     What was read of some is free for the next: new memory takes longer than reading.
     """
     for first in range(0, parts, 16):
-        yield sketches_of(first * SKETCHED_TOGETHER)[:_SHARED]
+        yield sketch_prefix(first * SKETCHED_TOGETHER)[:_SHARED]
 
 
 def _kept_on(view: View, generation: Generation, told: Changes) -> MatrixSketches | None:
@@ -488,7 +488,7 @@ def _kept_on(view: View, generation: Generation, told: Changes) -> MatrixSketche
         held = _known.pop(name, None)
         if held is not None:
             for number in sorted(parts):
-                part = sketches_of(number * SKETCHED_TOGETHER) + key_of(generation)
+                part = sketch_prefix(number * SKETCHED_TOGETHER) + key_of(generation)
                 held.put(view.side(part))
             return held
         parts.update(drawn)

@@ -14,14 +14,14 @@ from typing import cast
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.sealed_records import shape_of
+from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError
 from satchel.ledger.view import View
 from satchel.model.entries import Entry, Episodic
 from satchel.model.records import AnyRecord, Model
 from satchel.model.type_info import resolved
 from satchel.ports.rows import Row, words_in
-from satchel.recall.time_expressions import Told, names_time, times_named
+from satchel.recall.time_expressions import TimeRange, names_time, times_named
 from satchel.stores.matching import Term, tokens_of
 from satchel.stores.words import STOP_WORDS
 
@@ -44,7 +44,7 @@ _MOST_BANKS = 64
 _ENDING = ("erasure", "redaction")
 
 
-class Text:
+class SearchText:
     """What of a memory is compared with questions. It depends on the memory alone.
 
     Args:
@@ -89,7 +89,7 @@ class Text:
             self._dated = names_time(self.tokens)
         return self._dated
 
-    def names(self, row: Row, told: Told) -> bool:
+    def names(self, row: Row, told: TimeRange) -> bool:
         """Tell whether it names a time that is of another one, counted from when it was said.
 
         Args:
@@ -126,7 +126,7 @@ class Text:
         text = len(self._words) * (1 if self._words.isascii() else _WIDEST)
         return _TEXT_BYTES + text + _WORD_BYTES * len(self._counts)
 
-    def times(self, sought: "Sought") -> dict[int, int]:
+    def times(self, sought: "SearchTerms") -> dict[int, int]:
         """Return how often it has each term of a question, by the term's number, in that order.
 
         Terms that it does not have are left out.
@@ -146,7 +146,7 @@ class Text:
         return dict(sorted(found.items()))
 
 
-class Sought:
+class SearchTerms:
     """The terms of a question, as texts are searched for them.
 
     Args:
@@ -175,15 +175,15 @@ class _Cache:
     """
 
     def __init__(self) -> None:
-        self._newer, self._older = dict[bytes, Text](), dict[bytes, Text]()
+        self._newer, self._older = dict[bytes, SearchText](), dict[bytes, SearchText]()
         self._bytes = 0
 
-    def get(self, row: Row) -> Text:
+    def get(self, row: Row) -> SearchText:
         """Return the text of a row."""
         key = blake3(row.body or b"").digest(_KEY_BYTES)
         found = self._newer.get(key)
         if found is None:
-            found = self._older.get(key) or Text(row)
+            found = self._older.get(key) or SearchText(row)
             self._keep(key, found)
         return found
 
@@ -197,7 +197,7 @@ class _Cache:
         """Bytes of what is kept, about."""
         return sum(text.size for half in (self._newer, self._older) for text in half.values())
 
-    def _keep(self, key: bytes, text: Text) -> None:
+    def _keep(self, key: bytes, text: SearchText) -> None:
         half, size = MOST_BYTES // 2, text.size
         if size > half:
             return
@@ -214,7 +214,7 @@ _ended = dict[str, int]()
 """Erasures and redactions in each bank, when it was asked last."""
 
 
-def known(row: Row) -> Text:
+def search_text(row: Row) -> SearchText:
     """Return what of a memory is compared with questions."""
     return texts.get(row)
 
@@ -248,7 +248,7 @@ def _model_of(body: bytes) -> Model | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return shape_of(body)
+        return decode_record(body)
     except InputError:
         return None
 

@@ -74,7 +74,7 @@ _NAMING = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TimeRange:
     """A time that a question names."""
 
     words: str
@@ -95,7 +95,7 @@ class Told:
         )
 
 
-def told_in(text: str, at: str) -> Told | None:
+def parse_time_range(text: str, at: str) -> TimeRange | None:
     """Return the first time that a question names; None for none.
 
     Args:
@@ -188,18 +188,18 @@ def _pattern() -> re.Pattern[str]:
 _Span = tuple[datetime, datetime]
 
 
-def _told(words: str, lead: str, span: _Span, later: timedelta) -> Told:
+def _told(words: str, lead: str, span: _Span, later: timedelta) -> TimeRange:
     since, end = map(format_time, span)
     until = format_time(span[1] + later)
     if lead in {"since", "from"}:
-        return Told(words=words, since=since, until=None)
+        return TimeRange(words=words, since=since, until=None)
     if lead == "after":
-        return Told(words=words, since=end, until=None)
+        return TimeRange(words=words, since=end, until=None)
     if lead == "before":
-        return Told(words=words, since=None, until=format_time(span[0] + later))
+        return TimeRange(words=words, since=None, until=format_time(span[0] + later))
     if lead in {"until", "by", "as of"}:
-        return Told(words=words, since=None, until=until)
-    return Told(words=words, since=since, until=until)
+        return TimeRange(words=words, since=None, until=until)
+    return TimeRange(words=words, since=since, until=until)
 
 
 def _span(found: re.Match[str], now: datetime) -> _Span | None:

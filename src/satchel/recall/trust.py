@@ -4,7 +4,7 @@ From high to low: ``user``, ``agent``, ``tool``, ``external``, ``imported``. The
 and the earned counts; only a promotion raises it. Source: docs/spec/2-records.md, SEAL-2.15.
 """
 
-from satchel.ledger.records import Logged, Promotion
+from satchel.ledger.records import Promotion, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Source
 from satchel.model.values import Origin, TrustClass
@@ -21,7 +21,7 @@ FROM_HIGH_TO_LOW = (
 _RANK = {trust: rank for rank, trust in enumerate(FROM_HIGH_TO_LOW)}
 
 
-def effective_trust(view: View, logged: Logged) -> TrustClass:
+def effective_trust(view: View, logged: VerifiedRecord) -> TrustClass:
     """Return how far a record is trusted.
 
     Without a claim, a record that came with no import was written here by the user, and one that
@@ -49,7 +49,7 @@ def is_trusted(trust: TrustClass, least: TrustClass) -> bool:
     return _RANK[trust] <= _RANK[least]
 
 
-def _earned(view: View, source: Logged) -> TrustClass:
+def _earned(view: View, source: VerifiedRecord) -> TrustClass:
     said = source.model.trust if isinstance(source.model, Source) else None
     return _raised(view, said or TrustClass.IMPORTED, source.record.id)
 

@@ -17,14 +17,14 @@ from satchel.crypto.log import Head
 from satchel.errors import StoreError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Erasure, Receipt, Status
 from satchel.model.type_info import resolved
 from satchel.model.values import Component
-from satchel.ports.inference import Embedder, Learning, Slow
-from satchel.ports.rows import Filter, texts_of
+from satchel.ports.inference import Embedder, SlowEmbedder, TrainableEmbedder
+from satchel.ports.rows import Filter, entry_texts
 from satchel.ports.store import Reader, Store, Writer
 from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
 from satchel.recall import sketches
@@ -40,7 +40,7 @@ Progress = Callable[[int, int], None]
 """Is told how many places of the log were looked at, and of how many."""
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a generation."""
 
     model: str
@@ -77,7 +77,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             StoreError: If what it learnt is damaged.
         """
-        if self.learnt is None or not isinstance(embedder, Learning):
+        if self.learnt is None or not isinstance(embedder, TrainableEmbedder):
             return embedder
         try:
             return embedder.knowing(self.learnt)
@@ -86,7 +86,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
             raise StoreError(str(error), hint=hint) from error
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class VectorProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a generation has kept up with the log."""
 
     place: int
@@ -96,10 +96,10 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Where the log ended when it was first looked at so far."""
 
 
-class Filled(msgspec.Struct, frozen=True, kw_only=True):
+class FillResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was done to a bank's vectors."""
 
-    made: Made
+    made: GenerationInfo
     new: int
     """Vectors that were made."""
 
@@ -110,23 +110,23 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     """Vectors of the generation that was in use before, which are gone."""
 
 
-def in_use(view: View) -> Made | None:
+def current_generation(view: View) -> GenerationInfo | None:
     """Return the generation that a bank uses; None while it has none that is complete."""
     return _kept(view.side(_USED), _USED)
 
 
-def under_way(view: View) -> Made | None:
+def pending_generation(view: View) -> GenerationInfo | None:
     """Return the generation that is being made, or was when somebody was killed."""
     return _kept(view.side(_MAKING), _MAKING)
 
 
-def seen_by(view: View, made: Made) -> Seen:
+def seen_by(view: View, made: GenerationInfo) -> VectorProgress:
     """Return how far a generation has kept up; the beginning where nothing says so."""
     name = _SEEN + sketches.key_of(made.generation)
     try:
-        return msgspec.json.decode(view.side(name).get(name, b""), type=resolved(Seen))
+        return msgspec.json.decode(view.side(name).get(name, b""), type=resolved(VectorProgress))
     except msgspec.DecodeError:
-        return Seen(place=0, top=view.head.size)
+        return VectorProgress(place=0, top=view.head.size)
 
 
 def entries_of(head: Head) -> int:
@@ -134,7 +134,9 @@ def entries_of(head: Head) -> int:
     return sum(head.counts.get(component, 0) for component in Component)
 
 
-def lacking(view: View, generation: Generation, some: list[Logged]) -> list[Logged]:
+def without_vectors(
+    view: View, generation: Generation, some: list[VerifiedRecord]
+) -> list[VerifiedRecord]:
     """Return those of some memories that have no vector in a generation."""
     there = view.vectors(generation, [one.record.id for one in some])
     return [one for one in some if one.record.id not in there]
@@ -147,7 +149,7 @@ def fill(
     *,
     rebuild: bool = False,
     told: Progress | None = None,
-) -> Filled:
+) -> FillResult:
     """Make the vectors that a bank's current memories lack.
 
     Args:
@@ -162,15 +164,15 @@ def fill(
         InferenceError: If the model does not answer. What was made is kept, and gone on with.
         StoreError: If the store cannot be written; likewise.
     """
-    made = structs.replace(begun(store, ledger, embedder, rebuild=rebuild), asked=True)
+    made = structs.replace(begin_generation(store, ledger, embedder, rebuild=rebuild), asked=True)
     with ledger.reading() as view:
-        seen = Seen(place=view.head.size, top=view.head.size)
+        seen = VectorProgress(place=view.head.size, top=view.head.size)
     generation, own = made.generation, made.embedder(embedder)
     new, kept, place = 0, 0, -1
     while True:
         with ledger.reading() as view:
             some = list(islice(view.scan(CURRENT, after=place, complete=False), _TOGETHER))
-            wanted, size = lacking(view, generation, some), view.head.size
+            wanted, size = without_vectors(view, generation, some), view.head.size
         if not some:
             break
         place, kept = some[-1].seq, kept + len(some) - len(wanted)
@@ -179,8 +181,8 @@ def fill(
         redraw(store, ledger.bank, generation, [one for one in some if one.record.id not in there])
         if told is not None:
             told(place + 1, size)
-    dropped = put_in_use(store, ledger.bank, made, seen)
-    return Filled(made=made, new=new, kept=kept, dropped=dropped)
+    dropped = activate_generation(store, ledger.bank, made, seen)
+    return FillResult(made=made, new=new, kept=kept, dropped=dropped)
 
 
 def texts(view: View, most: int | None = None) -> Iterator[str]:
@@ -197,14 +199,14 @@ def texts(view: View, most: int | None = None) -> Iterator[str]:
         yield from (text_of(one) for one in takewhile(lambda one: one.seq < end, some))  # noqa: B023 - used at once
 
 
-def begun(
+def begin_generation(
     store: Store,
     ledger: Ledger,
     embedder: Embedder,
     *,
     rebuild: bool = False,
     most: int | None = None,
-) -> Made:
+) -> GenerationInfo:
     """Return the generation to go on with, begun if there is none.
 
     Args:
@@ -215,7 +217,7 @@ def begun(
         most: About how many memories it learns from; None for all, and where somebody asks for it.
     """
     with ledger.reading() as view:
-        used, making, there = in_use(view), under_way(view), view.generations()
+        used, making, there = current_generation(view), pending_generation(view), view.generations()
         if making is not None and making.is_of(embedder):
             return making
         if used is not None and used.is_of(embedder) and not rebuild:
@@ -225,11 +227,11 @@ def begun(
         if used is not None and (used.model, used.dimensions) == own:
             taken.append(used.number)
         learnt, memories, entries = None, 0, entries_of(view.head)
-        if isinstance(embedder, Learning):
+        if isinstance(embedder, TrainableEmbedder):
             counted = _Counted(texts(view, most))
             learnt = embedder.learn(counted)
             memories = counted.number
-    made = Made(
+    made = GenerationInfo(
         model=embedder.model,
         dimensions=embedder.dimensions,
         number=max(taken, default=-1) + 1,
@@ -249,9 +251,9 @@ def begun(
 def keep(
     store: Store,
     bank: str,
-    made: Made,
+    made: GenerationInfo,
     vectors: Mapping[str, bytes],
-    seen: Seen | None = None,
+    seen: VectorProgress | None = None,
 ) -> int | None:
     """Keep vectors of memories, by id, and return how many; durable when it returns.
 
@@ -277,7 +279,9 @@ def keep(
     return len(there)
 
 
-def put_in_use(store: Store, bank: str, made: Made, seen: Seen | None = None) -> int:
+def activate_generation(
+    store: Store, bank: str, made: GenerationInfo, seen: VectorProgress | None = None
+) -> int:
     """Put a generation that is complete in the place of the one in use.
 
     Args:
@@ -301,7 +305,9 @@ def put_in_use(store: Store, bank: str, made: Made, seen: Seen | None = None) ->
     return dropped
 
 
-def _put(store: Store, bank: str, made: Made, embedder: Embedder, wanted: list[Logged]) -> int:
+def _put(
+    store: Store, bank: str, made: GenerationInfo, embedder: Embedder, wanted: list[VerifiedRecord]
+) -> int:
     """Make the vectors of some memories, and keep them."""
     if not wanted:
         return 0
@@ -316,7 +322,7 @@ def _drop(writing: Writer, bank: str, generation: Generation) -> None:
     writing.put_side(bank, {_SEEN + sketches.key_of(generation): None})
 
 
-def _noted(generation: Generation, seen: Seen) -> dict[str, bytes | None]:
+def _noted(generation: Generation, seen: VectorProgress) -> dict[str, bytes | None]:
     return {_SEEN + sketches.key_of(generation): msgspec.json.encode(seen)}
 
 
@@ -325,7 +331,7 @@ def _is_known(reader: Reader, bank: str, generation: Generation) -> bool:
     return any(one is not None and one.generation == generation for one in known)
 
 
-def redraw(store: Store, bank: str, generation: Generation, some: list[Logged]) -> None:
+def redraw(store: Store, bank: str, generation: Generation, some: list[VerifiedRecord]) -> None:
     """Draw what of some memories has a vector and no sketch: an erasure beside it took that."""
     there = {one.seq: one.record.id for one in some}
     with store.reading() as reader:
@@ -343,7 +349,7 @@ def _packed(vector: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(vector)}d", *vector)
 
 
-def _say(writing: Writer, bank: str, made: Made) -> None:
+def _say(writing: Writer, bank: str, made: GenerationInfo) -> None:
     making = _kept(writing.side(bank, _MAKING), _MAKING)
     side: dict[str, bytes | None] = {_USED: msgspec.json.encode(made)}
     if making is not None and making.generation == made.generation:
@@ -351,22 +357,22 @@ def _say(writing: Writer, bank: str, made: Made) -> None:
     writing.put_side(bank, side)
 
 
-def _kept(side: dict[str, bytes], name: str) -> Made | None:
+def _kept(side: dict[str, bytes], name: str) -> GenerationInfo | None:
     """Return what stands beside the log; what cannot be read is made again."""
     return _made_of(side[name]) if name in side else None
 
 
 @lru_cache(8)  # what a model learnt is long, and every question needs it
-def _made_of(kept: bytes) -> Made | None:
+def _made_of(kept: bytes) -> GenerationInfo | None:
     try:
-        return msgspec.json.decode(kept, type=resolved(Made))
+        return msgspec.json.decode(kept, type=resolved(GenerationInfo))
     except msgspec.DecodeError:
         return None
 
 
-def text_of(logged: Logged) -> str:
+def text_of(logged: VerifiedRecord) -> str:
     """Return what a memory says, as vectors are made of it."""
-    return texts_of(logged.model) if isinstance(logged.model, Entry) else ""
+    return entry_texts(logged.model) if isinstance(logged.model, Entry) else ""
 
 
 class _Counted:
@@ -392,14 +398,14 @@ _STEP_SIZE = 256
 _LONG = 1 << 10
 """Bytes of a record that cost as much as a record."""
 
-Keeper = Callable[[Made | None], Embedder | None]
+Keeper = Callable[[GenerationInfo | None], Embedder | None]
 """Gives what makes the vectors of a generation, or a bank's first; None where nothing may.
 
 Where it is another make of the model by now, a new generation takes the place of the old one.
 """
 
 
-class Left:
+class StepBudget:
     """What a step may still cost.
 
     Args:
@@ -416,16 +422,16 @@ class Left:
         """Tell whether anything is left."""
         return self._spent < self.most
 
-    def spend(self, some: list[Logged]) -> None:
+    def spend(self, some: list[VerifiedRecord]) -> None:
         """Count some records."""
         self._spent += max(1, sum(1 + len(one.record.body) // _LONG for one in some))
 
 
 def is_behind(view: View, keeper: Keeper) -> bool:
     """Tell whether there is something to do for a bank."""
-    used, entries = in_use(view), entries_of(view.head)
+    used, entries = current_generation(view), entries_of(view.head)
     if used is None:
-        return bool(entries) and keeper(under_way(view)) is not None
+        return bool(entries) and keeper(pending_generation(view)) is not None
     embedder = keeper(used)
     return embedder is not None and (
         seen_by(view, used).place < view.head.size
@@ -450,29 +456,35 @@ def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
     with ledger.reading() as view:
         if not is_behind(view, keeper):
             return 0
-        used, making, entries = in_use(view), under_way(view), entries_of(view.head)
+        used, making, entries = (
+            current_generation(view),
+            pending_generation(view),
+            entries_of(view.head),
+        )
     embedder = keeper(used or making)
     if embedder is None:
         return 0
-    left = Left(max(1, most // embedder.cost) if isinstance(embedder, Slow) else most)
+    left = StepBudget(max(1, most // embedder.cost) if isinstance(embedder, SlowEmbedder) else most)
     if used is not None and used.is_of(embedder):
         _step(store, ledger, used, embedder, left)
         if making is not None:
             making = making if making.is_of(embedder) else None
         elif left and _is_outgrown(used, entries):
-            making = begun(store, ledger, embedder, rebuild=True, most=most)
+            making = begin_generation(store, ledger, embedder, rebuild=True, most=most)
     else:
-        making = begun(store, ledger, embedder, most=most)
+        making = begin_generation(store, ledger, embedder, most=most)
     if making is not None and left and _step(store, ledger, making, embedder, left):
-        put_in_use(store, ledger.bank, making)
+        activate_generation(store, ledger.bank, making)
     return left.made
 
 
-def _is_outgrown(made: Made, entries: int) -> bool:
+def _is_outgrown(made: GenerationInfo, entries: int) -> bool:
     return made.learnt is not None and entries >= OUTGROWN * max(made.entries, made.memories, 1)
 
 
-def _step(store: Store, ledger: Ledger, made: Made, embedder: Embedder, left: Left) -> bool:
+def _step(
+    store: Store, ledger: Ledger, made: GenerationInfo, embedder: Embedder, left: StepBudget
+) -> bool:
     """Go on with a generation while something is left; tell whether it is complete."""
     own, together = made.embedder(embedder), min(_STEP_SIZE, left.most)
     while True:
@@ -483,13 +495,13 @@ def _step(store: Store, ledger: Ledger, made: Made, embedder: Embedder, left: Le
             if not left:
                 return False
             some = list(islice(view.scan(_TELLING, after=seen.place - 1, complete=False), together))
-            wanted = lacking(view, made.generation, list(_memories(view, some)))
+            wanted = without_vectors(view, made.generation, list(_memories(view, some)))
             end = some[-1].seq + 1 if len(some) == together else size
             beside = list(_beside(view, some))
             first = min(_closed(view, some, seen.top), default=end)
         vectors = own.embed([text_of(one) for one in wanted])
         given = {one.record.id: vector for one, vector in zip(wanted, vectors, strict=True)}
-        seen = Seen(place=min(first, end), top=max(seen.top, end))
+        seen = VectorProgress(place=min(first, end), top=max(seen.top, end))
         kept = keep(store, ledger.bank, made, given, seen)
         if kept is None:
             return False  # somebody else has put another one in its place
@@ -499,7 +511,7 @@ def _step(store: Store, ledger: Ledger, made: Made, embedder: Embedder, left: Le
             redraw(store, ledger.bank, made.generation, part)
 
 
-def _memories(view: View, some: list[Logged]) -> Iterator[Logged]:
+def _memories(view: View, some: list[VerifiedRecord]) -> Iterator[VerifiedRecord]:
     """Yield the current memories among some records, and those that statuses of them name."""
     yield from (one for one in some if isinstance(one.model, Entry))
     there = {one.record.id for one in some}
@@ -509,7 +521,7 @@ def _memories(view: View, some: list[Logged]) -> Iterator[Logged]:
             yield one
 
 
-def _closed(view: View, some: list[Logged], top: int) -> Iterator[int]:
+def _closed(view: View, some: list[VerifiedRecord], top: int) -> Iterator[int]:
     """Yield where the imports began that are complete since; what they brought was not visible."""
     sources = {
         one.model.result.get("source")
@@ -520,7 +532,7 @@ def _closed(view: View, some: list[Logged], top: int) -> Iterator[int]:
         yield from (one.place for one in view.imports() if one.source in sources)
 
 
-def _beside(view: View, some: list[Logged]) -> Iterator[list[Logged]]:
+def _beside(view: View, some: list[VerifiedRecord]) -> Iterator[list[VerifiedRecord]]:
     """Yield the memories around each one that was erased, whose sketches went with its own."""
     erased = [one.model.entry for one in some if isinstance(one.model, Erasure)]
     parts = {place // SKETCHED_TOGETHER for place in view.places(erased).values()} if erased else ()

@@ -26,7 +26,7 @@ Kind = Literal["import", "export", "convert", "migrate", "copy", "erase", "resto
 ReadBack = Literal["equal", "verified", "differs"]
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TransferEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One end of a transfer: a file, or a bank."""
 
     name: str
@@ -62,7 +62,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     read_back: Count = 0
 
 
-class Lost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FieldLoss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What did not make it, of one field and for one reason."""
 
     field: str
@@ -77,7 +77,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a person said beforehand that this may be lost."""
 
 
-class Scanned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScanResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Raw bytes that were looked through for what was erased."""
 
     name: str
@@ -89,7 +89,7 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first of them."""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """A record that was not taken."""
 
     place: str
@@ -98,7 +98,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of a transfer, as a receipt holds it."""
 
     version: Literal[1]
@@ -106,8 +106,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool: str
     began: str
     ended: str
-    input: End
-    output: End
+    input: TransferEnd
+    output: TransferEnd
     counts: dict[str, Counts]
     """By type of record."""
 
@@ -135,18 +135,18 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: dict[str, Count] = {}
     """How many records have each member, as planned and as read back."""
 
-    sidecar: End | None = None
+    sidecar: TransferEnd | None = None
     """The file beside the output that holds what its format cannot, or from which that came."""
 
-    beside: list[Lost] = []
+    beside: list[FieldLoss] = []
     """What is only in the sidecar: nothing of it is lost."""
 
     added: dict[str, Count] = {}
     """Members that the output's format gave to records by itself."""
 
-    lost: list[Lost] = []
+    lost: list[FieldLoss] = []
     refused: Count = 0
-    refusals: list[Refused] = []
+    refusals: list[Refusal] = []
     """The first of them."""
 
     accepted: list[str] = []
@@ -159,7 +159,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     signed_by: str | None = None
     """Who signed the output, where it is sealed."""
 
-    scanned: list[Scanned] = []
+    scanned: list[ScanResult] = []
     """Of an erasure: what was looked through afterwards."""
 
     unreached: list[str] = []
@@ -201,7 +201,7 @@ def unaccepted(report: Report, accepted: Iterable[str]) -> int:
     return sum(one.count for one in lost_in(report, accepted) if not one.accepted)
 
 
-def lost_in(report: Report, accepted: Iterable[str]) -> list[Lost]:
+def lost_in(report: Report, accepted: Iterable[str]) -> list[FieldLoss]:
     """Return what a report counts as lost, refused records included; the rest of many as one."""
     named = tuple(accepted)
     found = list(_lines(report, named))
@@ -210,33 +210,35 @@ def lost_in(report: Report, accepted: Iterable[str]) -> list[Lost]:
         count = sum(one.count for one in rest)
         field, reason = f"{len(rest)} more fields", "for different reasons"
         said = all(one.accepted for one in rest)
-        found[_MOST_LINES:] = [Lost(field=field, count=count, reason=reason, accepted=said)]
+        found[_MOST_LINES:] = [FieldLoss(field=field, count=count, reason=reason, accepted=said)]
     return found
 
 
-def _lines(report: Report, accepted: tuple[str, ...]) -> Iterator[Lost]:
+def _lines(report: Report, accepted: tuple[str, ...]) -> Iterator[FieldLoss]:
     for loss in report.losses.values():
-        yield Lost(
-            field=told(loss.name),
+        yield FieldLoss(
+            field=receipt_text(loss.name),
             count=loss.count,
-            reason=told(loss.reason),
-            examples=[told(one) for one in loss.examples],
+            reason=receipt_text(loss.reason),
+            examples=[receipt_text(one) for one in loss.examples],
             accepted=is_accepted(loss.name, accepted),
         )
 
 
-def refusals_in(report: Report) -> list[Refused]:
+def refusals_in(report: Report) -> list[Refusal]:
     """Return the first records that were refused."""
     first = report.refused[:_MOST_REFUSALS]
-    return [Refused(place=told(one.place), reason=told(one.message)) for one in first]
+    return [
+        Refusal(place=receipt_text(one.place), reason=receipt_text(one.message)) for one in first
+    ]
 
 
 def notes_in(report: Report) -> list[str]:
     """Return the first notes."""
-    return [told(note) for note in report.notes[:_MOST_NOTES]]
+    return [receipt_text(note) for note in report.notes[:_MOST_NOTES]]
 
 
-def told(text: str) -> str:
+def receipt_text(text: str) -> str:
     """Return a text as a receipt can hold it: bounded, and without what is no character.
 
     A file name need not be UTF-8, and a name in a foreign file may hold half a character.
@@ -245,7 +247,7 @@ def told(text: str) -> str:
     return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
 
 
-def counted(
+def combine_counts(
     read: Mapping[str, int],
     planned: Mapping[str, int],
     written: Mapping[str, int],
@@ -293,7 +295,7 @@ class EmptyTexts:
             self._report.lost("text", reason, example=example)
         else:
             self._count += 1
-            self._examples += [told(example)] * (self._count <= _MOST_NAMED)
+            self._examples += [receipt_text(example)] * (self._count <= _MOST_NAMED)
 
     def end(self) -> None:
         """Report what was counted."""

@@ -8,19 +8,19 @@ from typing import Literal
 
 import msgspec
 
-from satchel.bank.connections import has_store, is_there, opened_store, writer_key
-from satchel.bank.open_bank import open_bank_in, opened_bank
+from satchel.bank.connections import configured_store, has_store, store_exists, writer_key
+from satchel.bank.open_bank import open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.path_permissions import file_to_write
 from satchel.config.settings import Settings
-from satchel.crypto.sealed_records import Sealed, id_holds
+from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
 from satchel.model.times import now
 from satchel.model.values import JsonObject
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.rows import Filter
-from satchel.receipts.account import REFUSED, Account, is_accepted
+from satchel.receipts.account import REFUSED, ReceiptBody, is_accepted
 from satchel.receipts.receipt import account_in, receipts_in, signatures_of, write_receipts
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.private_files import private_folder
@@ -28,7 +28,7 @@ from satchel.runtime.private_files import private_folder
 _DIGITS = 12
 
 
-def tool() -> str:
+def tool_version() -> str:
     """Return this program's name and version, as receipts have it."""
     try:
         return f"satchel {version('satchel')}"
@@ -54,7 +54,7 @@ def signer(settings: Settings, key: SigningKey | None) -> SigningKey | None:
         return None
 
 
-def keep(
+def save_receipts(
     settings: Settings, receipts: Iterable[Sealed], copy: Path | None = None
 ) -> tuple[list[str], list[str]]:
     """Keep the receipts of one transfer, and return their ids, and notes on what went wrong.
@@ -104,7 +104,7 @@ def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:
             raise UsageError("the receipt and the output cannot be the same file", file=str(copy))
 
 
-def require_whole(reading: Reading, accepted: Iterable[str], name: str) -> None:
+def require_whole(reading: ReadContext, accepted: Iterable[str], name: str) -> None:
     """Refuse an input that says itself that it lacks something, unless that was accepted.
 
     Args:
@@ -153,12 +153,12 @@ class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     unchanged: bool = False
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One receipt, and what became of its signatures."""
 
     id: str
     standing: Standing
-    account: Account | None
+    account: ReceiptBody | None
     """What became of a transfer; None for one of something else, which ``record`` tells of."""
 
     record: JsonObject
@@ -166,7 +166,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     signed_by: list[str] = []
     problem: str | None = None
-    others: list["Receipt"] = []
+    others: list["StoredReceipt"] = []
     """The other receipts of a file that holds several."""
 
     @property
@@ -175,7 +175,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return 0 if all(one.standing == "good" for one in (self, *self.others)) else 3
 
 
-def first_of(receipts: Sequence[Receipt]) -> Receipt:
+def first_of(receipts: Sequence[StoredReceipt]) -> StoredReceipt:
     """Return the first of several receipts, which has the others."""
     return msgspec.structs.replace(receipts[0], others=list(receipts[1:]))
 
@@ -202,7 +202,7 @@ def list_receipts(
             if len(found) >= limit:
                 break
     else:
-        with opened_bank(settings, bank) as opened:
+        with open_bank(settings, bank) as opened:
             here = opened.id
             with opened.ledger.reading() as view:
                 logged = [one.record for one in view.scan(_ONLY_RECEIPTS)]
@@ -216,7 +216,7 @@ def list_receipts(
     return sorted(found.values(), key=lambda line: (line.at, line.id), reverse=True)[:limit]
 
 
-def find_receipts(settings: Settings, wanted: str) -> list[Receipt]:
+def find_receipts(settings: Settings, wanted: str) -> list[StoredReceipt]:
     """Return the receipts of a file, or the one with an id.
 
     Args:
@@ -234,7 +234,7 @@ def find_receipts(settings: Settings, wanted: str) -> list[Receipt]:
     return [find_receipt(settings, wanted)]
 
 
-def find_receipt(settings: Settings, wanted: str) -> Receipt:
+def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
     """Return the receipt with an id, or with six of its first digits or more.
 
     Raises:
@@ -242,7 +242,7 @@ def find_receipt(settings: Settings, wanted: str) -> Receipt:
     """
     require_owner(settings, "receipts")
     digits = wanted.removeprefix("blake3:")
-    found = dict[str, tuple[Sealed, Account | None]]()
+    found = dict[str, tuple[Sealed, ReceiptBody | None]]()
     if len(digits) >= _LEAST_DIGITS:
         for record, account in (*_kept(settings), *_logged(settings, digits)):
             if record.id.startswith(f"blake3:{digits}"):
@@ -266,22 +266,22 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _kept(settings: Settings) -> Iterator[tuple[Sealed, Account]]:
+def _kept(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
     """Yield the receipts of this machine, the newest first; files that are damaged are left out."""
     folder = folder_of(settings)
     paths = sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else []
     for path in paths:
         with suppress(SatchelError):
             for record, account in receipts_in(path):
-                if account is not None and id_holds(record):
+                if account is not None and has_valid_id(record):
                     yield record, account
 
 
-def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, Account | None]]:
+def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
     """Yield the receipts with an id in the banks of the store: of transfers, and signed ones."""
-    if not is_there(settings.store):
+    if not store_exists(settings.store):
         return
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
         for bank in banks:
@@ -294,7 +294,7 @@ def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, Account |
                         yield one.record, account
 
 
-def _line(record: Sealed, account: Account) -> ReceiptLine:
+def _line(record: Sealed, account: ReceiptBody) -> ReceiptLine:
     return ReceiptLine(
         id=record.id,
         kind=account.kind,
@@ -308,13 +308,13 @@ def _line(record: Sealed, account: Account) -> ReceiptLine:
     )
 
 
-def _judged(settings: Settings, record: Sealed, account: Account | None) -> Receipt:
-    problem = None if id_holds(record) else "the ID does not match the content"
+def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> StoredReceipt:
+    problem = None if has_valid_id(record) else "the ID does not match the content"
     checks = signatures_of(record)
     standing = _standing(settings, [one.key for one in checks if one.valid])
     for one in checks:
         problem = problem or one.problem
-    return Receipt(
+    return StoredReceipt(
         id=record.id,
         standing="tampered" if problem else standing,
         account=account,

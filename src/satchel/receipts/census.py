@@ -25,7 +25,7 @@ class _Spoken(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(resolved(_Spoken)).decode
 
 
-class Census:
+class RecordCounter:
     """Counts what goes past.
 
     Args:

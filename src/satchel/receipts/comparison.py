@@ -26,18 +26,18 @@ from satchel.crypto.canonical import canonical_checked, encode_sorted
 from satchel.crypto.fingerprints import fingerprint
 from satchel.crypto.limits import Limits
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, plain, restore
+from satchel.crypto.value_domain import ABSENT, decode_foreign, plain
 from satchel.errors import UsageError, ValueRefusedError
 from satchel.model.records import Model
 from satchel.model.type_info import resolved
 from satchel.model.values import Origin, is_id
 from satchel.ports.connector import Connector, pages
-from satchel.ports.drafts import taken
-from satchel.ports.format import Format, Info, Reading, Writing
+from satchel.ports.drafts import read_records
+from satchel.ports.format import Format, Info, ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.ports.vectors import Sum
+from satchel.ports.vectors import VectorChecksum
 from satchel.receipts.record_plan import Trim, lines_of, unchanged
 from satchel.receipts.tally import CARRIED, Tally
 from satchel.runtime.scratch import Scratch
@@ -73,7 +73,7 @@ UPDATE record SET even = type WHERE type IN (
 """
 
 
-class Said(NamedTuple):
+class RecordIdentity(NamedTuple):
     """A record, and what it is known by."""
 
     type: str
@@ -104,7 +104,7 @@ class Pair(NamedTuple):
     other: bytes
 
 
-def said_by(record: Sealed, *, draft: bool = False) -> Said:
+def identify_record(record: Sealed, *, draft: bool = False) -> RecordIdentity:
     """Return what a record is known by.
 
     Args:
@@ -118,7 +118,7 @@ def said_by(record: Sealed, *, draft: bool = False) -> Said:
     said = [value.get(name) for name in _WORDS]
     bare = {name: part for name, part in value.items() if name not in _ITS_OWN}
     text = value.get("text")
-    return Said(
+    return RecordIdentity(
         record.type,
         print_of(record.id, record.body),
         _mark(canonical_checked(bare)) if "origin" in value else None,
@@ -151,7 +151,7 @@ class Pairing(Scratch):
             cache_kib=16384,
         )
 
-    def add(self, side: int, records: Iterable[Said]) -> None:
+    def add(self, side: int, records: Iterable[RecordIdentity]) -> None:
         """Take records of a side, 0 or 1, which are numbered from 0."""
         rows = (self._row(side, record) for record in records)
         while some := list(islice(rows, _TOGETHER)):
@@ -203,13 +203,13 @@ class Pairing(Scratch):
         ).fetchone()
         return None if row is None else bytes(row[0])
 
-    def _row(self, side: int, record: Said) -> tuple[int | str | bytes | None, ...]:
+    def _row(self, side: int, record: RecordIdentity) -> tuple[int | str | bytes | None, ...]:
         number = self._number[side]
         self._number[side] += 1
         return side, number, *record
 
 
-class Apart:
+class SideMemberFilter:
     """Leaves out of records what a product keeps beside them.
 
     Args:
@@ -280,7 +280,7 @@ class _Provided(msgspec.Struct, gc=False):
 _provider = msgspec.json.Decoder(resolved(_Provided)).decode
 
 
-class Written(NamedTuple):
+class WrittenOutput(NamedTuple):
     """Something that was written: which format reads it, and where it is."""
 
     name: str
@@ -292,18 +292,18 @@ class Written(NamedTuple):
     trim: Trim = unchanged
     """What was done to records because nobody asked for all of them."""
 
-    vectors: Sum | None = None
+    vectors: VectorChecksum | None = None
     """The vectors that went along; None for none."""
 
     only_ours: bool = False
     """Whether there is something of others in it, which was not written."""
 
-    def reading(self, vectors: Sum) -> Reading:
+    def reading(self, vectors: VectorChecksum) -> ReadContext:
         """Return what its reader is given."""
-        return Reading(limits=self.limits, vectors=vectors, only_ours=self.only_ours)
+        return ReadContext(limits=self.limits, vectors=vectors, only_ours=self.only_ours)
 
 
-class Found(NamedTuple):
+class ReadBackResult(NamedTuple):
     """What was found when an output was read again."""
 
     records: Counter[str]
@@ -373,14 +373,14 @@ class Differences:
         return sum(count for (field, _), count in self.counts.items() if field == name)
 
 
-def read_again(written: Written, planned: RecordSet) -> Found:
+def read_again(written: WrittenOutput, planned: RecordSet) -> ReadBackResult:
     """Read an output again and compare it with what was planned.
 
     Raises:
         InputError: If it cannot be read.
     """
-    key, tally, vectors = os.urandom(32), Tally(), Sum()
-    apart = Apart(written.adapter.info.beside)
+    key, tally, vectors = os.urandom(32), Tally(), VectorChecksum()
+    apart = SideMemberFilter(written.adapter.info.beside)
     wanted = _planned(planned, apart, key, written)
     whole = bare = named = 0
     for record_type, print_, without in _prints(written, apart, vectors):
@@ -397,12 +397,14 @@ def read_again(written: Written, planned: RecordSet) -> Found:
         differences = Differences()
         with Pairing() as pairing:
             lines = ((kind, apart.line(one)) for kind, one in lines_of(planned, written.trim))
-            pairing.add(0, (said_by(Sealed(_named(one).id, kind, one)) for kind, one in lines))
-            pairing.add(1, map(said_by, _sealed(written, apart)))
+            pairing.add(
+                0, (identify_record(Sealed(_named(one).id, kind, one)) for kind, one in lines)
+            )
+            pairing.add(1, map(identify_record, _sealed(written, apart)))
             _compare(pairing, differences)
     if written.vectors is not None and written.vectors.total != vectors.total:
         differences.counts["embedding", OTHER] += max(1, written.vectors.count - vectors.count)
-    return Found(tally.records, differences)
+    return ReadBackResult(tally.records, differences)
 
 
 class _Wanted(NamedTuple):
@@ -419,7 +421,9 @@ class _Wanted(NamedTuple):
     """Whether some come from the provider itself, whose origins are not replaced."""
 
 
-def _planned(records: RecordSet, apart: Apart, key: bytes, written: Written) -> _Wanted:
+def _planned(
+    records: RecordSet, apart: SideMemberFilter, key: bytes, written: WrittenOutput
+) -> _Wanted:
     whole, bare, origins, stay = 0, 0, Differences(), False
     for _, given in lines_of(records, written.trim):
         line = apart.line(given)
@@ -436,7 +440,9 @@ def _planned(records: RecordSet, apart: Apart, key: bytes, written: Written) -> 
     return _Wanted(whole, bare, origins, stay)
 
 
-def _prints(written: Written, apart: Apart, vectors: Sum) -> Iterator[tuple[str, bytes, bytes]]:
+def _prints(
+    written: WrittenOutput, apart: SideMemberFilter, vectors: VectorChecksum
+) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield type and fingerprints, with and without origin, of each record of an output.
 
     Those without plain bytes get ones that nothing has, so that they are looked at closely.
@@ -480,9 +486,9 @@ def _is_ours(origin: Origin) -> bool:
     return origin.id is not None and is_id(origin.id) and not origin.as_written
 
 
-def _sealed(written: Written, apart: Apart) -> Iterator[Sealed]:
-    reading = written.reading(Sum())
-    for record in taken(written.adapter, written.place, reading):
+def _sealed(written: WrittenOutput, apart: SideMemberFilter) -> Iterator[Sealed]:
+    reading = written.reading(VectorChecksum())
+    for record in read_records(written.adapter, written.place, reading):
         if record.type in CARRIED:
             line = apart.line(record.body)
             yield record if line is record.body else Sealed(record.id, record.type, line)
@@ -497,7 +503,9 @@ def _compare(pairing: Pairing, differences: Differences) -> None:
     pairing.pair(_COLUMNS)
     pairing.pair_by_turn()
     for pair in pairing.pairs(differing=True):
-        compared(msgspec.json.decode(pair.one), msgspec.json.decode(pair.other), differences)
+        count_differences(
+            msgspec.json.decode(pair.one), msgspec.json.decode(pair.other), differences
+        )
     for side, reason in ((0, GONE), (1, "unexpected when read back")):
         for _, record_type, body in pairing.alone(side):
             differences.add(record_type, reason, _named(body).id)
@@ -505,7 +513,7 @@ def _compare(pairing: Pairing, differences: Differences) -> None:
                 differences.members.update(msgspec.json.decode(body).keys())
 
 
-def compared(one: dict[str, Any], other: dict[str, Any], differences: Differences) -> None:
+def count_differences(one: dict[str, Any], other: dict[str, Any], differences: Differences) -> None:
     """Count the members in which a planned record and the one read back differ.
 
     Args:
@@ -563,11 +571,11 @@ def _spelled(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if len(value) == 1 and not _NUMBERS.isdisjoint(value):
-        return repr(restore(value))
+        return repr(decode_foreign(value))
     return {name: _spelled(part) for name, part in value.items()}
 
 
-class Handed(Scratch):
+class DeliveredRecords(Scratch):
     """The records that a product was handed, as a format whose file is the product.
 
     Args:
@@ -599,7 +607,7 @@ class Handed(Scratch):
         del place
         return False
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield what the product has now of that which it was handed."""
         del place, reading
         with closing(self._opening()) as connector:
@@ -609,7 +617,7 @@ class Handed(Scratch):
                     if found is not None:
                         yield found
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Refuse: it has been written already."""
         del records, target, writing
         raise UsageError("a product that received records is only read")

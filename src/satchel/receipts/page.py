@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from satchel.receipts.account import Account, Counts, End, Lost
+from satchel.receipts.account import Counts, FieldLoss, ReceiptBody, TransferEnd
 from satchel.receipts.plans import TransferPlan
 
 _TITLES = {
@@ -20,7 +20,7 @@ _LINES = 12
 _WIDE = 14
 
 
-def page_of(account: Account, *, identity: str | None = None, signed: str | None = None) -> str:
+def page_of(account: ReceiptBody, *, identity: str | None = None, signed: str | None = None) -> str:
     """Return a receipt as a page for a person.
 
     Args:
@@ -97,7 +97,7 @@ def plan_page(plan: TransferPlan) -> str:
     return "\n".join(rows).rstrip() + "\n"
 
 
-def sentence(account: Account) -> str:
+def sentence(account: ReceiptBody) -> str:
     """Return in one sentence whether the transfer is complete."""
     total = account.total
     if account.kind == "erase":
@@ -118,7 +118,7 @@ def sentence(account: Account) -> str:
     return "Complete: nothing was lost."
 
 
-def _erased(account: Account) -> str:
+def _erased(account: ReceiptBody) -> str:
     places = [one for one in account.scanned if one.found]
     if places:
         return f"ERASED, BUT PIECES REMAIN in {len(places):,} places; see below."
@@ -127,7 +127,7 @@ def _erased(account: Account) -> str:
     return "Erased. No piece was found in what was scanned; what could not be is listed below."
 
 
-def _looked(account: Account) -> Iterator[str]:
+def _looked(account: ReceiptBody) -> Iterator[str]:
     for one in account.scanned[: 4 * _LINES]:
         found = f"{one.found:,} REMNANTS FOUND" if one.found else "nothing found"
         yield f"scanned {_visible(one.name)}, {one.bytes:,} bytes: {found}"
@@ -136,7 +136,7 @@ def _looked(account: Account) -> Iterator[str]:
     yield from (f"not scanned: {_visible(name)}" for name in account.unreached[: 4 * _LINES])
 
 
-def _verdict(account: Account) -> str:
+def _verdict(account: ReceiptBody) -> str:
     how = {
         "equal": " Each record was read back and matches the plan.",
         "verified": " The seal of the output was verified.",
@@ -146,7 +146,7 @@ def _verdict(account: Account) -> str:
     return sentence(account) + how
 
 
-def _ends(account: Account, identity: str | None) -> Iterator[tuple[str, str]]:
+def _ends(account: ReceiptBody, identity: str | None) -> Iterator[tuple[str, str]]:
     if identity is not None:
         yield "receipt", identity
     yield "from", _end(account.input)
@@ -169,7 +169,7 @@ def _ends(account: Account, identity: str | None) -> Iterator[tuple[str, str]]:
     yield "by", account.tool
 
 
-def _end(end: End) -> str:
+def _end(end: TransferEnd) -> str:
     parts = [_visible(end.name)]
     if end.format:
         parts.append(f"({end.format})")
@@ -180,7 +180,7 @@ def _end(end: End) -> str:
     return "  ".join(parts)
 
 
-def _table(account: Account) -> Iterator[str]:
+def _table(account: ReceiptBody) -> Iterator[str]:
     yield _row("", ("read", "planned", "written", "read back"))
     for name, counts in account.counts.items():
         yield _row(name, _numbers(counts))
@@ -198,7 +198,7 @@ def _row(name: str, cells: Iterable[str]) -> str:
     return f"{name:<{_WIDE}}" + "".join(f"{cell:>12}" for cell in cells)
 
 
-def _more(account: Account) -> Iterator[tuple[str, str]]:
+def _more(account: ReceiptBody) -> Iterator[tuple[str, str]]:
     for name, what in (("done", account.done), ("not included", account.left)):
         if what:
             yield name, _tally(what)
@@ -219,7 +219,7 @@ def _more(account: Account) -> Iterator[tuple[str, str]]:
         yield "undo", f"satchel undo {account.source[:23]}"
 
 
-def _losses(word: str, lost: list[Lost]) -> Iterator[str]:
+def _losses(word: str, lost: list[FieldLoss]) -> Iterator[str]:
     if not lost:
         return
     yield ""
@@ -232,7 +232,7 @@ def _losses(word: str, lost: list[Lost]) -> Iterator[str]:
         yield f"  and {len(lost) - _LINES} more kinds"
 
 
-def _refusals(account: Account) -> Iterator[str]:
+def _refusals(account: ReceiptBody) -> Iterator[str]:
     if not account.refused:
         return
     yield f"refused: {account.refused:,} records"

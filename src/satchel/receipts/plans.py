@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from satchel.model.records import Count
-from satchel.receipts.account import End, Kind, Lost, Refused
+from satchel.receipts.account import FieldLoss, Kind, Refusal, TransferEnd
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,7 +21,7 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a person said that it goes there."""
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What would become of one bank, or of the file that is written."""
 
     name: str
@@ -70,12 +70,12 @@ class TransferPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     version: Literal[1]
     kind: Kind
     tool: str
-    input: End
-    output: End
+    input: TransferEnd
+    output: TransferEnd
     read: dict[str, Count]
     """Records by type."""
 
-    targets: list[Target]
+    targets: list[TargetPlan]
     embedding: EmbeddingCost
     seconds: float
     """How long it would take, from the time that reading took here and now."""
@@ -85,11 +85,11 @@ class TransferPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tenants_left: Count = 0
     """How many more owners there are than are named."""
 
-    cannot_hold: list[Lost] = []
+    cannot_hold: list[FieldLoss] = []
     """What would not make it, field by field."""
 
     refused: Count = 0
-    refusals: list[Refused] = []
+    refusals: list[Refusal] = []
     near_duplicates: Count | None = None
     """Memories that say almost what another one says; None where nobody looked for them."""
 

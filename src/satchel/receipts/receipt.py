@@ -24,15 +24,17 @@ from satchel.crypto.signatures import (
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Receipt
 from satchel.model.type_info import resolved
-from satchel.receipts.account import Account
-from satchel.runtime.input import reading
+from satchel.receipts.account import ReceiptBody
+from satchel.runtime.input import open_input
 from satchel.runtime.output import Outlet
 
 _MOST_SIGNATURES = 16
 _MOST_IN_FILE = 100_000
 
 
-def receipt_of(account: Account, key: SigningKey | None, *, action: str | None = None) -> Sealed:
+def receipt_of(
+    account: ReceiptBody, key: SigningKey | None, *, action: str | None = None
+) -> Sealed:
     """Return the receipt of an account.
 
     Args:
@@ -65,7 +67,7 @@ def signed_receipt(draft: Receipt, key: SigningKey | None) -> Sealed:
     return seal(whole)
 
 
-def account_in(record: Sealed) -> Account | None:
+def account_in(record: Sealed) -> ReceiptBody | None:
     """Return the account that a record holds; None where it is another kind of receipt.
 
     Raises:
@@ -75,7 +77,7 @@ def account_in(record: Sealed) -> Account | None:
     if not isinstance(model, Receipt):
         raise MalformedError("not a receipt", field="type")
     try:
-        return msgspec.convert(model.result, resolved(Account))
+        return msgspec.convert(model.result, resolved(ReceiptBody))
     except msgspec.ValidationError:
         return None
 
@@ -90,7 +92,7 @@ def signatures_of(record: Sealed) -> list[SignatureCheck]:
     return check(PayloadType.RECEIPT, signed_part(record.value), found)
 
 
-def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account | None]]:
+def receipts_in(path: Path) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
     """Yield the receipts of a file; ids and signatures are left to the caller.
 
     Raises:
@@ -99,7 +101,7 @@ def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account | None]]:
         UnreadableError: If the file cannot be read.
     """
     longest = DEFAULT_LIMITS.entry_bytes
-    with reading(path) as stream:
+    with open_input(path) as stream:
         number = 0
         while line := stream.readline(longest + 2):
             number += 1
@@ -111,7 +113,7 @@ def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account | None]]:
         raise MalformedError("the file is empty", file=str(path))
 
 
-def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, Account | None]:
+def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, ReceiptBody | None]:
     if len(line) > longest + 1 or number > _MOST_IN_FILE:
         raise LimitError("too large for a receipt")
     record, _ = open_shape(line.removesuffix(b"\n"))

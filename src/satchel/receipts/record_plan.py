@@ -7,9 +7,9 @@ import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import canonical_checked
-from satchel.crypto.sealed_records import shape_of
+from satchel.crypto.sealed_records import decode_record
 from satchel.model.entries import Entry
-from satchel.ports.format import Choosing, Format, Writing
+from satchel.ports.format import Format, SelectiveFormat, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.tally import CARRIED, Tally
 
@@ -22,18 +22,18 @@ def unchanged(line: bytes) -> bytes:
     return line
 
 
-def trim_of(adapter: Format, writing: Writing) -> Trim:
+def trim_of(adapter: Format, writing: WriteContext) -> Trim:
     """Return what a format does to records where not all of them was asked for."""
-    if not isinstance(adapter, Choosing) or (writing.entities and writing.embeddings):
+    if not isinstance(adapter, SelectiveFormat) or (writing.entities and writing.embeddings):
         return unchanged
-    choosing: Choosing = adapter
+    choosing: SelectiveFormat = adapter
     signs = [] if writing.entities else [b'"entities":']
     signs += [] if writing.embeddings else [b'"embedding":']
 
     def trim(line: bytes) -> bytes:
         if not any(sign in line for sign in signs):
             return line
-        model = shape_of(line)
+        model = decode_record(line)
         if not isinstance(model, Entry):
             return line
         left = choosing.as_asked(model, writing)

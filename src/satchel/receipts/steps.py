@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.bank.connections import open_ledger, opened_store, shown_address
+from satchel.bank.connections import configured_store, open_ledger, shown_address
 from satchel.config.files import Activation
 from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey
@@ -20,21 +20,21 @@ from satchel.ports.losses import Loss
 from satchel.receipts.account import (
     REFUSED,
     VERSION,
-    Account,
     Counts,
-    End,
+    FieldLoss,
     Kind,
-    Lost,
     ReadBack,
-    told,
+    ReceiptBody,
+    TransferEnd,
+    receipt_text,
 )
-from satchel.receipts.archive import keep, signer, tool
+from satchel.receipts.archive import save_receipts, signer, tool_version
 from satchel.receipts.plans import EmbeddingCost, TransferPlan
 from satchel.receipts.receipt import receipt_of
 
 _FAILED, _DIFFERS = 5, 1
 
-Told = Callable[["MigratedBank"], None]
+OnMigratedBank = Callable[["MigratedBank"], None]
 """Is told of each bank when it is done, in no order."""
 
 
@@ -64,7 +64,7 @@ class MigrateOptions:
     owner: Callable[[], SigningKey] | None = None
     """Gives the key that owns banks that are made; for what comes from a provider."""
 
-    told: Told | None = None
+    told: OnMigratedBank | None = None
     progress: Callable[[int, int], None] | None = None
     """Called with the records that were copied and read back, and all of them twice."""
 
@@ -98,7 +98,7 @@ class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     receipt: str | None = None
     """Id of the receipt; ``satchel receipt show`` prints it."""
 
-    account: Account | None = None
+    account: ReceiptBody | None = None
     """What the receipt says."""
 
     default: bool = False
@@ -112,7 +112,7 @@ class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     exit_status: int = 0
 
 
-class Migrated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MigrationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a migration did."""
 
     source: str
@@ -146,12 +146,14 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _WORST_FIRST: tuple[ReadBack | None, ...] = ("differs", None, "equal", "verified")
 
 
-def end_of_bank(name: str | None, bank: str, store: str) -> End:
+def end_of_bank(name: str | None, bank: str, store: str) -> TransferEnd:
     """Return a bank as one end of a transfer."""
-    return End(name=told(name or bank), bank=bank, store=told(shown_address(store)))
+    return TransferEnd(
+        name=receipt_text(name or bank), bank=bank, store=receipt_text(shown_address(store))
+    )
 
 
-def end_in(settings: Settings, name: str | None, bank: str) -> End:
+def end_in(settings: Settings, name: str | None, bank: str) -> TransferEnd:
     """Return a bank as it is now in the store that is configured.
 
     Raises:
@@ -159,7 +161,7 @@ def end_in(settings: Settings, name: str | None, bank: str) -> End:
         StoreError: If it cannot be read.
     """
     with (
-        opened_store(settings, read_only=True) as store,
+        configured_store(settings, read_only=True) as store,
         open_ledger(settings, store, bank).reading() as view,
     ):
         head = view.head
@@ -167,7 +169,9 @@ def end_in(settings: Settings, name: str | None, bank: str) -> End:
     return msgspec.structs.replace(end, size=head.size, root=head.root, records=head.size)
 
 
-def account_of_log(done: MigratedBank, ends: tuple[End, End], began: str) -> Account:
+def account_of_log(
+    done: MigratedBank, ends: tuple[TransferEnd, TransferEnd], began: str
+) -> ReceiptBody:
     """Return what was done to carry a log as it is, and to read it again; or that it was not.
 
     Args:
@@ -180,14 +184,16 @@ def account_of_log(done: MigratedBank, ends: tuple[End, End], began: str) -> Acc
             msgspec.structs.replace(end, size=done.size, root=done.root, records=done.size)
             for end in ends
         )
-        lost = list[Lost]()
+        lost = list[FieldLoss]()
     else:
         here, there = ends
-        lost = [Lost(field=REFUSED, count=max(1, done.size), reason=told(done.problem))]
-    return Account(
+        lost = [
+            FieldLoss(field=REFUSED, count=max(1, done.size), reason=receipt_text(done.problem))
+        ]
+    return ReceiptBody(
         version=VERSION,
         kind="migrate",
-        tool=tool(),
+        tool=tool_version(),
         began=began,
         ended=now(),
         input=here,
@@ -201,21 +207,21 @@ def account_of_log(done: MigratedBank, ends: tuple[End, End], began: str) -> Acc
         done={"carried": done.carried, "there before": max(0, done.size - done.carried)},
         read_back="equal" if done.verified else None,
         lost=lost,
-        notes=[told(note) for note in done.notes],
+        notes=[receipt_text(note) for note in done.notes],
     )
 
 
-def with_receipt(settings: Settings, done: MigratedBank, account: Account) -> MigratedBank:
+def with_receipt(settings: Settings, done: MigratedBank, account: ReceiptBody) -> MigratedBank:
     """Return what became of a bank with its receipt, which is signed and kept."""
-    receipt, notes = kept(settings, account)
+    receipt, notes = save_receipt(settings, account)
     return msgspec.structs.replace(
         done, account=account, receipt=receipt, notes=[*done.notes, *notes]
     )
 
 
-def kept(
+def save_receipt(
     settings: Settings,
-    account: Account,
+    account: ReceiptBody,
     *,
     key: SigningKey | None = None,
     copy: Path | None = None,
@@ -231,13 +237,16 @@ def kept(
     Raises:
         TargetError: If the copy cannot be written.
     """
-    ids, notes = keep(settings, [receipt_of(account, signer(settings, key))], copy)
+    ids, notes = save_receipts(settings, [receipt_of(account, signer(settings, key))], copy)
     return (ids[0] if ids else None), notes
 
 
-def joined(
-    kind: Kind, ends: tuple[End, End], read: Sequence[Account], written: Sequence[Account]
-) -> Account:
+def join_receipt_bodies(
+    kind: Kind,
+    ends: tuple[TransferEnd, TransferEnd],
+    read: Sequence[ReceiptBody],
+    written: Sequence[ReceiptBody],
+) -> ReceiptBody:
     """Return one account of a transfer that read into a store of the moment and wrote from it.
 
     Args:
@@ -248,10 +257,10 @@ def joined(
     """
     first = read[0]
     steps = [first, *written]
-    return Account(
+    return ReceiptBody(
         version=VERSION,
         kind=kind,
-        tool=tool(),
+        tool=tool_version(),
         began=first.began,
         ended=now(),
         input=ends[0],
@@ -273,7 +282,7 @@ def joined(
     )
 
 
-def _counts(read: Sequence[Account], written: Sequence[Account]) -> dict[str, Counts]:
+def _counts(read: Sequence[ReceiptBody], written: Sequence[ReceiptBody]) -> dict[str, Counts]:
     arrived, planned, wrote, back = (Counter[str]() for _ in range(4))
     for one in written:
         for name, counts in one.counts.items():
@@ -301,9 +310,9 @@ def _summed(found: Iterable[Mapping[str, int]]) -> Counter[str]:
     return total
 
 
-def _lost(steps: Iterable[Sequence[Lost]]) -> list[Lost]:
+def _lost(steps: Iterable[Sequence[FieldLoss]]) -> list[FieldLoss]:
     """Return what was lost in all steps, each field and reason once."""
-    found = dict[tuple[str, str, bool], Lost]()
+    found = dict[tuple[str, str, bool], FieldLoss]()
     for lost in steps:
         for one in lost:
             key = (one.field, one.reason, one.accepted)
@@ -313,7 +322,7 @@ def _lost(steps: Iterable[Sequence[Lost]]) -> list[Lost]:
     return list(found.values())
 
 
-def _read_back(written: Iterable[Account]) -> ReadBack | None:
+def _read_back(written: Iterable[ReceiptBody]) -> ReadBack | None:
     """Return the worst of what was found in several steps."""
     words = {one.read_back for one in written}
     for word in _WORST_FIRST:
@@ -323,7 +332,7 @@ def _read_back(written: Iterable[Account]) -> ReadBack | None:
 
 
 def joined_plan(
-    ends: tuple[End, End], read: Account, plans: Sequence[TransferPlan]
+    ends: tuple[TransferEnd, TransferEnd], read: ReceiptBody, plans: Sequence[TransferPlan]
 ) -> TransferPlan:
     """Return one plan of an import by way of a store of the moment.
 
@@ -337,7 +346,7 @@ def joined_plan(
     return TransferPlan(
         version=VERSION,
         kind="import",
-        tool=tool(),
+        tool=tool_version(),
         input=ends[0],
         output=ends[1],
         read=dict(sorted(_summed(one.read for one in plans).items())),

@@ -9,7 +9,7 @@ from satchel.artifact.body import TYPED_SECTIONS
 from satchel.model.type_info import resolved
 from satchel.ports.record_set import RecordSet
 from satchel.ports.rows import Row
-from satchel.receipts.account import told
+from satchel.receipts.account import receipt_text
 
 CARRIED = frozenset(
     {
@@ -56,7 +56,7 @@ class Tally:
     def kept(self) -> dict[str, int]:
         """The members by name, the most frequent ones where a file makes up its own."""
         found = [one for one in self.members.most_common() if one[0] not in _IN_ALL]
-        return {told(name): number for name, number in sorted(found[:_MOST_MEMBERS])}
+        return {receipt_text(name): number for name, number in sorted(found[:_MOST_MEMBERS])}
 
 
 def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str, int]:

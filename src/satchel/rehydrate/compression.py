@@ -15,11 +15,17 @@ from dataclasses import dataclass, field
 from satchel.ledger.view import View
 from satchel.model.values import TrustClass
 from satchel.ports.inference import Summariser, Tokenizer
-from satchel.rehydrate.frames import Frame, Record
-from satchel.rehydrate.ranking import Ranked, Ranking
-from satchel.rehydrate.request import Asked, Form, HeldBack
-from satchel.rehydrate.text import Line, Piece, formatted, said_by
-from satchel.screening.injection import Judgement, judged
+from satchel.rehydrate.frames import (
+    Frame,
+    FrameRecord,
+    LinePiece,
+    MemoryLine,
+    formatted,
+    memory_text,
+)
+from satchel.rehydrate.ranking import RankedMemory, RelevanceRanking
+from satchel.rehydrate.request import Form, RehydrateRequest, WithheldMemory
+from satchel.screening.injection import InjectionVerdict, judge_memory
 from satchel.stores.matching import terms_of, tokens_of
 
 SHORT = 128
@@ -46,24 +52,24 @@ _OWN = frozenset({TrustClass.USER, TrustClass.AGENT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class SelectedMemory:
     """A memory that goes into the text."""
 
-    ranked: Ranked
-    record: Record
+    ranked: RankedMemory
+    record: FrameRecord
     tokens: int
 
 
 @dataclass(slots=True, kw_only=True)
-class Compressed:
+class CompressionResult:
     """What goes into the text, and what does not."""
 
-    chosen: list[Chosen] = field(default_factory=list)
+    chosen: list[SelectedMemory] = field(default_factory=list)
     """The most relevant first."""
 
     irrelevant: int = 0
     over_budget: int = 0
-    held_back: list[HeldBack] = field(default_factory=list)
+    held_back: list[WithheldMemory] = field(default_factory=list)
     unpromoted: list[str] = field(default_factory=list)
 
 
@@ -71,16 +77,16 @@ class Compressed:
 class _Written:
     """A memory with its line, word for word."""
 
-    ranked: Ranked
-    line: Line
-    record: Record | None
+    ranked: RankedMemory
+    line: MemoryLine
+    record: FrameRecord | None
     """None where it is too long to be tried."""
 
     tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
+class TextTools:
     """What texts are made with."""
 
     frame: Frame
@@ -88,9 +94,14 @@ class Tools:
     summariser: Summariser
 
 
-def compressed(
-    view: View, ranking: Ranking, asked: Asked, tools: Tools, budget: int, room: int
-) -> Compressed:
+def compress_memories(
+    view: View,
+    ranking: RelevanceRanking,
+    asked: RehydrateRequest,
+    tools: TextTools,
+    budget: int,
+    room: int,
+) -> CompressionResult:
     """Return what goes into the text.
 
     Args:
@@ -107,18 +118,20 @@ def compressed(
 class _Compressing:
     """One choice in the making."""
 
-    def __init__(self, view: View, asked: Asked, tools: Tools, budget: int, room: int) -> None:
+    def __init__(
+        self, view: View, asked: RehydrateRequest, tools: TextTools, budget: int, room: int
+    ) -> None:
         self._view = view
         self._asked = asked
         self._tools = tools
         self._budget = budget
         self._left = room
         self._large = max(SHORT, room // _SHARE)
-        self._found = Compressed()
+        self._found = CompressionResult()
         self._headings = set[tuple[str, str]]()
         self._days = set[tuple[str, str, str]]()
 
-    def result(self, memories: Sequence[Ranked]) -> Compressed:
+    def result(self, memories: Sequence[RankedMemory]) -> CompressionResult:
         relevant = [one for one in memories if one.score >= self._asked.summarised]
         self._found.irrelevant = len(memories) - len(relevant)
         written, tokens = list[_Written](), 0
@@ -145,16 +158,16 @@ class _Compressing:
             if whole.record is None or one.record is whole.record or more > self._left:
                 continue
             self._left -= more
-            again = Chosen(ranked=one.ranked, record=whole.record, tokens=whole.tokens)
+            again = SelectedMemory(ranked=one.ranked, record=whole.record, tokens=whole.tokens)
             self._found.chosen[place] = again
 
-    def _written(self, relevant: Sequence[Ranked]) -> Iterator[_Written | None]:
+    def _written(self, relevant: Sequence[RankedMemory]) -> Iterator[_Written | None]:
         """Yield memories with their lines; None for those that are held back."""
         for ranked in relevant:
             line = formatted(ranked, self._asked.style)
-            said = said_by(line)
+            said = memory_text(line)
             most = CHARACTERS_A_TOKEN * self._budget
-            judgement = judged(
+            judgement = judge_memory(
                 self._view,
                 ranked.logged,
                 said[: max(_LONGEST, most)],
@@ -172,12 +185,12 @@ class _Compressing:
                 record = self._record(ranked, line, "verbatim")
                 yield _Written(ranked, line, record, self._count(record))
 
-    def _hold_back(self, ranked: Ranked, judgement: Judgement) -> None:
+    def _hold_back(self, ranked: RankedMemory, judgement: InjectionVerdict) -> None:
         record = ranked.logged.record
         if judgement.needs_promotion:
             self._found.unpromoted.append(record.id)
             return
-        held = HeldBack(
+        held = WithheldMemory(
             id=record.id,
             type=record.type,
             trust=ranked.trust.value,
@@ -185,7 +198,7 @@ class _Compressing:
         )
         self._found.held_back.append(held)
 
-    def _shortened(self, written: Sequence[_Written]) -> dict[int, Record]:
+    def _shortened(self, written: Sequence[_Written]) -> dict[int, FrameRecord]:
         """Return shorter records of those that are worth it, by their place."""
         long = {
             number: one
@@ -216,15 +229,15 @@ class _Compressing:
             for number, one in asked
         }
 
-    def _record(self, ranked: Ranked, line: Line, form: Form) -> Record:
+    def _record(self, ranked: RankedMemory, line: MemoryLine, form: Form) -> FrameRecord:
         text = self._tools.frame.written(line, form)
         group = "" if ranked.trust in _OWN else ranked.trust.value
-        return Record(ranked.logged.seq, line, form, group, text)
+        return FrameRecord(ranked.logged.seq, line, form, group, text)
 
-    def _count(self, record: Record) -> int:
+    def _count(self, record: FrameRecord) -> int:
         return self._tools.tokenizer.count("\n" + record.text)
 
-    def _take(self, one: _Written, short: Record | None) -> bool:
+    def _take(self, one: _Written, short: FrameRecord | None) -> bool:
         """Take a memory if it fits: as it is, or shortened; tell whether it did."""
         tries = [record for record in (one.record, short) if record is not None]
         is_large = one.tokens > self._large
@@ -239,11 +252,13 @@ class _Compressing:
                 self._left -= tokens + beside
                 self._headings.add((record.line.block, record.group))
                 self._days.add((record.line.block, record.group, record.line.day))
-                self._found.chosen.append(Chosen(ranked=one.ranked, record=record, tokens=tokens))
+                self._found.chosen.append(
+                    SelectedMemory(ranked=one.ranked, record=record, tokens=tokens)
+                )
                 return True
         return False
 
-    def _beside(self, record: Record) -> int:
+    def _beside(self, record: FrameRecord) -> int:
         """Return the tokens that a record needs besides its own line."""
         block, group, day = record.line.block, record.group, record.line.day
         needed = list[str]()
@@ -266,9 +281,9 @@ def _by_words(
     yield from found.items()
 
 
-def _with(line: Line, number: int, said: dict[tuple[int, int], str]) -> Line:
+def _with(line: MemoryLine, number: int, said: dict[tuple[int, int], str]) -> MemoryLine:
     pieces = tuple(
-        Piece(said.get((number, at), piece.text), piece.is_memory)
+        LinePiece(said.get((number, at), piece.text), piece.is_memory)
         for at, piece in enumerate(line.pieces)
     )
     return line._replace(pieces=pieces)

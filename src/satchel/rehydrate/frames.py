@@ -6,7 +6,6 @@ and its three escaping passes, which change what was remembered.
 """
 
 # ruff: noqa: RUF001 - lookalikes are what it is about
-
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -14,10 +13,62 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from satchel.errors import MalformedError
-from satchel.rehydrate.models import Profile
-from satchel.rehydrate.request import Form
-from satchel.rehydrate.text import Line
+from satchel.model.entries import Entry, Identity, Procedural
+from satchel.model.labels import _DAY, _parts
+from satchel.rehydrate.models import ModelProfile
+from satchel.rehydrate.ranking import RankedMemory
+from satchel.rehydrate.request import Form, Style
 from satchel.screening.injection import folded, is_unseen, letters_for_digits
+
+
+class LinePiece(NamedTuple):
+    """A part of a line."""
+
+    text: str
+    is_memory: bool
+    """Whether it is what was remembered; else it is ours."""
+
+
+class MemoryLine(NamedTuple):
+    """A memory, formatted."""
+
+    block: str
+    """Its component."""
+
+    day: str
+    """When it happened, else when it was made; empty where that says nothing."""
+
+    pieces: tuple[LinePiece, ...]
+
+
+def formatted(ranked: RankedMemory, style: Style) -> MemoryLine:
+    """Return a memory as a line."""
+    entry = ranked.entry
+    parts = [part for part in _parts(entry) if part.value]
+    day = (ranked.logged.row.moment or "")[:_DAY] if _is_dated(entry) else ""
+    pieces = list[LinePiece]()
+    for number, part in enumerate(parts):
+        if style == "structured":
+            ours = ("|" if number else "") + (f"{part.label}: " if part.label else "")
+        else:
+            ours = (" " if number else "") + part.sentence
+        pieces += [LinePiece(ours, is_memory=False), LinePiece(part.value, is_memory=True)]
+        if style == "narrative" and not part.value.endswith((".", "!", "?", "。")):
+            pieces.append(LinePiece(".", is_memory=False))
+    if style == "narrative" and day:
+        pieces.insert(0, LinePiece(f"{day}, ", is_memory=False))
+        day = ""
+    return MemoryLine(ranked.logged.record.type, day, tuple(one for one in pieces if one.text))
+
+
+def memory_text(line: MemoryLine) -> str:
+    """Return all that is the memory's own in a line."""
+    return "\n".join(piece.text for piece in line.pieces if piece.is_memory)
+
+
+def _is_dated(entry: Entry) -> bool:
+    return not isinstance(entry, Identity | Procedural)
+
 
 SHORT = {
     "\\": "\\\\",
@@ -157,13 +208,13 @@ ORDER = ("identity", "semantic", "episodic", "procedural", "working")
 """In which order blocks stand. Source: the PAM specification."""
 
 
-class Record(NamedTuple):
+class FrameRecord(NamedTuple):
     """A memory as it stands in a frame."""
 
     place: int
     """In the log."""
 
-    line: Line
+    line: MemoryLine
     form: Form
     group: str
     """Added to the name of its block: where it comes from, unless it was written here."""
@@ -180,7 +231,7 @@ class Frame(Protocol):
         """The number in its boundaries; empty for none."""
         ...
 
-    def written(self, line: Line, form: Form) -> str:
+    def written(self, line: MemoryLine, form: Form) -> str:
         """Return the line of a record."""
         ...
 
@@ -192,13 +243,13 @@ class Frame(Protocol):
         """Return the line that the records of a day stand under; empty where there is none."""
         ...
 
-    def whole(self, records: Sequence[Record], left_out: str) -> str:
+    def whole(self, records: Sequence[FrameRecord], left_out: str) -> str:
         """Return the text: the directive, records by blocks and in the order of time."""
         ...
 
 
-def _by_blocks(records: Sequence[Record]) -> list[tuple[str, str, list[Record]]]:
-    found = dict[tuple[str, str], list[Record]]()
+def _by_blocks(records: Sequence[FrameRecord]) -> list[tuple[str, str, list[FrameRecord]]]:
+    found = dict[tuple[str, str], list[FrameRecord]]()
     for record in records:
         found.setdefault((record.line.block, record.group), []).append(record)
     return [
@@ -213,7 +264,7 @@ def _by_blocks(records: Sequence[Record]) -> list[tuple[str, str, list[Record]]]
 class EncodedFrame:
     """The default: nothing that was remembered is lost, and nothing of it is live."""
 
-    profile: Profile
+    profile: ModelProfile
     nonce: str
 
     @property
@@ -221,7 +272,7 @@ class EncodedFrame:
         """What each record begins with."""
         return self.nonce[:3]
 
-    def written(self, line: Line, form: Form) -> str:
+    def written(self, line: MemoryLine, form: Form) -> str:
         """Return a record as one line."""
         said = "".join(encoded(one.text) if one.is_memory else one.text for one in line.pieces)
         return f"{self.mark}{'~' if form == 'summary' else '|'}{said}"
@@ -234,7 +285,7 @@ class EncodedFrame:
         """Return a line with the day alone."""
         return f"{self.mark} {day}" if day else ""  # no bar: no record looks like it
 
-    def whole(self, records: Sequence[Record], left_out: str) -> str:
+    def whole(self, records: Sequence[FrameRecord], left_out: str) -> str:
         """Return the text; see ``Frame``."""
         closing = self.profile.closed("memory", self.nonce)
         directive = (
@@ -256,7 +307,7 @@ class EncodedFrame:
         return "\n".join([*rows, closing])
 
 
-def _explained(records: Sequence[Record]) -> str:
+def _explained(records: Sequence[FrameRecord]) -> str:
     """Return what a reader has to know of the escapes that are there."""
     texts = [record.text for record in records]
     told = [words for escape, words in LEGEND.items() if any(escape in text for text in texts)]
@@ -298,7 +349,7 @@ class PaperFrame:
 
     nonce = ""
 
-    def written(self, line: Line, form: Form) -> str:
+    def written(self, line: MemoryLine, form: Form) -> str:
         """Return a record as an item of a list."""
         said = "".join(_escaped(one.text) if one.is_memory else one.text for one in line.pieces)
         return f"- {said}{' (shortened)' if form == 'summary' else ''}"
@@ -311,7 +362,7 @@ class PaperFrame:
         """Return a line with the day alone."""
         return f"- {day}" if day else ""
 
-    def whole(self, records: Sequence[Record], left_out: str) -> str:
+    def whole(self, records: Sequence[FrameRecord], left_out: str) -> str:
         """Return the text; see ``Frame``."""
         rows = ["[PAM:SYSTEM_DIRECTIVE]", _DIRECTIVE, "[/PAM:SYSTEM_DIRECTIVE]"]
         for block, group, some in _by_blocks(records):

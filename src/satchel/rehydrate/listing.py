@@ -8,26 +8,25 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from satchel.bank.listing import Wanted as Listed
+from satchel.bank.listing import ListRequest as Listed
 from satchel.bank.listing import choose_memories
 from satchel.bank.memory_ids import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.values import TrustClass
 from satchel.ports.inference import Tokenizer
 from satchel.recall.engine import recall
-from satchel.recall.models import asking, reranker_of
+from satchel.recall.models import query_embedders, reranker_of
 from satchel.recall.operations import RecallOptions, query_of
 from satchel.recall.trust import effective_trust
-from satchel.rehydrate.frames import EncodedFrame
+from satchel.rehydrate.frames import EncodedFrame, LinePiece, MemoryLine, formatted, memory_text
 from satchel.rehydrate.models import profile_of, tokenizer_of
 from satchel.rehydrate.options import RehydrateOptions, asked_of
-from satchel.rehydrate.ranking import Ranked
-from satchel.rehydrate.request import Around, HeldBack, Relevance
-from satchel.rehydrate.text import Line, Piece, formatted, said_by
-from satchel.screening.injection import Enforce, Judgement, judged
+from satchel.rehydrate.ranking import RankedMemory
+from satchel.rehydrate.request import RehydrateContext, Relevance, WithheldMemory
+from satchel.screening.injection import Enforce, InjectionVerdict, judge_memory
 
 _PREFIX = "blake3:"
 _DIGITS = (8, 12, 16, 64)
@@ -39,10 +38,10 @@ _LEAST = 48
 _NOTHING = Relevance(recency=0, salience=0, similarity=None, depth=0)
 
 
-class Item(NamedTuple):
+class ListingItem(NamedTuple):
     """A memory to list."""
 
-    logged: Logged
+    logged: VerifiedRecord
     entry: Entry
     trust: TrustClass
     note: str = ""
@@ -50,7 +49,7 @@ class Item(NamedTuple):
 
 
 @dataclass(slots=True)
-class Listing:
+class ContextListing:
     """The text, and what is in it."""
 
     text: str = ""
@@ -60,20 +59,20 @@ class Listing:
     tokens: int = 0
     over_budget: int = 0
     shortened: int = 0
-    withheld: list[HeldBack] = field(default_factory=list)
+    withheld: list[WithheldMemory] = field(default_factory=list)
     unpromoted: list[str] = field(default_factory=list)
 
 
 def listing(  # noqa: PLR0913 - each is chosen by who asks
     view: View,
-    items: Iterable[Item],
+    items: Iterable[ListingItem],
     *,
     frame: EncodedFrame,
     tokenizer: Tokenizer,
     budget: int,
     enforce: Enforce,
     empty: str,
-) -> Listing:
+) -> ContextListing:
     """Return memories as a text for a model, in the order in which they are given.
 
     Args:
@@ -86,12 +85,12 @@ def listing(  # noqa: PLR0913 - each is chosen by who asks
         enforce: What is withheld; see ``enforcing.judging``.
         empty: What the text says where there is no memory.
     """
-    result, rows = Listing(), list[str]()
+    result, rows = ContextListing(), list[str]()
     count = tokenizer.count
     room = budget - count(_framed(frame, [], _skipped(999)))
     for item in items:
         line = _line(item)
-        verdict = judged(view, item.logged, said_by(line), item.trust, enforce)
+        verdict = judge_memory(view, item.logged, memory_text(line), item.trust, enforce)
         if verdict:
             _hold_back(result, item, verdict)
             continue
@@ -121,29 +120,29 @@ def short_id(view: View, identity: str) -> str:
     return digits
 
 
-def _hold_back(result: Listing, item: Item, verdict: Judgement) -> None:
+def _hold_back(result: ContextListing, item: ListingItem, verdict: InjectionVerdict) -> None:
     record, trust = item.logged.record, item.trust.value
     if verdict.needs_promotion:
         result.unpromoted.append(record.id)
     else:
         reasons = list(verdict.reasons)
-        held = HeldBack(id=record.id, type=record.type, trust=trust, reasons=reasons)
+        held = WithheldMemory(id=record.id, type=record.type, trust=trust, reasons=reasons)
         result.withheld.append(held)
 
 
-def _line(item: Item) -> Line:
-    ranked = Ranked(
+def _line(item: ListingItem) -> MemoryLine:
+    ranked = RankedMemory(
         logged=item.logged, entry=item.entry, trust=item.trust, parts=_NOTHING, score=0.0
     )
     return formatted(ranked, "structured")
 
 
-def _row(frame: EncodedFrame, identity: str, item: Item, line: Line) -> str:
+def _row(frame: EncodedFrame, identity: str, item: ListingItem, line: MemoryLine) -> str:
     moment = (item.logged.row.moment or "")[:10]
     kind = "" if line.block == "semantic" else line.block
     head = " ".join(part for part in (identity, moment, kind, item.note) if part)
-    pieces = (Piece(f"{head}|", is_memory=False), *line.pieces)
-    return frame.written(Line(line.block, line.day, pieces), "verbatim")
+    pieces = (LinePiece(f"{head}|", is_memory=False), *line.pieces)
+    return frame.written(MemoryLine(line.block, line.day, pieces), "verbatim")
 
 
 def _shortened(row: str, room: int, count: Callable[[str], int]) -> str:
@@ -174,7 +173,7 @@ BUDGET = 2048
 _LIMIT = 10
 
 
-def recalled_listing(bank: OpenBank, options: RecallOptions) -> Listing:
+def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
     """Return the memories that a search finds, best first. Nothing is written.
 
     Raises:
@@ -187,10 +186,10 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> Listing:
         found = recall(
             view,
             query,
-            embedders=asking(bank.settings),
+            embedders=query_embedders(bank.settings),
             reranker=reranker_of(bank.settings, wanted=query.rerank),
         )
-        items = [Item(hit.logged, hit.entry, hit.trust) for hit in found.hits]
+        items = [ListingItem(hit.logged, hit.entry, hit.trust) for hit in found.hits]
         empty = "No memory matches." if options.text.strip() else "There are no memories."
         result = _listing(bank, view, items, options.budget, empty)
     ids = [item.logged.record.id for item in items]
@@ -198,7 +197,7 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> Listing:
     return result
 
 
-def newest_listing(bank: OpenBank, wanted: Listed) -> Listing:
+def newest_listing(bank: OpenBank, wanted: Listed) -> ContextListing:
     """Return a page of memories, newest first."""
     asked = bank.asked("list")
     with asked.ledger.reading() as view:
@@ -206,7 +205,7 @@ def newest_listing(bank: OpenBank, wanted: Listed) -> Listing:
         return _listing(bank, view, items, 4 * BUDGET, "There are no such memories.")
 
 
-def shown_listing(bank: OpenBank, memory: str) -> Listing:
+def shown_listing(bank: OpenBank, memory: str) -> ContextListing:
     """Return one memory, whole, and its other versions after it."""
     asked = bank.asked("show")
     with asked.ledger.reading() as view:
@@ -216,23 +215,25 @@ def shown_listing(bank: OpenBank, memory: str) -> Listing:
         return _listing(bank, view, items, 4 * BUDGET, "There is no such memory.")
 
 
-def _items(view: View, found: Iterable[Logged], *, states: bool = False) -> Iterable[Item]:
+def _items(
+    view: View, found: Iterable[VerifiedRecord], *, states: bool = False
+) -> Iterable[ListingItem]:
     for logged in found:
         if isinstance(logged.model, Entry):
             note = ""
             if states:
                 note = "current" if logged.row.retired is None else "not current"
-            yield Item(logged, logged.model, effective_trust(view, logged), note)
+            yield ListingItem(logged, logged.model, effective_trust(view, logged), note)
 
 
 def _listing(
-    bank: OpenBank, view: View, items: list[Item], budget: int | None, empty: str
-) -> Listing:
+    bank: OpenBank, view: View, items: list[ListingItem], budget: int | None, empty: str
+) -> ContextListing:
     asked = asked_of(RehydrateOptions(), bank.settings.options.rehydrate)
     return listing(
         view,
         items,
-        frame=EncodedFrame(profile_of(asked.model), Around().nonce()),
+        frame=EncodedFrame(profile_of(asked.model), RehydrateContext().nonce()),
         tokenizer=tokenizer_of(asked.model),
         budget=budget or BUDGET,
         enforce=asked.enforce,

@@ -11,7 +11,7 @@ DEFAULT_BUDGET = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ModelProfile:
     """How memory is set for a family of models."""
 
     name: str
@@ -31,11 +31,11 @@ class Profile:
 
 
 PROFILES = {
-    "claude": Profile("claude", "<{}>", "</{}>", budget=8192),
-    "gpt": Profile("gpt", "[{}]", "[/{}]", budget=8192),
-    "gemini": Profile("gemini", "[{}]", "[/{}]", budget=8192),
-    "llama": Profile("llama", "[{}]", "[/{}]", budget=4096),
-    "plain": Profile("plain", "[{}]", "[/{}]"),
+    "claude": ModelProfile("claude", "<{}>", "</{}>", budget=8192),
+    "gpt": ModelProfile("gpt", "[{}]", "[/{}]", budget=8192),
+    "gemini": ModelProfile("gemini", "[{}]", "[/{}]", budget=8192),
+    "llama": ModelProfile("llama", "[{}]", "[/{}]", budget=4096),
+    "plain": ModelProfile("plain", "[{}]", "[/{}]"),
 }
 """The families."""
 
@@ -54,7 +54,7 @@ _FAMILIES = {
 }
 
 
-def profile_of(model: str) -> Profile:
+def profile_of(model: str) -> ModelProfile:
     """Return how memory is set for a model; plainly for one that is not known."""
     name = model.strip().lower()
     if vocabulary_of(name) is not None or name.startswith("openai"):

@@ -12,16 +12,16 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.verification import Outcome, Verification
-from satchel.bank.connections import known_owners, store_of_the_moment
+from satchel.bank.connections import known_owners, temporary_store
 from satchel.bank.jobs import new_journal
 from satchel.bank.memory import notes_of
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.permissions import presented, revoked_keys
+from satchel.bank.permissions import load_bearer, revoked_keys
 from satchel.config.options import FEW_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import seeded_nonces
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.token_chain import Chain, Surroundings
+from satchel.crypto.token_chain import Chain, TokenContext
 from satchel.crypto.tokens import Permission
 from satchel.errors import EmptyInputError, SatchelError, TokenError, VerificationError
 from satchel.inference.models import summariser_of
@@ -31,18 +31,18 @@ from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.times import now
 from satchel.ports.operations import operation, texts
-from satchel.recall.models import asking, reranker_of
+from satchel.recall.models import query_embedders, reranker_of
 from satchel.rehydrate.options import PipelineOptions, RehydrateOptions, asked_of
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.request import Around, Rehydrated
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import OpenFile, reading
+from satchel.rehydrate.request import RehydrateContext, RehydrateResult
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import OpenFile, open_input
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.spool import Strands
-from satchel.transfer.import_batches import Batch
-from satchel.transfer.import_plan import Plan
-from satchel.transfer.import_rules import OnConflict, Rules
-from satchel.transfer.import_source import Arriving, arrived
+from satchel.runtime.spool import SpoolStreams
+from satchel.transfer.import_batches import ImportBatch
+from satchel.transfer.import_plan import ImportPlan
+from satchel.transfer.import_rules import ConflictPolicy, ImportRules
+from satchel.transfer.import_source import ImportSource, open_rereadable
 
 MOST = 256
 """Files that are remembered; the oldest is forgotten first."""
@@ -61,7 +61,7 @@ def remember(settings: Settings, digest: str) -> None:
     kept = [one for one in _there(settings) if one != name][1 - MOST :]
     with suppress(SatchelError):
         private_folder(settings.state)
-        with writing(settings.state / _FILE, mode=PRIVATE_FILE) as stream:
+        with atomic_write(settings.state / _FILE, mode=PRIVATE_FILE) as stream:
             stream.write(msgspec.json.encode([*kept, name]))
 
 
@@ -75,7 +75,7 @@ def _named(settings: Settings, digest: str) -> str:
 
 def _there(settings: Settings) -> list[str]:
     """Return what is remembered, oldest first; nothing where that is damaged."""
-    with suppress(SatchelError, msgspec.MsgspecError), reading(settings.state / _FILE) as stream:
+    with suppress(SatchelError, msgspec.MsgspecError), open_input(settings.state / _FILE) as stream:
         return msgspec.json.decode(stream.read(_MOST_BYTES), type=list[str])[-MOST:]
     return []
 
@@ -84,7 +84,7 @@ _TOGETHER = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FromFile:
+class FileReadRequest:
     """How a file is taken."""
 
     format: str | None = None
@@ -99,8 +99,8 @@ class FromFile:
 
 @contextmanager
 def view_of_file(
-    settings: Settings, file: Path | OpenFile, source: FromFile
-) -> Iterator[tuple[View, Around]]:
+    settings: Settings, file: Path | OpenFile, source: FileReadRequest
+) -> Iterator[tuple[View, RehydrateContext]]:
     """Give a view of what is in a file, and what is to be told of it.
 
     Args:
@@ -115,9 +115,9 @@ def view_of_file(
         TokenError, PermissionRefusedError: If the token does not hold for it.
     """
     with ExitStack() as held:
-        opened = held.enter_context(arrived(settings, file))
+        opened = held.enter_context(open_rereadable(settings, file))
         name = str(opened.path)
-        arriving = Arriving(settings, opened, name, source.format, None)
+        arriving = ImportSource(settings, opened, name, source.format, None)
         again = was_looked_at(settings, arriving.digest)
         arriving.verify(source.keys, source.accepted, deep=not again)
         if arriving.verdict is None and Outcome.UNSIGNED not in source.accepted:
@@ -127,13 +127,13 @@ def view_of_file(
                 hint="Import it to review it first, or accept it: --unsafe-accept unsigned",
             )
         chain = _chain(settings, arriving.verdict)
-        store = held.enter_context(store_of_the_moment())
+        store = held.enter_context(temporary_store())
         verdict = arriving.verdict
         ledger = _read_into(Ledger.create(store, owner=_KEY(), writer=_KEY()), arriving)
         if not again and verdict is not None and verdict.outcome is Outcome.GOOD:
             remember(settings, arriving.digest)
         view = held.enter_context(ledger.reading())
-        around = Around(
+        around = RehydrateContext(
             verified=_told_of_file(arriving, again=again),
             allowed=f"what a token for {chain.audience or 'anybody'} covers" if chain else "",
             origin=opened.path.name,
@@ -156,8 +156,8 @@ def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
     if verdict is None or statement is None or not isinstance(bank, str):
         raise TokenError("a token is for a bank, and the file names no bank")
     signers = {one.key for one in verdict.signers if one.valid and one.standing == "trusted"}
-    chain = presented(settings).chain
-    around = Surroundings(
+    chain = load_bearer(settings).chain
+    around = TokenContext(
         bank=bank,
         owners=signers | known_owners(settings, bank),
         moment=now(),
@@ -168,7 +168,7 @@ def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
     return chain
 
 
-def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
+def _read_into(ledger: Ledger, arriving: ImportSource) -> Ledger:
     """Bring all that arrives into a bank, as an import does.
 
     Raises:
@@ -176,26 +176,26 @@ def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
     """
     journal = new_journal("rehydrate")
     rows = arriving.rows(seeded_nonces(journal.seed))
-    rules = Rules(on_conflict=OnConflict.SKIP, mirror=False, keeps_ids=arriving.keeps_ids)
+    rules = ImportRules(on_conflict=ConflictPolicy.SKIP, mirror=False, keeps_ids=arriving.keeps_ids)
     nonces = seeded_nonces(journal.seed + b"plan")
     with ExitStack() as held:
-        strands = Strands()
+        strands = SpoolStreams()
         held.callback(strands.close)
         with ledger.reading() as view:
-            plan = Plan(view, rules, strands, nonces=nonces, at=journal.at)
+            plan = ImportPlan(view, rules, strands, nonces=nonces, at=journal.at)
             while some := list(islice(rows, _TOGETHER)):
                 plan.take(some, arriving.endings)
             plan.finish()
         if plan.is_empty:
             raise EmptyInputError("the file contains no memories", file=arriving.name)
         arriving.require_unchanged()
-        batch = Batch(ledger, plan, journal, OnConflict.SKIP)
+        batch = ImportBatch(ledger, plan, journal, ConflictPolicy.SKIP)
         batch.log(arriving.source(journal.at))
         ledger.append([closing(batch.source, now())])
     return ledger
 
 
-def _told_of_file(arriving: Arriving, *, again: bool) -> str:
+def _told_of_file(arriving: ImportSource, *, again: bool) -> str:
     verdict = arriving.verdict
     if verdict is None:
         return f"{arriving.name} has no signature, which was accepted"
@@ -217,7 +217,7 @@ class MemoryFile:
 
     settings: Settings
     file: Path | OpenFile
-    source: FromFile = field(default_factory=FromFile)
+    source: FileReadRequest = field(default_factory=FileReadRequest)
 
 
 @operation(
@@ -226,7 +226,7 @@ class MemoryFile:
     example='satchel rehydrate --task "answer Ada\'s mail" --model gpt-4o --budget 2000',
     for_models=FEW_FOR_MODELS,
 )
-def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions) -> Rehydrated:
+def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions) -> RehydrateResult:
     """Provide the memory of a bank or a file as context for a model, within a token budget.
 
     Everything is verified first, and nothing is written. Memories are delimited and cannot break
@@ -260,7 +260,7 @@ def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions)
         "mcp": "`rehydrate` does it for a bank.",
     },
 )
-def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> Rehydrated:
+def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> RehydrateResult:
     """Provide the memory of a bank or a file as context for a model, within a token budget.
 
     The seven stages: verify, filter, rank, compress, format, frame, inject.
@@ -275,9 +275,9 @@ def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> Re
     return rehydrate_memories.run(source, options)
 
 
-def from_file(options: Any) -> FromFile:
+def from_file(options: Any) -> FileReadRequest:
     """Return how options have a file read."""
-    return FromFile(
+    return FileReadRequest(
         format=options.format,
         accepted=frozenset(map(Outcome, texts(options.unsafe_accept))),
         keys=texts(options.trusted_keys),
@@ -288,15 +288,15 @@ def rehydrate_file(
     settings: Settings,
     file: Path | OpenFile,
     options: RehydrateOptions,
-    source: FromFile | None = None,
-) -> Rehydrated:
+    source: FileReadRequest | None = None,
+) -> RehydrateResult:
     """Provide a file's memory as context without importing it; as ``rehydrate_memories``."""
-    return rehydrate_memories.run(MemoryFile(settings, file, source or FromFile()), options)
+    return rehydrate_memories.run(MemoryFile(settings, file, source or FileReadRequest()), options)
 
 
 def _rehydrated(
-    settings: Settings, view: View, options: RehydrateOptions, around: Around
-) -> Rehydrated:
+    settings: Settings, view: View, options: RehydrateOptions, around: RehydrateContext
+) -> RehydrateResult:
     given = options.summariser
     summariser = (
         summariser_of(settings, given) if given is None or isinstance(given, str) else given
@@ -304,11 +304,11 @@ def _rehydrated(
     return rehydrate(
         view,
         asked_of(options, settings.options.rehydrate),
-        Around(
+        RehydrateContext(
             tokenizer=options.tokenizer,
             summariser=summariser,
             judge=options.judge,
-            embedders=asking(settings),
+            embedders=query_embedders(settings),
             reranker=reranker_of(settings),
             verified=around.verified,
             allowed=around.allowed,
@@ -317,9 +317,9 @@ def _rehydrated(
     )
 
 
-def _told(bank: OpenBank) -> Around:
+def _told(bank: OpenBank) -> RehydrateContext:
     if bank.bearer is None:
-        return Around()
+        return RehydrateContext()
     chain = bank.bearer.chain
     covered = "all of the bank" if chain.is_wildcard else "a part of the bank"
-    return Around(allowed=f"{covered}, by a token for {bank.bearer.name}")
+    return RehydrateContext(allowed=f"{covered}, by a token for {bank.bearer.name}")

@@ -13,7 +13,14 @@ from satchel.recall.operations import Trust
 from satchel.recall.query import COMPONENTS
 from satchel.recall.search import trust_from
 from satchel.rehydrate.models import profile_of
-from satchel.rehydrate.request import Asked, Framing, Judge, Similarity, Style, Weights
+from satchel.rehydrate.request import (
+    Framing,
+    Judge,
+    RehydrateRequest,
+    RelevanceWeights,
+    Similarity,
+    Style,
+)
 from satchel.screening.injection import Enforce
 
 SummariserName = Literal["sentences", "openai"]
@@ -186,7 +193,7 @@ class PromoteOptions(ChangeOptions):
     dry_run: DryRun = False
 
 
-def asked_of(options: RehydrateOptions, settings: RehydrateSettings) -> Asked:
+def asked_of(options: RehydrateOptions, settings: RehydrateSettings) -> RehydrateRequest:
     """Return what is asked of the pipeline.
 
     Raises:
@@ -195,7 +202,7 @@ def asked_of(options: RehydrateOptions, settings: RehydrateSettings) -> Asked:
     model = options.model if options.model is not None else settings.model
     usual: int = getattr(settings, f"budget_{profile_of(model).name}")
     least = settings.summarised if options.relevance is None else options.relevance
-    return Asked(
+    return RehydrateRequest(
         task=options.task,
         budget=usual if options.budget is None else options.budget,
         model=model,
@@ -203,7 +210,7 @@ def asked_of(options: RehydrateOptions, settings: RehydrateSettings) -> Asked:
         framing=options.framing or settings.framing,
         enforce=options.enforce or settings.enforce,
         similarity=options.similarity,
-        weights=Weights(
+        weights=RelevanceWeights(
             recency=settings.weight_recency,
             salience=settings.weight_salience,
             similarity=settings.weight_similarity,

@@ -7,14 +7,28 @@ from typing import Any
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.model.records import Source
-from satchel.rehydrate.compression import Chosen, Compressed, Extractive, Tools, compressed
+from satchel.rehydrate.compression import (
+    CompressionResult,
+    Extractive,
+    SelectedMemory,
+    TextTools,
+    compress_memories,
+)
 from satchel.rehydrate.frames import EncodedFrame, Frame, PaperFrame
 from satchel.rehydrate.models import profile_of, tokenizer_of
-from satchel.rehydrate.ranking import Ranked, Ranking, filtered, ranked
-from satchel.rehydrate.request import Around, Asked, LeftOut, Parts, Rehydrated, Shown, Stage
+from satchel.rehydrate.ranking import RankedMemory, RelevanceRanking, filtered, ranked
+from satchel.rehydrate.request import (
+    ContextMemory,
+    OmittedCounts,
+    PipelineStage,
+    RehydrateContext,
+    RehydrateRequest,
+    RehydrateResult,
+    RelevanceParts,
+)
 
 
-def verified(view: View, around: Around) -> Stage:
+def verified(view: View, around: RehydrateContext) -> PipelineStage:
     """Return what was verified.
 
     Raises:
@@ -30,7 +44,7 @@ def verified(view: View, around: Around) -> Stage:
         if view.is_whole
         else 0
     )
-    return Stage(name="verify", detail=around.verified or bank, entries=entries)
+    return PipelineStage(name="verify", detail=around.verified or bank, entries=entries)
 
 
 _COMPONENTS = frozenset({"episodic", "identity", "procedural", "semantic", "working"})
@@ -75,7 +89,7 @@ _SHOWN_DIGITS = 8
 _KEY = 20
 
 
-def left_out_words(left_out: LeftOut) -> str:
+def left_out_words(left_out: OmittedCounts) -> str:
     """Return a few words for the model about what it is not shown; empty for nothing."""
     told = [
         f"{count} {why}"
@@ -88,7 +102,7 @@ def left_out_words(left_out: LeftOut) -> str:
     return f"Omitted: {', '.join(told)}." if told else ""
 
 
-def notice(shown: Sequence[Shown], left_out: LeftOut, origin: str) -> str:
+def notice(shown: Sequence[ContextMemory], left_out: OmittedCounts, origin: str) -> str:
     """Return what the user is told: how many memories, from where, signed by whom, what to do."""
     if not shown:
         where = f" of {origin}" if origin else ""
@@ -117,7 +131,7 @@ def _whence(source: str, signer: str, trust: str, origin: str) -> str:
     return f"from {source or origin or 'an import'}, {signed}, trusted as {trust}"
 
 
-def _held(left_out: LeftOut) -> str:
+def _held(left_out: OmittedCounts) -> str:
     told = ""
     if left_out.quarantined:
         told += (
@@ -132,11 +146,13 @@ def _held(left_out: LeftOut) -> str:
     return told
 
 
-_FEW = LeftOut(irrelevant=999, over_budget=999)
+_FEW = OmittedCounts(irrelevant=999, over_budget=999)
 """For the longest line about what was left out, whose room is kept."""
 
 
-def rehydrate(view: View, asked: Asked | None = None, around: Around | None = None) -> Rehydrated:
+def rehydrate(
+    view: View, asked: RehydrateRequest | None = None, around: RehydrateContext | None = None
+) -> RehydrateResult:
     """Return a bank's memory as text and messages for a model, within a budget.
 
     Args:
@@ -149,13 +165,13 @@ def rehydrate(view: View, asked: Asked | None = None, around: Around | None = No
         VerificationError: If a record is not what was logged.
         InferenceError: If a summariser that was given does not answer.
     """
-    return _Pipeline(view, asked or Asked(), around or Around()).result()
+    return _Pipeline(view, asked or RehydrateRequest(), around or RehydrateContext()).result()
 
 
 class _Pipeline:
     """One text in the making."""
 
-    def __init__(self, view: View, asked: Asked, around: Around) -> None:
+    def __init__(self, view: View, asked: RehydrateRequest, around: RehydrateContext) -> None:
         self._view = view
         self._asked = asked
         self._around = around
@@ -163,24 +179,24 @@ class _Pipeline:
         self._budget = asked.budget or self._profile.budget
         is_encoded = asked.framing == "encoded"
         frame: Frame = EncodedFrame(self._profile, around.nonce()) if is_encoded else PaperFrame()
-        self._tools = Tools(
+        self._tools = TextTools(
             frame=frame,
             tokenizer=around.tokenizer or tokenizer_of(asked.model),
             summariser=around.summariser or Extractive(),
         )
 
-    def result(self) -> Rehydrated:
+    def result(self) -> RehydrateResult:
         room = self._room()
         stages = [verified(self._view, self._around)]
         stages.append(filtered(self._view, self._asked, self._around, stages[0]))
         ranking = ranked(self._view, self._asked, self._around, self._budget)
-        found = compressed(self._view, ranking, self._asked, self._tools, self._budget, room)
+        found = compress_memories(self._view, ranking, self._asked, self._tools, self._budget, room)
         text = self._framed(found, ranking)
         shown = [self._shown(one) for one in _in_order(found.chosen)]
         left_out = _left_out(found, ranking)
         tokens = self._count(text) if text else 0
         stages += self._told(ranking, found, tokens)
-        return Rehydrated(
+        return RehydrateResult(
             text=text,
             messages=injected(text, self._asked.task, self._asked.system),
             stages=stages,
@@ -219,7 +235,7 @@ class _Pipeline:
             )
         return self._budget - empty
 
-    def _framed(self, found: Compressed, ranking: Ranking) -> str:
+    def _framed(self, found: CompressionResult, ranking: RelevanceRanking) -> str:
         """Return the whole text; whatever the count of its parts said, it fits."""
         while found.chosen:
             words = left_out_words(_left_out(found, ranking))
@@ -232,11 +248,11 @@ class _Pipeline:
                 found.over_budget += 1
         return ""
 
-    def _shown(self, one: Chosen) -> Shown:
+    def _shown(self, one: SelectedMemory) -> ContextMemory:
         logged = one.ranked.logged
         source = self._view.source_of(logged)
         model = source.model if source is not None else None
-        return Shown(
+        return ContextMemory(
             id=logged.record.id,
             type=logged.record.type,
             form=one.record.form,
@@ -249,7 +265,9 @@ class _Pipeline:
             parts=_parts(one.ranked),
         )
 
-    def _told(self, ranking: Ranking, found: Compressed, tokens: int) -> list[Stage]:
+    def _told(
+        self, ranking: RelevanceRanking, found: CompressionResult, tokens: int
+    ) -> list[PipelineStage]:
         forms = Counter(one.record.form for one in found.chosen)
         tokenizer, count = self._tools.tokenizer, len(found.chosen)
         counted = tokenizer.name if tokenizer.exact else "an overestimate"
@@ -269,17 +287,17 @@ class _Pipeline:
         }
         entries = {"rank": len(ranking.memories)}
         return [
-            Stage(name=name, detail=detail, entries=entries.get(name, count))
+            PipelineStage(name=name, detail=detail, entries=entries.get(name, count))
             for name, detail in details.items()
         ]
 
 
-def _in_order(chosen: list[Chosen]) -> list[Chosen]:
+def _in_order(chosen: list[SelectedMemory]) -> list[SelectedMemory]:
     return sorted(chosen, key=lambda one: (-one.ranked.score, one.record.place))
 
 
-def _left_out(found: Compressed, ranking: Ranking) -> LeftOut:
-    return LeftOut(
+def _left_out(found: CompressionResult, ranking: RelevanceRanking) -> OmittedCounts:
+    return OmittedCounts(
         irrelevant=found.irrelevant,
         over_budget=found.over_budget,
         quarantined=len(found.held_back),
@@ -288,9 +306,9 @@ def _left_out(found: Compressed, ranking: Ranking) -> LeftOut:
     )
 
 
-def _parts(one: Ranked) -> Parts:
+def _parts(one: RankedMemory) -> RelevanceParts:
     parts = one.parts
-    return Parts(
+    return RelevanceParts(
         recency=round(parts.recency, 4),
         salience=round(parts.salience, 4),
         similarity=None if parts.similarity is None else round(parts.similarity, 4),

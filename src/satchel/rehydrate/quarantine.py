@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.changes import MemoryChange, say_of
+from satchel.bank.changes import MemoryChange, change_states
 from satchel.bank.memory import Memory, memory_of, notes_of
 from satchel.bank.memory_ids import find_memory, find_record
 from satchel.bank.open_bank import OpenBank
@@ -18,10 +18,10 @@ from satchel.bank.remember import MOST_TRIES
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
-from satchel.model.labels import said_by_entry
+from satchel.model.labels import entry_statements
 from satchel.model.records import Source, State, Status
 from satchel.model.times import now
 from satchel.model.values import Component, TrustClass
@@ -54,7 +54,7 @@ _STATUSES = Filter(types=frozenset({"status"}), retired=True, held=True)
 _LOOKED_THROUGH = 1 << 16
 
 
-class Flagged(msgspec.Struct, frozen=True, kw_only=True):
+class FlaggedMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that reads like a prompt."""
 
     memory: Memory
@@ -64,18 +64,18 @@ class Flagged(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is from outside, and so put into quarantine."""
 
 
-class Screened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QuarantineScan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a screening of a bank found."""
 
     memories: int
     """Memories that were looked through."""
 
-    flagged: list[Flagged]
+    flagged: list[FlaggedMemory]
     notes: list[str] = []
     dry_run: bool = False
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QuarantinedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A memory in quarantine."""
 
     memory: Memory
@@ -94,7 +94,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class QuarantineList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Quarantined memories, newest first."""
 
-    held: list[Held]
+    held: list[QuarantinedMemory]
     more: bool = False
     """Whether there are more than the limit."""
 
@@ -110,7 +110,7 @@ class QuarantineList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> QuarantineList:
     """List quarantined memories, newest first."""
     require_owner(bank.settings, "quarantine")
-    found, seen = list[Held](), set[str]()
+    found, seen = list[QuarantinedMemory](), set[str]()
     with bank.ledger.reading() as view:
         for logged in view.newest(_STATUSES):
             said = logged.model
@@ -133,7 +133,7 @@ def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> Quarantin
     example="satchel quarantine show 0f3c12",
     absent=NOT_FOR_MODELS,
 )
-def show_held(bank: OpenBank, options: QuarantineShowOptions) -> Held:
+def show_held(bank: OpenBank, options: QuarantineShowOptions) -> QuarantinedMemory:
     """Show a quarantined memory, why it is in quarantine, and what is found in it.
 
     Raises:
@@ -156,7 +156,7 @@ def show_held(bank: OpenBank, options: QuarantineShowOptions) -> Held:
     example="satchel quarantine scan --dry-run",
     absent=NOT_FOR_MODELS,
 )
-def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
+def screen_bank(bank: OpenBank, options: ScanOptions) -> QuarantineScan:
     """Scan all memories for text that reads like a prompt, and quarantine what is from outside.
 
     Memories that you or your agent wrote are reported, and stay where they are.
@@ -165,7 +165,7 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
     asked: Any = options.enforce or bank.settings.options.rehydrate.enforce
     if asked not in ENFORCED:
         raise UsageError(f"enforce must be one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
-    flagged, count, moment = list[Flagged](), 0, now()
+    flagged, count, moment = list[FlaggedMemory](), 0, now()
     with bank.ledger.reading() as view:
         total = sum(view.head.counts.get(each, 0) for each in Component)
         for logged in view.newest(Filter(types=frozenset(Component))):
@@ -176,10 +176,10 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
                 continue
             count += 1
             trust = effective_trust(view, logged)
-            reasons = reasons_against(said_by_entry(entry), logged.record.type, trust, asked)
+            reasons = reasons_against(entry_statements(entry), logged.record.type, trust, asked)
             if reasons and not is_released(view, logged):
                 flagged.append(
-                    Flagged(
+                    FlaggedMemory(
                         memory=memory_of(view, logged, moment=moment),
                         trust=trust.value,
                         reasons=reasons,
@@ -189,7 +189,7 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
         notes = notes_of(view)
     if not options.dry_run:
         _quarantine(bank, [each for each in flagged if each.quarantined])
-    return Screened(memories=count, flagged=flagged, notes=notes, dry_run=options.dry_run)
+    return QuarantineScan(memories=count, flagged=flagged, notes=notes, dry_run=options.dry_run)
 
 
 @operation(
@@ -207,7 +207,7 @@ def quarantine(bank: OpenBank, options: ReviewOptions) -> list[MemoryChange]:
     """
     require_owner(bank.settings, "quarantine")
 
-    def move(_view: View, each: Logged) -> State | None:
+    def move(_view: View, each: VerifiedRecord) -> State | None:
         return "quarantined" if not each.row.hold and each.row.retired is None else None
 
     return _moved(bank, texts(options.memories), move, options)
@@ -251,7 +251,7 @@ def reject(bank: OpenBank, options: ReviewOptions) -> list[MemoryChange]:
     """
     require_owner(bank.settings, "quarantine")
 
-    def move(_view: View, each: Logged) -> State | None:
+    def move(_view: View, each: VerifiedRecord) -> State | None:
         return "rejected" if each.row.retired is None else None
 
     return _moved(bank, texts(options.memories), move, options)
@@ -260,13 +260,13 @@ def reject(bank: OpenBank, options: ReviewOptions) -> list[MemoryChange]:
 def _moved(
     bank: OpenBank,
     names: Sequence[str],
-    move: Callable[[View, Logged], State | None],
+    move: Callable[[View, VerifiedRecord], State | None],
     options: ReviewOptions | ReleaseOptions,
 ) -> list[MemoryChange]:
-    return say_of(bank, names, move, options.reason, options.actor, dry_run=options.dry_run)
+    return change_states(bank, names, move, options.reason, options.actor, dry_run=options.dry_run)
 
 
-def _released(view: View, each: Logged) -> State | None:
+def _released(view: View, each: VerifiedRecord) -> State | None:
     """Return the state of what is in quarantine, or would be withheld."""
     entry = each.model
     if each.row.retired is not None or not isinstance(entry, Entry):
@@ -275,7 +275,7 @@ def _released(view: View, each: Logged) -> State | None:
         return "released"
     if is_released(view, each):
         return None
-    text = said_by_entry(entry)[:_LOOKED_THROUGH]
+    text = entry_statements(entry)[:_LOOKED_THROUGH]
     found = reasons_against(text, each.record.type, effective_trust(view, each), "all")
     return "released" if found else None
 
@@ -292,7 +292,7 @@ def _own(bank: OpenBank) -> list[str]:
     return found
 
 
-def _quarantine(bank: OpenBank, flagged: Sequence[Flagged]) -> None:
+def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
     at = now()
     for start in range(0, len(flagged), _GROUP):
         group = flagged[start : start + _GROUP]
@@ -316,18 +316,18 @@ def _quarantine(bank: OpenBank, flagged: Sequence[Flagged]) -> None:
         )
 
 
-def _last(view: View, target: Logged) -> Status | None:
+def _last(view: View, target: VerifiedRecord) -> Status | None:
     said = (logged.model for logged in reversed(view.said_of(target.record.id)))
     return next(
         (one for one in said if isinstance(one, Status) and one.state == "quarantined"), None
     )
 
 
-def _held(view: View, target: Logged, said: Status | None) -> Held:
+def _held(view: View, target: VerifiedRecord, said: Status | None) -> QuarantinedMemory:
     entry, trust = target.model, effective_trust(view, target)
     assert isinstance(entry, Entry)  # noqa: S101 - whoever calls has looked
-    text = said_by_entry(entry)[:_LOOKED_THROUGH]
-    return Held(
+    text = entry_statements(entry)[:_LOOKED_THROUGH]
+    return QuarantinedMemory(
         memory=memory_of(view, target, moment=now()),
         trust=trust.value,
         since=said.at if said else None,
@@ -337,7 +337,7 @@ def _held(view: View, target: Logged, said: Status | None) -> Held:
     )
 
 
-class Promoted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TrustPromotion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one record."""
 
     id: str
@@ -357,7 +357,7 @@ class Promoted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     items="memories",
     absent=NOT_FOR_MODELS,
 )
-def promote(bank: OpenBank, options: PromoteOptions) -> list[Promoted]:
+def promote(bank: OpenBank, options: PromoteOptions) -> list[TrustPromotion]:
     """Raise the trust of memories from outside, or of all that an import brought. All, or none.
 
     Procedures and identity from outside are provided as context only once they are promoted. The
@@ -372,7 +372,7 @@ def promote(bank: OpenBank, options: PromoteOptions) -> list[Promoted]:
     wanted, reason, actor = texts(options.memories), options.reason, options.actor
     if not wanted:
         raise UsageError("no memory given", field="id")
-    told = list[Promoted]()
+    told = list[TrustPromotion]()
     for attempt in range(MOST_TRIES):
         with bank.ledger.reading() as view:
             found = {one.record.id: one for one in (_found(view, name) for name in wanted)}
@@ -390,7 +390,7 @@ def promote(bank: OpenBank, options: PromoteOptions) -> list[Promoted]:
     return told
 
 
-def _found(view: View, name: str) -> Logged:
+def _found(view: View, name: str) -> VerifiedRecord:
     found = find_record(view, name)
     if not isinstance(found.model, Entry | Source):
         raise UnknownMemoryError(
@@ -404,9 +404,11 @@ def _found(view: View, name: str) -> Logged:
     return found
 
 
-def _promoted(view: View, one: Logged, wished: TrustClass, *, dry_run: bool) -> Promoted:
+def _promoted(
+    view: View, one: VerifiedRecord, wished: TrustClass, *, dry_run: bool
+) -> TrustPromotion:
     before = _trust(view, one)
-    return Promoted(
+    return TrustPromotion(
         id=one.record.id,
         type=one.record.type,
         before=before.value,
@@ -416,7 +418,7 @@ def _promoted(view: View, one: Logged, wished: TrustClass, *, dry_run: bool) -> 
     )
 
 
-def _trust(view: View, one: Logged) -> TrustClass:
+def _trust(view: View, one: VerifiedRecord) -> TrustClass:
     if not isinstance(one.model, Source):
         return effective_trust(view, one)
     earned = one.model.trust or TrustClass.IMPORTED

@@ -11,29 +11,37 @@ from datetime import datetime
 from itertools import islice
 
 from satchel.errors import StoreError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry, Semantic
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.model.values import Component, TrustClass
 from satchel.ports.rows import Filter
 from satchel.recall.engine import recall
 from satchel.recall.fusion import Signals
-from satchel.recall.query import MOST, Query, Recalled
+from satchel.recall.query import MOST, Query, RecallResult
 from satchel.recall.texts import is_stuffed
 from satchel.recall.trust import effective_trust, is_trusted
-from satchel.rehydrate.request import DAY, Around, Asked, Relevance, Stage
+from satchel.rehydrate.request import (
+    DAY,
+    PipelineStage,
+    RehydrateContext,
+    RehydrateRequest,
+    Relevance,
+)
 from satchel.stores.matching import Term, terms_of, tokens_of
 
 
-def wanted(asked: Asked) -> Filter:
+def wanted(asked: RehydrateRequest) -> Filter:
     """Return what columns tell of what is wanted."""
     return Filter(
         types=asked.components, user=asked.user, agent=asked.agent, run=asked.run, app=asked.app
     )
 
 
-def filtered(view: View, asked: Asked, around: Around, before: Stage) -> Stage:
+def filtered(
+    view: View, asked: RehydrateRequest, around: RehydrateContext, before: PipelineStage
+) -> PipelineStage:
     """Return what was left out before anything was read."""
     covered = around.allowed or ("all of the bank" if view.is_whole else "a part of the bank")
     told = [f"open: {covered}"]
@@ -42,7 +50,7 @@ def filtered(view: View, asked: Asked, around: Around, before: Stage) -> Stage:
         for name in ("user", "agent", "run", "app", "trust")
         if getattr(asked, name) is not None
     ]
-    return Stage(name="filter", detail="; ".join(told), entries=before.entries)
+    return PipelineStage(name="filter", detail="; ".join(told), entries=before.entries)
 
 
 MOST_READ = 2000
@@ -70,10 +78,10 @@ _SUPERSEDES = frozenset({"supersedes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
+class RankedMemory:
     """A memory with its relevance."""
 
-    logged: Logged
+    logged: VerifiedRecord
     entry: Entry
     trust: TrustClass
     parts: Relevance
@@ -81,10 +89,10 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class RelevanceRanking:
     """All that was looked at, best first."""
 
-    memories: list[Ranked]
+    memories: list[RankedMemory]
     expired: int
     """Past the moment after which they must not be shown."""
 
@@ -99,13 +107,15 @@ class Ranking:
 
 @dataclass(slots=True)
 class _Candidate:
-    logged: Logged
+    logged: VerifiedRecord
     entry: Entry
     trust: TrustClass
     signals: Signals | None
 
 
-def ranked(view: View, asked: Asked, around: Around, budget: int) -> Ranking:
+def ranked(
+    view: View, asked: RehydrateRequest, around: RehydrateContext, budget: int
+) -> RelevanceRanking:
     """Return what could be shown, best first.
 
     Raises:
@@ -117,7 +127,9 @@ def ranked(view: View, asked: Asked, around: Around, budget: int) -> Ranking:
 class _Ranking:
     """One ranking in the making."""
 
-    def __init__(self, view: View, asked: Asked, around: Around, budget: int) -> None:
+    def __init__(
+        self, view: View, asked: RehydrateRequest, around: RehydrateContext, budget: int
+    ) -> None:
         self._view = view
         self._asked = asked
         self._around = around
@@ -126,7 +138,7 @@ class _Ranking:
         self._read = 0
         self._expired = 0
 
-    def result(self) -> Ranking:
+    def result(self) -> RelevanceRanking:
         found = self._recalled() if self._asked.task.strip() else None
         now = self._around.now() if found is None else found.at
         candidates = {
@@ -142,7 +154,7 @@ class _Ranking:
         shown = [one for one in candidates.values() if not _has_expired(one.entry, now)]
         self._expired = len(candidates) - len(shown)
         memories = self._judged(shown, now)
-        return Ranking(
+        return RelevanceRanking(
             memories=sorted(memories, key=lambda one: (-one.score, -one.logged.seq)),
             expired=self._expired,
             looked_at=self._read,
@@ -151,7 +163,7 @@ class _Ranking:
             compared=self._compared(found),
         )
 
-    def _recalled(self) -> Recalled:
+    def _recalled(self) -> RecallResult:
         asked = self._asked
         query = Query(
             text=asked.task,
@@ -176,7 +188,7 @@ class _Ranking:
         self._read += found.plan.looked_at
         return found
 
-    def _beside(self, there: int) -> Iterator[Logged]:
+    def _beside(self, there: int) -> Iterator[VerifiedRecord]:
         """Yield who the agent is and what it is at; then the newest, while few were found."""
         every = wanted(self._asked)
         types = _ALWAYS & (every.types or _ALWAYS)
@@ -184,12 +196,12 @@ class _Ranking:
             yield from self._newest(replace(every, types=types), ALWAYS)
         yield from self._newest(every, self._most - there)
 
-    def _newest(self, wanted: Filter, most: int) -> Iterator[Logged]:
+    def _newest(self, wanted: Filter, most: int) -> Iterator[VerifiedRecord]:
         for logged in islice(self._view.newest(wanted), max(0, min(most, MOST_READ - self._read))):
             self._read += 1
             yield logged
 
-    def _judged(self, some: Sequence[_Candidate], now: str) -> Iterator[Ranked]:
+    def _judged(self, some: Sequence[_Candidate], now: str) -> Iterator[RankedMemory]:
         best = max((one.signals.score for one in some if one.signals is not None), default=0.0)
         depths = self._depths(some)
         superseded = self._superseded(some)
@@ -204,7 +216,7 @@ class _Ranking:
             )
             judge = self._around.judge
             score = parts.score(self._asked.weights) if judge is None else judge(one.logged, parts)
-            yield Ranked(
+            yield RankedMemory(
                 logged=one.logged,
                 entry=one.entry,
                 trust=one.trust,
@@ -221,10 +233,10 @@ class _Ranking:
         if signals is not None:
             return min(1.0, signals.score / best) if best else 0.0
         # What recall did not nominate may still have the words, in members that no index has.
-        tokens = tokens_of(text_of(one.entry)[:_COMPARED])
+        tokens = tokens_of(memory_text(one.entry)[:_COMPARED])
         return sum(term.times(tokens) > 0 for term in self._terms) / len(self._terms)
 
-    def _recency(self, logged: Logged, now: str) -> float:
+    def _recency(self, logged: VerifiedRecord, now: str) -> float:
         moment = logged.row.moment or logged.row.at
         age = (datetime.fromisoformat(now) - datetime.fromisoformat(moment)).total_seconds()
         return min(1.0, max(0.0, 1 - age / (self._asked.max_age * DAY)))
@@ -248,7 +260,7 @@ class _Ranking:
             entry.valid_until is not None and entry.valid_until <= now
         ):
             penalty *= OUTDATED
-        return penalty * STUFFED if is_stuffed(text_of(entry), self._terms) else penalty
+        return penalty * STUFFED if is_stuffed(memory_text(entry), self._terms) else penalty
 
     def _depths(self, some: Sequence[_Candidate]) -> dict[str, int]:
         """Return how many steps each memory is from what it was drawn from in the end.
@@ -296,7 +308,7 @@ class _Ranking:
     def _room(self) -> int:
         return max(1, MOST_READ - self._read)
 
-    def _compared(self, found: Recalled | None) -> str:
+    def _compared(self, found: RecallResult | None) -> str:
         if found is None:
             return "nothing: no task given"
         plan = found.plan

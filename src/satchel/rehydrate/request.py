@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from satchel.errors import UsageError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.model.times import now as present
 from satchel.model.values import Component, TrustClass
 from satchel.ports.inference import Reranker, Summariser, Tokenizer
@@ -42,7 +42,7 @@ UNTRUSTED_SALIENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class RelevanceWeights:
     """What each part of relevance weighs. Source: the paper, section 3.4, step 3."""
 
     recency: float = 0.2
@@ -71,7 +71,7 @@ class Relevance:
     penalty: float = 1.0
     """What the sum is multiplied by: less than 1 for what is not valid now, or is stuffed."""
 
-    def score(self, weights: Weights) -> float:
+    def score(self, weights: RelevanceWeights) -> float:
         """Return the weighed mean of the parts, between 0 and 1."""
         told = {
             "recency": self.recency,
@@ -84,12 +84,12 @@ class Relevance:
         return self.penalty * sum(weight * part for weight, part in parts) / total if total else 0.0
 
 
-Judge = Callable[[Logged, Relevance], float]
+Judge = Callable[[VerifiedRecord, Relevance], float]
 """Gives the relevance of a memory in place of the weighed mean; between 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RehydrateRequest:
     """What is wanted.
 
     Raises:
@@ -107,7 +107,7 @@ class Asked:
 
     style: Style = "structured"
     framing: Framing = "encoded"
-    weights: Weights = field(default_factory=Weights)
+    weights: RelevanceWeights = field(default_factory=RelevanceWeights)
     verbatim: float = 0.7
     """Relevance from which on a memory is given word for word."""
 
@@ -158,7 +158,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class RehydrateContext:
     """What the pipeline works with; each has a default that needs nothing."""
 
     tokenizer: Tokenizer | None = None
@@ -196,7 +196,7 @@ STAGES = ("verify", "filter", "rank", "compress", "format", "frame", "inject")
 Form = Literal["verbatim", "summary"]
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineStage(msgspec.Struct, frozen=True, kw_only=True):
     """What one stage came to."""
 
     name: str
@@ -207,7 +207,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Memories that it left for the next."""
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RelevanceParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the relevance of a memory is made of; each between 0 and 1, before it is weighed."""
 
     recency: float
@@ -218,7 +218,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the weighed mean is multiplied by."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ContextMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A memory that is in the text, in the order of the text."""
 
     id: str
@@ -238,10 +238,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     signer: str = ""
     """Who signed what it was imported from."""
 
-    parts: Parts | None = None
+    parts: RelevanceParts | None = None
 
 
-class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
+class WithheldMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that is withheld from the text; in the bank it stays as it is."""
 
     id: str
@@ -251,7 +251,7 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
     """Why: what it says that no memory of its block says."""
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class OmittedCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How many memories were looked at and are not in the text, by why."""
 
     irrelevant: int = 0
@@ -266,7 +266,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     """Past the moment after which they must not be shown."""
 
 
-class Rehydrated(msgspec.Struct, frozen=True, kw_only=True):
+class RehydrateResult(msgspec.Struct, frozen=True, kw_only=True):
     """Memory, ready for a model."""
 
     text: str
@@ -275,10 +275,10 @@ class Rehydrated(msgspec.Struct, frozen=True, kw_only=True):
     messages: dict[str, Any]
     """The same in the shapes that the SDKs of ``openai``, ``anthropic`` and ``gemini`` take."""
 
-    stages: list[Stage]
-    entries: list[Shown]
-    left_out: LeftOut
-    quarantined: list[HeldBack]
+    stages: list[PipelineStage]
+    entries: list[ContextMemory]
+    left_out: OmittedCounts
+    quarantined: list[WithheldMemory]
     unpromoted: list[str]
     """Ids of procedures and identity from outside that need a promotion to be shown."""
 

@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from satchel.crypto.limits import DEFAULT_LIMITS, MIB
-from satchel.crypto.log import leaf_of
-from satchel.crypto.merkle import Frontier, ProvedTree, grown
+from satchel.crypto.log import record_leaf
+from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves
 from satchel.crypto.sealed_records import PREFIX, Sealed
 from satchel.errors import VerificationError
 from satchel.ledger.erasure import left_to_do
 from satchel.ledger.heads import (
     OWN,
-    Redacted,
+    RedactionLookup,
     TrustedHead,
+    load_trusted_head,
     nodes_of,
-    opened_head,
     require_leaves,
     require_logged,
 )
-from satchel.ledger.projection import FOLDED, Effect, Fact, Fold
+from satchel.ledger.projection import FOLDED, Effect, Fold, LogFact
 from satchel.model.records import Erasure, FileVersion, Model, Redaction
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import Filter, Row, derive_row
-from satchel.ports.store import Change, Commit, Reader, Writer
+from satchel.ports.store import ColumnChange, Commit, Reader, Writer
 
 TOGETHER = 256
 """Records of a log that are in memory at a time, when they are not large."""
@@ -61,12 +61,12 @@ class Relation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Replica:
     """One copy of a bank in a view of its store, sound in itself."""
 
     reader: Reader
     found: TrustedHead
-    tree: ProvedTree
+    tree: VerifiedTree
 
     @property
     def bank(self) -> str:
@@ -80,7 +80,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ReplicaComparison:
     """How two copies stand to each other."""
 
     relation: Relation
@@ -89,7 +89,7 @@ class Compared:
 
 
 @dataclass(slots=True)
-class Carried:
+class FastForwardResult:
     """What was carried."""
 
     records: int = 0
@@ -104,7 +104,7 @@ class Carried:
     """Digests of the blobs that the records name."""
 
 
-def copy_in(reader: Reader, bank: str) -> Copy | None:
+def load_replica(reader: Reader, bank: str) -> Replica | None:
     """Return the copy of a bank in a view, once its head is proved sound in itself.
 
     Whether it is to be believed by what was seen before is for the caller to judge.
@@ -115,18 +115,18 @@ def copy_in(reader: Reader, bank: str) -> Copy | None:
     stored = reader.head(bank)
     if stored is None:
         return None
-    found = opened_head(reader, bank, stored, lambda *_: OWN)
-    return Copy(reader, found, ProvedTree(found.frontier, nodes_of(reader, bank)))
+    found = load_trusted_head(reader, bank, stored, lambda *_: OWN)
+    return Replica(reader, found, VerifiedTree(found.frontier, nodes_of(reader, bank)))
 
 
-def compared(source: Copy, target: Copy | None) -> Compared:
+def compare_replicas(source: Replica, target: Replica | None) -> ReplicaComparison:
     """Return how the copy that is read stands to the one that is written.
 
     Raises:
         VerificationError: If they have nothing in common, or a tree does not prove what it was.
     """
     if target is None:
-        return Compared(Relation.NEW, 0)
+        return ReplicaComparison(Relation.NEW, 0)
     common = _common(source, target)
     if not common:
         raise VerificationError(
@@ -141,10 +141,10 @@ def compared(source: Copy, target: Copy | None) -> Compared:
         relation = Relation.BEHIND
     else:
         relation = Relation.DIVERGED
-    return Compared(relation, common)
+    return ReplicaComparison(relation, common)
 
 
-def _common(one: Copy, other: Copy) -> int:
+def _common(one: Replica, other: Replica) -> int:
     """Return how many records both logs begin with; found by halving, since roots tell."""
     low, high = 0, min(one.size, other.size)
     while low < high:
@@ -156,7 +156,9 @@ def _common(one: Copy, other: Copy) -> int:
     return low
 
 
-def tail(copy: Copy, start: int) -> Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]]:
+def read_log_from(
+    copy: Replica, start: int
+) -> Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]]:
     """Yield the records of a log from a place on, proved, some at a time; None for erased ones.
 
     Raises:
@@ -197,9 +199,9 @@ def _some(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield held
 
 
-def carry(
-    source: Copy, writing: Writer, target: Copy | None, progress: Progress | None = None
-) -> Carried:
+def fast_forward(
+    source: Replica, writing: Writer, target: Replica | None, progress: Progress | None = None
+) -> FastForwardResult:
     """Carry what a copy's log has beyond another's, which it begins with; nothing is signed anew.
 
     Args:
@@ -212,7 +214,7 @@ def carry(
     Raises:
         VerificationError: If a record is not what was logged, or the log not what was signed.
     """
-    found, head, bank = Carried(), source.found.head, source.bank
+    found, head, bank = FastForwardResult(), source.found.head, source.bank
     start = target.size if target is not None else 0
     before = target.found if target is not None else None
     fold = before.fold if before is not None else Fold()
@@ -222,10 +224,10 @@ def carry(
         _change_there(writing, target, effect, fold, head.size)
     counts = Counter(before.head.counts if before is not None else {})
     frontier = Frontier(before.frontier.size, before.frontier.peaks) if before else Frontier()
-    for some in tail(source, start):
+    for some in read_log_from(source, start):
         rows = [own_row(row, logged, fold, head.size) for row, logged in some]
-        leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows]
-        nodes = grown(frontier, leaves)
+        leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
+        nodes = append_leaves(frontier, leaves)
         counts.update(row.type for row in rows)
         writing.append(bank, Commit(rows=rows, nodes=nodes, head=source.found.stored))
         found.records += len(rows)
@@ -240,14 +242,14 @@ def carry(
     return found
 
 
-def _facts(source: Copy, start: int) -> list[Fact]:
+def _facts(source: Replica, start: int) -> list[LogFact]:
     """Return what the log says of its own records, from a place on."""
-    found, rows = list[Fact](), source.reader.scan(source.bank, _TOLD, after=start - 1)
+    found, rows = list[LogFact](), source.reader.scan(source.bank, _TOLD, after=start - 1)
     for some in _some(rows):
         for row, logged in zip(some, require_logged(source.tree, source.bank, some), strict=True):
             if logged is None:
                 raise VerificationError(f"record {row.seq} is empty, but its type is never erased")
-            found.append(Fact(row.seq, row.id, logged[1]))
+            found.append(LogFact(row.seq, row.id, logged[1]))
     return found
 
 
@@ -255,19 +257,19 @@ def own_row(row: Row, logged: tuple[Sealed, Model] | None, fold: Fold, size: int
     """Return a row with the columns that follow from its bytes and the log."""
     batch = fold.batch_number(row.seq)
     if logged is None or fold.is_erased(row.id, size):
-        own = bare(row, batch)
+        own = erased_row(row, batch)
     else:
         record, model = logged
         own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
     return own.changed(fold.standing(row.id, row.seq, size))
 
 
-def bare(row: Row, batch: int) -> Row:
+def erased_row(row: Row, batch: int) -> Row:
     """Return the row of a record that is erased: what its leaf says, and nothing more."""
     return Row(seq=row.seq, id=row.id, type=row.type, at=row.at, body=None, batch=batch)
 
 
-def _change_there(writing: Writer, target: Copy, effect: Effect, fold: Fold, size: int) -> None:
+def _change_there(writing: Writer, target: Replica, effect: Effect, fold: Fold, size: int) -> None:
     """Set the columns of records that were there, of which the rest of the log says more.
 
     First those that are retired, in all, then those that are current again: a thing may have
@@ -280,13 +282,13 @@ def _change_there(writing: Writer, target: Copy, effect: Effect, fold: Fold, siz
                 then = fold.standing(row.id, row.seq, size)
                 gives_way = then.retired is not None and then.retired >= 0
                 if gives_way is retiring and (row.retired, row.hold) != then:
-                    changes.append(Change(row.seq, *then))
+                    changes.append(ColumnChange(row.seq, *then))
             if changes:
                 stored = target.found.stored
                 writing.append(target.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
 
 
-def _touched(reader: Reader, target: Copy, effect: Effect) -> Iterator[list[Row]]:
+def _touched(reader: Reader, target: Replica, effect: Effect) -> Iterator[list[Row]]:
     """Yield the rows of a copy whose standing may be another now, some at a time."""
     for start in range(0, len(effect.targets), TOGETHER):
         rows = reader.get(target.bank, effect.targets[start : start + TOGETHER])
@@ -297,13 +299,13 @@ def _touched(reader: Reader, target: Copy, effect: Effect) -> Iterator[list[Row]
             yield _proved(target, reader.at(target.bank, places))
 
 
-def _proved(target: Copy, rows: Sequence[Row]) -> list[Row]:
+def _proved(target: Replica, rows: Sequence[Row]) -> list[Row]:
     there = [row for row in rows if row.seq < target.size]
     require_leaves(target.tree, target.bank, there)
     return there
 
 
-def empty_erased(writing: Writer, bank: str, facts: Sequence[Fact]) -> int:
+def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
     """Empty what is erased by what a log says; return how many records were not empty yet.
 
     The store still keeps their bytes until the erasure is finished.
@@ -322,13 +324,13 @@ def empty_erased(writing: Writer, bank: str, facts: Sequence[Fact]) -> int:
     return emptied
 
 
-def redacted_in(copy: Copy) -> Redacted:
+def redacted_in(copy: Replica) -> RedactionLookup:
     """Return what tells in which form a record of a copy stands."""
     fold, size = copy.found.fold, copy.size
     return lambda row: fold.redacted(row.id, size)
 
 
-def redact_there(source: Copy, writing: Writer, facts: Sequence[Fact], end: int) -> int:
+def redact_there(source: Replica, writing: Writer, facts: Sequence[LogFact], end: int) -> int:
     """Put redacted forms in the place of entries that were carried whole; return how many.
 
     Args:
@@ -369,7 +371,7 @@ def blobs_named(some: Sequence[tuple[Row, tuple[Sealed, Model] | None]]) -> Iter
             yield logged[1].blob
 
 
-def carry_blobs(source: Copy, writing: Writer, found: Carried) -> None:
+def carry_blobs(source: Replica, writing: Writer, found: FastForwardResult) -> None:
     """Carry the blobs that were named, each proved by its digest; others are nobody's.
 
     Raises:
@@ -381,6 +383,6 @@ def carry_blobs(source: Copy, writing: Writer, found: Carried) -> None:
         if not source.reader.blobs.has(source.bank, digest):
             found.blobs_missing += 1
             continue
-        pieces = verified(source.reader.blobs.get(source.bank, digest), digest)
+        pieces = verified_pieces(source.reader.blobs.get(source.bank, digest), digest)
         writing.blobs.put(source.bank, pieces)
         found.blobs += 1

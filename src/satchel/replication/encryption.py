@@ -19,7 +19,7 @@ from satchel.ports.store import Progress
 from satchel.runtime.private_files import private_folder
 
 
-class AtRest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoreEncryption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a store."""
 
     store: str
@@ -42,7 +42,9 @@ class AtRest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Copies of the store that are beside it, still in plain."""
 
 
-def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None = None) -> AtRest:
+def encrypt_store(
+    settings: Settings, lock: Lock, *, progress: Progress | None = None
+) -> StoreEncryption:
     """Encrypt the configured store, put it under another key, or begin it encrypted.
 
     It is written anew under a new key, looked through, and takes the place of the old file; at any
@@ -82,7 +84,7 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
     else:
         old = encryption.key_for(path, settings.unlocking)
         _brought_up_to_date(path, old)
-        encryption.put_under(
+        encryption.rewrite_with_key(
             path,
             old,
             new,
@@ -90,7 +92,7 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
             last=partial(encryption.settle, path, encrypted=True),
             progress=progress,
         )
-    return AtRest(
+    return StoreEncryption(
         store=shown_address(settings.store),
         encrypted=True,
         begun=begun,
@@ -101,7 +103,7 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
     )
 
 
-def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> AtRest:
+def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> StoreEncryption:
     """Put the configured store in plain again; cut short, the same goes on.
 
     Args:
@@ -128,7 +130,7 @@ def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> At
     else:
         key = encryption.key_for(path, settings.unlocking)
         _brought_up_to_date(path, key)
-        encryption.put_under(
+        encryption.rewrite_with_key(
             path,
             key,
             None,
@@ -136,7 +138,7 @@ def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> At
             last=done,
             progress=progress,
         )
-    return AtRest(store=shown_address(settings.store), encrypted=False)
+    return StoreEncryption(store=shown_address(settings.store), encrypted=False)
 
 
 def _file(settings: Settings) -> Path:

@@ -2,13 +2,20 @@
 
 import msgspec
 
-from satchel.bank.connections import has_store, opened_store
+from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.errors import EmptyInputError, SatchelError, UnknownBankError, UsageError
 from satchel.model.times import now
 from satchel.ports.store import Store
-from satchel.receipts.account import REFUSED, Account, End, Lost, is_accepted, told
+from satchel.receipts.account import (
+    REFUSED,
+    FieldLoss,
+    ReceiptBody,
+    TransferEnd,
+    is_accepted,
+    receipt_text,
+)
 from satchel.receipts.steps import (
     MigratedBank,
     MigrateOptions,
@@ -19,9 +26,9 @@ from satchel.receipts.steps import (
 )
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import BankImported, ImportOptions
+from satchel.transfer.import_results import BankImportResult, ImportOptions
 from satchel.transfer.imports import import_file
-from satchel.transfer.providers import Owners, drawn, place_of
+from satchel.transfer.providers import Owners, place_of, read_provider
 
 _DIFFERS = 1
 
@@ -46,7 +53,7 @@ def migrate_live(source: Settings, target: Settings, asked: MigrateOptions) -> l
         raise UsageError(
             "a provider can only be migrated as a whole", field="banks", hint="Drop --banks."
         )
-    with drawn(source, source.provider, asked.owner, asked.accept_loss) as found:
+    with read_provider(source, source.provider, asked.owner, asked.accept_loss) as found:
         return _to_product(found.stage, target, asked, found.end())
 
 
@@ -88,22 +95,24 @@ def _could_not(number: int) -> str:
     return f"{number} records could not be migrated"
 
 
-def _left(one: BankImported, again: BankImported | None, asked: MigrateOptions) -> list[Lost]:
+def _left(
+    one: BankImportResult, again: BankImportResult | None, asked: MigrateOptions
+) -> list[FieldLoss]:
     """Return what is not in the bank, though it is in the product."""
-    found = list[Lost]()
+    found = list[FieldLoss]()
     new = 0 if again is None else again.done.added + again.done.others
     if again is None or new:
         reason = f"on reading it again, {new} of its records are not in the bank"
-        found.append(Lost(field=REFUSED, count=max(1, new), reason=reason))
+        found.append(FieldLoss(field=REFUSED, count=max(1, new), reason=reason))
     if one.done.skipped:
         reason = f"{one.done.skipped} records skipped, as the bank has other versions"
         said = is_accepted(REFUSED, asked.accept_loss)
-        found.append(Lost(field=REFUSED, count=one.done.skipped, reason=reason, accepted=said))
+        found.append(FieldLoss(field=REFUSED, count=one.done.skipped, reason=reason, accepted=said))
     return found
 
 
 def _imported(
-    one: BankImported, again: BankImported | None, problem: str | None, notes: list[str]
+    one: BankImportResult, again: BankImportResult | None, problem: str | None, notes: list[str]
 ) -> MigratedBank:
     return MigratedBank(
         bank=one.bank or "",
@@ -121,7 +130,7 @@ def _imported(
 
 
 def _to_product(
-    source: Settings, target: Settings, asked: MigrateOptions, input_: End | None
+    source: Settings, target: Settings, asked: MigrateOptions, input_: TransferEnd | None
 ) -> list[MigratedBank]:
     """Export each bank to the product, each read again there.
 
@@ -143,7 +152,7 @@ def _to_product(
         keeps_receipt=False,
     )
     found = list[MigratedBank]()
-    with opened_store(source, read_only=True) as store:
+    with configured_store(source, read_only=True) as store:
         for bank in [open_bank_in(source, store, one) for one in _wanted(store, asked)]:
             began, account = now(), None
             try:
@@ -151,7 +160,7 @@ def _to_product(
             except SatchelError as error:
                 one = _failed(bank, error)
                 if not asked.dry_run:
-                    ends = _end(bank, input_), End(name=told(str(place)))
+                    ends = _end(bank, input_), TransferEnd(name=receipt_text(str(place)))
                     account = account_of_log(one, ends, began)
             else:
                 one = _exported(bank, done)
@@ -164,15 +173,15 @@ def _to_product(
     return found
 
 
-def _end(bank: OpenBank, input_: End | None) -> End:
+def _end(bank: OpenBank, input_: TransferEnd | None) -> TransferEnd:
     """Return what is read: a bank, or whose it is in the product that it was drawn from."""
     if input_ is None:
         return end_of_bank(bank.name, bank.id, bank.settings.store)
-    name = told(f"{input_.name} of {bank.name or bank.id}")
+    name = receipt_text(f"{input_.name} of {bank.name or bank.id}")
     return msgspec.structs.replace(input_, name=name, records=None)
 
 
-def _as_migration(account: Account, end: End) -> Account:
+def _as_migration(account: ReceiptBody, end: TransferEnd) -> ReceiptBody:
     """Return the account of an export as that of a migration, whose input has a store."""
     if end.bank is None:
         return msgspec.structs.replace(account, kind="migrate", input=end)

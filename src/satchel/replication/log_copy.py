@@ -14,19 +14,19 @@ from itertools import chain
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.log import leaf_of
-from satchel.crypto.merkle import Frontier, ProvedTree, grown, leaf_position
+from satchel.crypto.log import record_leaf
+from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import StoreBusyError, VerificationError
 from satchel.ledger.erasure import BLOB, UNFINISHED, blobs_named
 from satchel.ledger.heads import nodes_of
 from satchel.model.records import Model
 from satchel.model.type_info import resolved
-from satchel.ports.blobs import verified
+from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer
 from satchel.ports.vectors import Generation
-from satchel.replication.copies import Copy, own_row, tail
+from satchel.replication.copies import Replica, own_row, read_log_from
 
 _ALL = Filter(retired=True, held=True)
 _TOGETHER = 256
@@ -35,7 +35,7 @@ _NUMBERS_IN_COMMIT = 1 << 20
 
 
 @dataclass(slots=True)
-class Beside:
+class SideDataCounts:
     """What there is beside a log, and how much of it came now."""
 
     vectors: int = 0
@@ -56,7 +56,7 @@ def side_of(reader: Reader, bank: str) -> dict[str, bytes]:
     return {name: value for name, value in found.items() if not name.startswith(UNFINISHED)}
 
 
-def bring_beside(source: Reader, bank: str, store: Store, found: Beside) -> None:
+def bring_beside(source: Reader, bank: str, store: Store, found: SideDataCounts) -> None:
     """Bring the vectors and blobs that a copy of a bank lacks; may be done again at will.
 
     What is there stays, whatever it is.
@@ -79,7 +79,7 @@ def bring_beside(source: Reader, bank: str, store: Store, found: Beside) -> None
         if not there:
             found.blobs_now += 1
             with store.writing() as writing:
-                writing.blobs.put(bank, verified(source.blobs.get(bank, digest), digest))
+                writing.blobs.put(bank, verified_pieces(source.blobs.get(bank, digest), digest))
 
 
 def require_beside(source: Reader, bank: str, reader: Reader) -> None:
@@ -96,12 +96,12 @@ def require_beside(source: Reader, bank: str, reader: Reader) -> None:
     for digest, _ in blobs_of(source, bank):
         if not reader.blobs.has(bank, digest):
             raise VerificationError(f"the blob {digest} is missing in the copy")
-        for _ in verified(reader.blobs.get(bank, digest), digest):
+        for _ in verified_pieces(reader.blobs.get(bank, digest), digest):
             pass
 
 
 def _bring_vectors(
-    source: Reader, bank: str, store: Store, generation: Generation, found: Beside
+    source: Reader, bank: str, store: Store, generation: Generation, found: SideDataCounts
 ) -> None:
     held = dict[str, tuple[float, ...]]()
     for ids in _ids(source, bank):
@@ -123,7 +123,7 @@ def _put(
     bank: str,
     generation: Generation,
     held: dict[str, tuple[float, ...]],
-    found: Beside,
+    found: SideDataCounts,
 ) -> None:
     if held:
         with store.writing() as writing:
@@ -166,7 +166,7 @@ Tell = Callable[[int], None]
 """Is told how many more records were brought, or compared."""
 
 
-class Journal(msgspec.Struct, frozen=True, kw_only=True):
+class CopyJournal(msgspec.Struct, frozen=True, kw_only=True):
     """What is remembered of a copy under way, beside the rows that came so far."""
 
     head: str
@@ -177,7 +177,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class LogCopyResult:
     """How much of a log came."""
 
     records: int
@@ -197,7 +197,7 @@ class _Start:
     """The head as it was left; None where nothing is there."""
 
 
-def bring(source: Copy, store: Store, tell: Tell) -> Brought:
+def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
     """Bring the rows of a log to a store that has none of them, or some from an earlier run.
 
     Args:
@@ -224,21 +224,21 @@ def bring(source: Copy, store: Store, tell: Tell) -> Brought:
             raise _taken_over(bank, store.name)
     frontier, left, earlier = start.frontier, start.left, start.frontier.size
     tell(earlier)
-    for part in _parts(tail(source, earlier)):
+    for part in _parts(read_log_from(source, earlier)):
         rows = [own_row(row, logged, source.found.fold, source.size) for row, logged in part]
-        leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows]
-        nodes = grown(frontier, leaves)
+        leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
+        nodes = append_leaves(frontier, leaves)
         head = StoredHead(b"", b"".join(frontier.peaks))
-        journal = msgspec.json.encode(Journal(head=_mark(source), done=frontier.size))
+        journal = msgspec.json.encode(CopyJournal(head=_mark(source), done=frontier.size))
         with store.writing() as writing:
             _require_left(writing, bank, left, store.name)
             writing.append(bank, Commit(rows=rows, nodes=nodes, head=head, side={JOURNAL: journal}))
         left = head
         tell(len(rows))
-    return Brought(frontier.size - earlier, earlier, anew)
+    return LogCopyResult(frontier.size - earlier, earlier, anew)
 
 
-def give_head(source: Copy, store: Store) -> int:
+def give_head(source: Replica, store: Store) -> int:
     """End a copy: from this commit on the bank is there, with the head that was signed.
 
     Args:
@@ -257,7 +257,7 @@ def give_head(source: Copy, store: Store) -> int:
     return len(values)
 
 
-def compare(source: Copy, reader: Reader, tell: Tell) -> dict[str, int]:
+def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
     """Hold every row that is in another store to the head that was signed; count them by type.
 
     Bytes, places, times, ids, each column that follows from them, what the log says of each, and
@@ -272,17 +272,17 @@ def compare(source: Copy, reader: Reader, tell: Tell) -> dict[str, int]:
         VerificationError: Naming the first place that differs.
     """
     bank, fold, counts = source.bank, source.found.fold, dict[str, int]()
-    tree = ProvedTree(source.found.frontier, nodes_of(reader, bank))
+    tree = VerifiedTree(source.found.frontier, nodes_of(reader, bank))
     frontier = Frontier()
-    for some in tail(Copy(reader, source.found, tree), 0):
+    for some in read_log_from(Replica(reader, source.found, tree), 0):
         rows = [row for row, _ in some]
         for row, logged in some:
             if row.columns() != own_row(row, logged, fold, source.size).columns():
                 raise _differs(f"record {row.seq} has different columns there")
             counts[row.type] = counts.get(row.type, 0) + 1
-        leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows]
+        leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
         first = leaf_position(rows[0].seq)
-        wanted = dict(enumerate(grown(frontier, leaves), first))
+        wanted = dict(enumerate(append_leaves(frontier, leaves), first))
         if reader.nodes(bank, list(wanted)) != wanted:
             raise _differs(f"the tree differs there at record {rows[0].seq} or soon after")
         tell(len(rows))
@@ -300,11 +300,11 @@ def is_begun(reader: Reader, bank: str) -> int | None:
     return found.done if found is not None else 0
 
 
-def _mark(source: Copy) -> str:
+def _mark(source: Replica) -> str:
     return blake3(source.found.stored.signed).hexdigest()
 
 
-def _journal(reader: Reader, bank: str) -> Journal | None:
+def _journal(reader: Reader, bank: str) -> CopyJournal | None:
     """Return what an earlier run left, where the bank has no head yet.
 
     Raises:
@@ -315,13 +315,13 @@ def _journal(reader: Reader, bank: str) -> Journal | None:
         return None
     try:
         return msgspec.json.decode(
-            reader.side(bank, JOURNAL).get(JOURNAL, b""), type=resolved(Journal)
+            reader.side(bank, JOURNAL).get(JOURNAL, b""), type=resolved(CopyJournal)
         )
     except msgspec.DecodeError:
         raise _changed(bank) from None
 
 
-def _resumed(source: Copy, left: StoredHead | None, found: Journal) -> _Start:
+def _resumed(source: Replica, left: StoredHead | None, found: CopyJournal) -> _Start:
     """Return where an earlier run stopped, which the source's tree has to agree with.
 
     Raises:
@@ -383,7 +383,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
-class Along:
+class ReplicaCheck:
     """What was found when a copy was read again."""
 
     records: dict[str, int] = field(default_factory=dict)
@@ -392,7 +392,7 @@ class Along:
     vectors: int = 0
 
 
-def read_again(source: Copy, target: Copy, progress: Progress | None = None) -> Along:
+def read_again(source: Replica, target: Replica, progress: Progress | None = None) -> ReplicaCheck:
     """Read a copy from its first record to its last, each proved, and compare it with another.
 
     Raises:
@@ -402,13 +402,13 @@ def read_again(source: Copy, target: Copy, progress: Progress | None = None) -> 
     if target.found.stored != source.found.stored:
         raise VerificationError("the heads of the two copies differ")
     counts = Counter[str]()
-    for some in tail(target, 0):
+    for some in read_log_from(target, 0):
         counts.update(row.type for row, _ in some)
         if progress is not None:
             progress(counts.total(), target.size)
     if counts != source.found.head.counts:
         raise VerificationError("the record counts of the copy differ from the signed ones")
-    return Along(records=dict(sorted(counts.items())))
+    return ReplicaCheck(records=dict(sorted(counts.items())))
 
 
 def carry_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> int:

@@ -18,7 +18,7 @@ from satchel.errors import AdoptedError, ForkedError, VerificationError
 from satchel.ledger.authority import DECISIONS
 from satchel.ledger.heads import require_logged
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.projection import CLOSED, GROUP, Fact, Fold
+from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
 from satchel.ledger.transaction import closing
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
 from satchel.model.times import now
@@ -27,13 +27,13 @@ from satchel.ports.rows import PENDING, Filter, Row
 from satchel.ports.store import Reader, Store
 from satchel.replication.copies import (
     TOGETHER,
-    Carried,
-    Copy,
+    FastForwardResult,
     Progress,
+    Replica,
     blobs_named,
     carry_blobs,
-    copy_in,
-    tail,
+    load_replica,
+    read_log_from,
 )
 from satchel.runtime.spool import Spool
 
@@ -53,7 +53,7 @@ class Conflict(NamedTuple):
 
 
 @dataclass(slots=True)
-class Merged:
+class MergeResult:
     """What a merge did, or would do."""
 
     taken: dict[str, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Merged:
         self.taken[record.type] = self.taken.get(record.type, 0) + 1
 
 
-class New(NamedTuple):
+class NewRecord(NamedTuple):
     """A record that only the other copy has."""
 
     record: Sealed
@@ -97,9 +97,9 @@ class New(NamedTuple):
     """Id of the source record of its import there."""
 
 
-def planned(source: Copy, target: Copy, common: int) -> Merged:
+def plan_merge(source: Replica, target: Replica, common: int) -> MergeResult:
     """Return what a merge would take in; conflicts are not known before."""
-    found = Merged()
+    found = MergeResult()
     reading = Unmerged(source, target, common, found)
     for new in reading.new():
         found.count(new.record)
@@ -111,7 +111,7 @@ def planned(source: Copy, target: Copy, common: int) -> Merged:
 class Unmerged:
     """Reads what only one copy has."""
 
-    def __init__(self, source: Copy, target: Copy, common: int, found: Merged) -> None:
+    def __init__(self, source: Replica, target: Replica, common: int, found: MergeResult) -> None:
         self.erasures: list[Sealed] = []
         """Those there that are not here; they are no part of an import."""
 
@@ -130,10 +130,10 @@ class Unmerged:
         """The part of the log that is read."""
         return range(self._start, self._source.size)
 
-    def new(self) -> Iterator[New]:
+    def new(self) -> Iterator[NewRecord]:
         """Yield the records, in the order of the log there."""
         fold, size = self._source.found.fold, self._source.size
-        for some in tail(self._source, self._start):
+        for some in read_log_from(self._source, self._start):
             known = self._known(some)
             self.blobs.update(blobs_named(some))
             for row, logged in some:
@@ -154,7 +154,7 @@ class Unmerged:
                 elif fold.standing(row.id, row.seq, size).retired == PENDING:
                     self._found.waiting += 1
                 else:
-                    yield New(record, self._batch(fold.batch_number(row.seq)))
+                    yield NewRecord(record, self._batch(fold.batch_number(row.seq)))
 
     def _is_about_the_log(self, row: Row, model: Model) -> bool:
         """Tell whether a record says something of the log itself, and count it."""
@@ -188,7 +188,7 @@ class Unmerged:
         return self._batches[number]
 
 
-def sources(reader: Reader, copy: Copy) -> Iterator[tuple[Row, Source]]:
+def sources(reader: Reader, copy: Replica) -> Iterator[tuple[Row, Source]]:
     """Yield the proved source records of a copy."""
     rows = list(reader.scan(copy.bank, _SOURCES))
     for row, logged in zip(rows, require_logged(copy.tree, copy.bank, rows), strict=True):
@@ -196,7 +196,7 @@ def sources(reader: Reader, copy: Copy) -> Iterator[tuple[Row, Source]]:
             yield row, logged[1]
 
 
-def _merged_before(source: Copy, target: Copy) -> int:
+def _merged_before(source: Replica, target: Replica) -> int:
     """Return up to where a copy's log was taken in already, by merges that were completed."""
     best = 0
     for row, model in sources(target.reader, target):
@@ -219,7 +219,7 @@ def _merged_before(source: Copy, target: Copy) -> int:
 _MOST_NAMED = 100
 
 
-class OnConflict(StrEnum):
+class MergeConflictPolicy(StrEnum):
     """Which of two records stays, where both copies changed the same thing."""
 
     LATER = "later"
@@ -232,7 +232,7 @@ class OnConflict(StrEnum):
     """The one of the copy that is read."""
 
 
-def require_same_owners(source: Copy, target: Copy) -> None:
+def require_same_owners(source: Replica, target: Replica) -> None:
     """Refuse to merge what somebody else adopted, or signed with a key that was revoked.
 
     Raises:
@@ -269,14 +269,14 @@ def require_same_owners(source: Copy, target: Copy) -> None:
 
 
 def merge(
-    source: Copy,
+    source: Replica,
     store: Store,
     ledger: Ledger,
     common: int,
     *,
-    on_conflict: OnConflict = OnConflict.LATER,
+    on_conflict: MergeConflictPolicy = MergeConflictPolicy.LATER,
     progress: Progress | None = None,
-) -> Merged:
+) -> MergeResult:
     """Take in what only another copy has. What was cut short is gone on with.
 
     Args:
@@ -311,7 +311,7 @@ def merge(
     merging.erase(reading.erasures)  # first: what was settled is not looked at again
     merging.settle(reading.closed)
     with store.writing() as writing:
-        blobs = Carried(named=reading.blobs)
+        blobs = FastForwardResult(named=reading.blobs)
         carry_blobs(source, writing, blobs)
     merging.found.blobs, merging.found.blobs_missing = blobs.blobs, blobs.blobs_missing
     return merging.found
@@ -320,8 +320,10 @@ def merge(
 class _Merging:
     """One merge into a copy."""
 
-    def __init__(self, source: Copy, store: Store, ledger: Ledger, on_conflict: OnConflict) -> None:
-        self.found = Merged()
+    def __init__(
+        self, source: Replica, store: Store, ledger: Ledger, on_conflict: MergeConflictPolicy
+    ) -> None:
+        self.found = MergeResult()
         self._source = source
         self._store = store
         self._ledger = ledger
@@ -330,7 +332,7 @@ class _Merging:
         self._open: set[str] = set()
         """Ids of the source records of imports that take records here."""
 
-    def resume(self, reader: Reader, target: Copy) -> None:
+    def resume(self, reader: Reader, target: Replica) -> None:
         """Note the imports that are open here, and the merge that was cut short, if any."""
         for row, model in sources(reader, target):
             batch = target.found.fold.batch(row.id)
@@ -393,7 +395,7 @@ class _Merging:
             self.found.emptied += len(there)
 
     def _fixes(
-        self, reader: Reader, target: Copy, fold: Fold, size: int, name: str
+        self, reader: Reader, target: Replica, fold: Fold, size: int, name: str
     ) -> Iterator[Sealed]:
         """Yield what has to be said of the records of an import, so that they stand as there."""
         batch = fold.batch(name)
@@ -429,8 +431,8 @@ class _Merging:
     def _decided(self, there: Row, here: Row) -> Sealed:
         """Return what says which of two records about one thing gives way."""
         later = (there.at, there.id) > (here.at, here.id)
-        theirs = self._on_conflict is OnConflict.THERE or (
-            self._on_conflict is OnConflict.LATER and later
+        theirs = self._on_conflict is MergeConflictPolicy.THERE or (
+            self._on_conflict is MergeConflictPolicy.LATER and later
         )
         kept, gone = (there.id, here.id) if theirs else (here.id, there.id)
         self.found.conflicts += 1
@@ -471,17 +473,17 @@ def _said(
     return seal(Status(target=target, state=state, by=by, reason="merged", at=now()))
 
 
-def _here(reader: Reader, bank: str) -> Copy:
-    found = copy_in(reader, bank)
+def _here(reader: Reader, bank: str) -> Replica:
+    found = load_replica(reader, bank)
     assert found is not None  # noqa: S101 - it was looked at before
     return found
 
 
-def _as_if_closed(target: Copy, names: Sequence[str]) -> tuple[Fold, int]:
+def _as_if_closed(target: Replica, names: Sequence[str]) -> tuple[Fold, int]:
     """Return the fold of a log, with a size, as if imports were completed at its end."""
     fold, size = target.found.fold, target.size
     facts = [
-        Fact(size + number, "", Receipt(action=CLOSED, result={"source": name}))
+        LogFact(size + number, "", Receipt(action=CLOSED, result={"source": name}))
         for number, name in enumerate(names)
     ]
     fold.take(facts, size + len(facts))

@@ -12,7 +12,13 @@ from pathlib import Path
 import msgspec
 
 from satchel.bank.banks import note_default_bank
-from satchel.bank.connections import has_store, local_path, open_ledger, opened_store, shown_address
+from satchel.bank.connections import (
+    configured_store,
+    has_store,
+    local_path,
+    open_ledger,
+    shown_address,
+)
 from satchel.bank.open_bank import chosen_bank, find_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, activate
@@ -25,18 +31,18 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.heads import believed_head
+from satchel.ledger.heads import verified_head
 from satchel.model.times import now
 from satchel.ports.store import Reader, Store
 from satchel.receipts.steps import (
-    Migrated,
     MigratedBank,
     MigrateOptions,
+    MigrationResult,
     account_of_log,
     end_of_bank,
     with_receipt,
 )
-from satchel.replication.copies import TOGETHER, Copy, Relation, copy_in, tail
+from satchel.replication.copies import TOGETHER, Relation, Replica, load_replica, read_log_from
 from satchel.replication.live_migration import migrate_live
 from satchel.replication.log_copy import carry_vectors, read_again, vectors_lacking
 from satchel.replication.operations import Exchange, ExchangeOptions, opened_at, push, require_other
@@ -47,7 +53,9 @@ _TRIES = 3
 _VARIABLES = ("SATCHEL_STORE", "SATCHEL_PROVIDER", "SATCHEL_PROVIDER_CONFIG")
 
 
-def migrate(source: Settings, target: Settings, options: MigrateOptions | None = None) -> Migrated:
+def migrate(
+    source: Settings, target: Settings, options: MigrateOptions | None = None
+) -> MigrationResult:
     """Bring the banks of one store to another, with the same ids, logs and heads.
 
     Each bank is carried in one transaction and read back whole. What an earlier run carried is
@@ -78,7 +86,7 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
         done = _Work(source, target, asked).all(_wanted(source, asked.banks))
         if not asked.dry_run and any(one.problem is None for one in done):
             done = _with_default(source, target, done, notes)
-    found = Migrated(
+    found = MigrationResult(
         source=_place(source),
         target=_place(target),
         banks=done,
@@ -105,7 +113,7 @@ def _with_default(
     source: Settings, target: Settings, done: Sequence[MigratedBank], notes: list[str]
 ) -> list[MigratedBank]:
     """Give the store that was written the default bank of the other, if it has none."""
-    with opened_store(source, read_only=True) as store:
+    with configured_store(source, read_only=True) as store:
         chosen = None
         with suppress(SatchelError):  # several, and none is chosen
             chosen = chosen_bank(source, store, None)
@@ -128,7 +136,7 @@ def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
     """Return the ids of the banks that are meant, each once."""
     if not has_store(source):
         raise UnknownBankError("no store to migrate from", file=shown_address(source.store))
-    with opened_store(source, read_only=True) as store:
+    with configured_store(source, read_only=True) as store:
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         with store.reading() as reader:
@@ -148,7 +156,7 @@ def _left(source: Settings, target: Settings, done: Sequence[MigratedBank]) -> l
                 store.reading() as reader,
             ):
                 there.update(reader.banks())
-    with opened_store(source, read_only=True) as store, store.reading() as reader:
+    with configured_store(source, read_only=True) as store, store.reading() as reader:
         return [name_of(reader, bank) or bank for bank in reader.banks() if bank not in there]
 
 
@@ -238,7 +246,7 @@ class _Work:
         """
         bank = found.bank
         with (
-            opened_store(self._source, read_only=True) as here,
+            configured_store(self._source, read_only=True) as here,
             opened_at(self._target, self._target.store, read_only=False) as there,
             here.reading() as reader,
         ):
@@ -266,7 +274,7 @@ class _Work:
 
     def _open_imports(self, bank: str) -> list[str]:
         with (
-            opened_store(self._source, read_only=True) as store,
+            configured_store(self._source, read_only=True) as store,
             open_ledger(self._source, store, bank).reading() as view,
         ):
             number = len(view.open_imports())
@@ -275,7 +283,7 @@ class _Work:
         return [f"{number} imports into it are incomplete; see: satchel bank imports"]
 
     def _name(self, bank: str) -> str | None:
-        with opened_store(self._source, read_only=True) as store, store.reading() as reader:
+        with configured_store(self._source, read_only=True) as store, store.reading() as reader:
             return name_of(reader, bank)
 
 
@@ -294,12 +302,12 @@ class _Progress:
 
     def begin(self, source: Settings, banks: Sequence[str]) -> None:
         """Find out how many records there are."""
-        with opened_store(source, read_only=True) as store, store.reading() as reader:
+        with configured_store(source, read_only=True) as store, store.reading() as reader:
             for bank in banks:
                 stored = reader.head(bank)
                 if stored is not None:
                     with suppress(SatchelError):  # said where the bank is migrated
-                        self._sizes[bank] = believed_head(bank, stored)[0].size
+                        self._sizes[bank] = verified_head(bank, stored)[0].size
 
     def of(self, bank: str, step: str) -> Callable[[int, int], None] | None:
         """Return what is called in a step of one bank."""
@@ -350,17 +358,17 @@ def _told(found: Exchange, carried: int, blobs: int) -> MigratedBank:
     )
 
 
-def _copy(reader: Reader, bank: str) -> Copy:
-    found = copy_in(reader, bank)
+def _copy(reader: Reader, bank: str) -> Replica:
+    found = load_replica(reader, bank)
     if found is None:
         raise UnknownBankError(f"there is no bank {bank}")
     return found
 
 
-def _vectors(source: Copy, store: Store) -> int:
+def _vectors(source: Replica, store: Store) -> int:
     """Carry the vectors of all records of a log, some at a time."""
     number = 0
-    for some in tail(source, 0):
+    for some in read_log_from(source, 0):
         ids = [row.id for row, logged in some if logged is not None]
         for start in range(0, len(ids), TOGETHER):
             part = ids[start : start + TOGETHER]
@@ -394,7 +402,7 @@ _OF_A_STORE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class MigrationEnds:
     """What is to be left, and what to go to: as configurations, or as addresses."""
 
     from_config: Path | None = None
@@ -403,8 +411,8 @@ class Ends:
     to_store: str | None = None
 
 
-def ends(
-    said: Ends, *, home: Path | None = None, config: Path | None = None
+def resolve_ends(
+    said: MigrationEnds, *, home: Path | None = None, config: Path | None = None
 ) -> tuple[Settings, ...]:
     """Return the surroundings of both ends; what the environment says of a store is for neither.
 

@@ -14,14 +14,14 @@ import msgspec
 
 from satchel.bank.banks import note_default_bank
 from satchel.bank.connections import (
+    configured_store,
     has_store,
     is_same,
-    is_there,
     known_owners,
     open_ledger,
     open_store,
-    opened_store,
     shown_address,
+    store_exists,
     witness_of,
     writer_key,
 )
@@ -29,13 +29,27 @@ from satchel.bank.open_bank import chosen_bank, find_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import StoreBusyError, UnknownBankError, UsageError
-from satchel.ledger.erasure import finish
-from satchel.ledger.heads import BankStanding, Seen, Verdict, judge
+from satchel.ledger.erasure import finish_erasure
+from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Reader, Store
-from satchel.replication.copies import Carried, Compared, Copy, Progress, Relation, carry, compared
-from satchel.replication.copies import copy_in as copy_of
-from satchel.replication.merge import Merged, OnConflict, merge, planned, require_same_owners
+from satchel.replication.copies import (
+    FastForwardResult,
+    Progress,
+    Relation,
+    Replica,
+    ReplicaComparison,
+    compare_replicas,
+    fast_forward,
+)
+from satchel.replication.copies import load_replica as copy_of
+from satchel.replication.merge import (
+    MergeConflictPolicy,
+    MergeResult,
+    merge,
+    plan_merge,
+    require_same_owners,
+)
 
 _CARRIED = frozenset({Relation.NEW, Relation.AHEAD})
 
@@ -50,7 +64,7 @@ class ExchangeOptions:
     merge: bool = False
     """Whether copies that went different ways are merged."""
 
-    on_conflict: OnConflict = OnConflict.LATER
+    on_conflict: MergeConflictPolicy = MergeConflictPolicy.LATER
     dry_run: bool = False
     """Say how the copies stand to each other, and change nothing."""
 
@@ -83,7 +97,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new: int = 0
     """Of copies that diverged: records that only the one that was read has."""
 
-    merged: Merged | None = None
+    merged: MergeResult | None = None
     emptied: int = 0
     blobs: int = 0
     blobs_missing: int = 0
@@ -117,7 +131,7 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
     require_owner(settings, "pull")
     asked = options or ExchangeOptions()
     require_other(settings, source)
-    if not is_there(source):
+    if not store_exists(source):
         raise UnknownBankError("there is no store", file=shown_address(source))
     with opened_at(settings, source, read_only=True) as there:
         bank = chosen_bank(settings, there, asked.bank)
@@ -127,7 +141,7 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
                     _copy(there, reader, bank), None, there.name, shown_address(settings.store)
                 )
                 return msgspec.structs.replace(found, dry_run=True)
-        with opened_store(settings, read_only=asked.dry_run) as here:
+        with configured_store(settings, read_only=asked.dry_run) as here:
             _require_same_bank(here, there, bank, asked.bank)
             if not asked.dry_run:
                 note_default_bank(settings, here)
@@ -153,9 +167,9 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
     require_other(settings, target)
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
-    with opened_store(settings, read_only=True) as here:
+    with configured_store(settings, read_only=True) as here:
         bank = chosen_bank(settings, here, asked.bank)
-        if asked.dry_run and not is_there(target):
+        if asked.dry_run and not store_exists(target):
             with here.reading() as reader:
                 found = _found(_copy(here, reader, bank), None, here.name, target)
                 return msgspec.structs.replace(found, dry_run=True)
@@ -193,7 +207,7 @@ class _Bringing(ABC):
                     self.require_target()
                 if found.relation is Relation.DIVERGED and target is not None:
                     require_same_owners(source, target)
-                    new = planned(source, target, found.common).records
+                    new = plan_merge(source, target, found.common).records
                     found = msgspec.structs.replace(found, new=new)
             if self.asked.dry_run:
                 return msgspec.structs.replace(found, dry_run=True)
@@ -203,19 +217,19 @@ class _Bringing(ABC):
                 return self._merge(source, found)
         return found
 
-    def _carry(self, source: Copy, found: Exchange) -> Exchange:
+    def _carry(self, source: Replica, found: Exchange) -> Exchange:
         with self.target.writing() as writing:
             target = copy_of(writing, self.bank)
-            if compared(source, target) != Compared(found.relation, found.common):
+            if compare_replicas(source, target) != ReplicaComparison(found.relation, found.common):
                 raise StoreBusyError(
                     "the copy was changed by another process",
                     file=self.target.name,
                     hint="Try again.",
                 )
             verdict = self.judged(source, target)
-            done = carry(source, writing, target, self.asked.progress)
+            done = fast_forward(source, writing, target, self.asked.progress)
         self.note(source, verdict)
-        finish(self.target, self.bank)
+        finish_erasure(self.target, self.bank)
         return msgspec.structs.replace(
             found,
             carried=done.records,
@@ -226,7 +240,7 @@ class _Bringing(ABC):
             notes=[*verdict.notes, *_notes(done)],
         )
 
-    def _merge(self, source: Copy, found: Exchange) -> Exchange:
+    def _merge(self, source: Replica, found: Exchange) -> Exchange:
         done = merge(
             source,
             self.target,
@@ -235,7 +249,7 @@ class _Bringing(ABC):
             on_conflict=self.asked.on_conflict,
             progress=self.asked.progress,
         )
-        finish(self.target, self.bank)
+        finish_erasure(self.target, self.bank)
         return msgspec.structs.replace(
             found,
             merged=done,
@@ -252,10 +266,10 @@ class _Bringing(ABC):
         """Require that the copy that is written is what this machine saw of it."""
 
     @abstractmethod
-    def judged(self, source: Copy, target: Copy | None) -> Verdict:
+    def judged(self, source: Replica, target: Replica | None) -> Verdict:
         """Return what the copy that is read is to the one that it is carried to."""
 
-    def note(self, source: Copy, verdict: Verdict) -> None:  # noqa: B027 - one of the two ways has nothing to do
+    def note(self, source: Replica, verdict: Verdict) -> None:  # noqa: B027 - one of the two ways has nothing to do
         """Witness what was carried."""
 
     @abstractmethod
@@ -272,19 +286,19 @@ class _Pull(_Bringing):
         with open_ledger(self.settings, self.target, self.bank).reading():
             pass
 
-    def judged(self, source: Copy, target: Copy | None) -> Verdict:
+    def judged(self, source: Replica, target: Replica | None) -> Verdict:
         owners = known_owners(self.settings, self.bank)
         witnessed = witness_of(self.settings).last(self.bank)
         seen = []
         if witnessed is not None:
-            seen.append(Seen(witnessed.head, "this machine", witnessed=True))
+            seen.append(SeenHead(witnessed.head, "this machine", witnessed=True))
         if target is not None:
             own = witnessed is not None or target.found.authority.owned_by(owners)
-            seen.append(Seen(target.found.head, "this store", own=own))
+            seen.append(SeenHead(target.found.head, "this store", own=own))
         found = source.found
         return judge(found.head, found.authority, source.tree, seen, owners)
 
-    def note(self, source: Copy, verdict: Verdict) -> None:
+    def note(self, source: Replica, verdict: Verdict) -> None:
         # An untrusted bank would become one's own by being witnessed.
         if verdict.standing is BankStanding.OWN:
             signed = msgspec.json.decode(source.found.stored.signed)
@@ -306,10 +320,10 @@ class _Push(_Bringing):
         with open_ledger(self.settings, self.source, self.bank).reading():
             pass
 
-    def judged(self, source: Copy, target: Copy | None) -> Verdict:
+    def judged(self, source: Replica, target: Replica | None) -> Verdict:
         if target is None:
             return Verdict()
-        seen = [Seen(target.found.head, "the other copy")]
+        seen = [SeenHead(target.found.head, "the other copy")]
         found, owners = source.found, target.found.authority.owners
         return judge(found.head, found.authority, source.tree, seen, owners)
 
@@ -317,8 +331,8 @@ class _Push(_Bringing):
         return Ledger(self.target, self.bank, writer=writer_key(self.settings))
 
 
-def _found(source: Copy, target: Copy | None, source_name: str, target_name: str) -> Exchange:
-    stands = compared(source, target)
+def _found(source: Replica, target: Replica | None, source_name: str, target_name: str) -> Exchange:
+    stands = compare_replicas(source, target)
     return Exchange(
         bank=source.bank,
         name=name_of(source.reader, source.bank),
@@ -331,20 +345,20 @@ def _found(source: Copy, target: Copy | None, source_name: str, target_name: str
     )
 
 
-def _copy(store: Store, reader: Reader, bank: str) -> Copy:
+def _copy(store: Store, reader: Reader, bank: str) -> Replica:
     found = copy_of(reader, bank)
     if found is None:
         raise UnknownBankError(f"there is no bank {bank} here", file=store.name)
     return found
 
 
-def _notes(done: Carried | Merged) -> list[str]:
+def _notes(done: FastForwardResult | MergeResult) -> list[str]:
     notes = []
     if done.blobs_missing:
         notes.append(
             f"{done.blobs_missing} blobs that records refer to are missing in the other store"
         )
-    if isinstance(done, Merged):
+    if isinstance(done, MergeResult):
         if done.waiting:
             notes.append(f"{done.waiting} records belong to incomplete imports there")
         if done.decisions:

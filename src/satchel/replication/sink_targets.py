@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.errors import TargetError, UsageError, shown_address
 from satchel.ports.sinks import COLUMNS, SCHEMA_VERSION, WORDS, Position, SinkRow
-from satchel.runtime.atomic_files import PRIVATE_FILE, target_error, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, target_error
 from satchel.runtime.private_files import private_folder, secure_database
 
 TABLE, POSITIONS = "satchel_log", "satchel_sink"
@@ -212,7 +212,7 @@ Encode = Callable[[Sequence[SinkRow]], bytes]
 """Gives the content of a file."""
 
 
-class Files(Protocol):
+class SegmentFiles(Protocol):
     """Where files are put."""
 
     name: str
@@ -235,7 +235,7 @@ class SegmentSink:
         ending: Of their names.
     """
 
-    def __init__(self, files: Files, encode: Encode, ending: str) -> None:
+    def __init__(self, files: SegmentFiles, encode: Encode, ending: str) -> None:
         self.name = files.name
         self._files = files
         self._encode = encode
@@ -304,7 +304,7 @@ class LocalFiles:
         if not self._folder.exists():
             private_folder(self._folder)
         private_folder(target.parent)
-        with writing(target, mode=PRIVATE_FILE) as stream:
+        with atomic_write(target, mode=PRIVATE_FILE) as stream:
             stream.write(data)
 
 

@@ -9,16 +9,16 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from satchel.bank.connections import has_store, opened_store
+from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import find_bank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import UnknownBankError, UsageError, VerificationError, shown_address
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Edge, Erasure, Status
-from satchel.model.text import text_of
+from satchel.model.text import memory_text
 from satchel.model.values import Origin
 from satchel.ports.sinks import Sink, SinkRow
 from satchel.ports.store import Store
@@ -39,7 +39,7 @@ _OWNERS = ("user", "agent", "run", "app", "session")
 
 
 @dataclass(slots=True)
-class Drained:
+class DrainResult:
     """What went into a sink."""
 
     rows: int = 0
@@ -50,7 +50,7 @@ class Drained:
     """Places from the first import on that is not complete: they go when it is."""
 
 
-def drain(view: View, sink: Sink, progress: Progress | None = None) -> Drained:
+def drain(view: View, sink: Sink, progress: Progress | None = None) -> DrainResult:
     """Write what a sink lacks of a bank.
 
     What comes after the beginning of an import that is not complete waits: nobody sees it yet, and
@@ -64,7 +64,7 @@ def drain(view: View, sink: Sink, progress: Progress | None = None) -> Drained:
     bank, last = view.head.bank, sink.last(view.head.bank)
     if last is not None:
         _require_same(view, last.seq, last.id, sink.name)
-    found = Drained(seq=last.seq if last is not None else -1)
+    found = DrainResult(seq=last.seq if last is not None else -1)
     end = min((one.place for one in view.imports() if not one.complete), default=view.head.size)
     found.waiting = view.head.size - end
     for rows in _together(_rows(view, found.seq, end)):
@@ -107,14 +107,14 @@ def _together(rows: Iterator[SinkRow]) -> Iterator[list[SinkRow]]:
         yield held
 
 
-def row_of(bank: str, logged: Logged) -> SinkRow:
+def row_of(bank: str, logged: VerifiedRecord) -> SinkRow:
     """Return a record as the columns of a sink."""
     model, row = logged.model, logged.row
     members: dict[str, Any] = {}
     if isinstance(model, Entry):
         members = {name: getattr(model, name) for name in _TIMES}
         members |= {"component": row.type, "kind": model.kind}
-        members["text"] = text_of(model) if model.text is None else model.text
+        members["text"] = memory_text(model) if model.text is None else model.text
         members["tags"] = _json(list(model.tags))
     elif isinstance(model, Status):
         names = ("target", "state", "by", "reason", "actor")
@@ -155,7 +155,7 @@ SCHEMES = ("sqlite", "postgresql", "parquet", "file", "s3", "gs", "az", "memory"
 _PARQUET = "parquet"
 
 
-class Followed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SinkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What went into a sink of one bank."""
 
     bank: str
@@ -180,7 +180,7 @@ class FollowOptions:
     interval: float = 2.0
     """Seconds between looking again."""
 
-    told: Callable[[Followed], None] | None = None
+    told: Callable[[SinkResult], None] | None = None
     """Is told of what went, when something did."""
 
     progress: Progress | None = None
@@ -256,7 +256,7 @@ def _path(address: str) -> Path:
     return Path(unquote(parts.path.removeprefix("/"))).expanduser()
 
 
-def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[Followed]:
+def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[SinkResult]:
     """Write what a sink lacks of banks, and end.
 
     Raises:
@@ -267,11 +267,11 @@ def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[
     require_owner(settings, "sink")
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         return [_followed(settings, store, bank, sink, options) for bank in _banks(store, options)]
 
 
-def follow(settings: Settings, sink: Sink, options: FollowOptions) -> list[Followed]:
+def follow(settings: Settings, sink: Sink, options: FollowOptions) -> list[SinkResult]:
     """Write what a sink lacks of banks, again and again, until ``options.stop`` is set.
 
     Raises:
@@ -296,13 +296,13 @@ def _banks(store: Store, options: FollowOptions) -> list[str]:
 
 def _followed(
     settings: Settings, store: Store, bank: str, sink: Sink, options: FollowOptions
-) -> Followed:
+) -> SinkResult:
     opened = open_bank_in(settings, store, bank)
     with opened.ledger.reading() as view:
         done = drain(view, sink, options.progress)
     with store.reading() as reader:
         name = name_of(reader, bank)
-    found = Followed(bank=bank, name=name, rows=done.rows, seq=done.seq, waiting=done.waiting)
+    found = SinkResult(bank=bank, name=name, rows=done.rows, seq=done.seq, waiting=done.waiting)
     if options.told is not None and done.rows:
         options.told(found)
     return found

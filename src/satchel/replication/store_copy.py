@@ -15,14 +15,14 @@ import msgspec
 from satchel.bank.banks import note_default_bank
 from satchel.bank.connections import (
     is_same,
-    is_there,
     known_owners,
     local_path,
     shown_address,
+    store_exists,
     witness_of,
 )
 from satchel.bank.default_bank import default_bank, inherit_default_bank
-from satchel.bank.open_bank import Names, find_bank, name_of
+from satchel.bank.open_bank import BankNames, find_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import (
@@ -33,19 +33,25 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.erasure import finish
-from satchel.ledger.heads import BankStanding, Seen, Verdict, judge
+from satchel.ledger.erasure import finish_erasure
+from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.model.times import now
 from satchel.ports.store import Reader, Store
-from satchel.receipts.account import VERSION, Account, Counts, told
-from satchel.receipts.archive import tool
-from satchel.receipts.steps import end_of_bank, kept
-from satchel.replication.copies import Copy, Relation, carry, compared, copy_in
+from satchel.receipts.account import VERSION, Counts, ReceiptBody, receipt_text
+from satchel.receipts.archive import tool_version
+from satchel.receipts.steps import end_of_bank, save_receipt
+from satchel.replication.copies import (
+    Relation,
+    Replica,
+    compare_replicas,
+    fast_forward,
+    load_replica,
+)
 from satchel.replication.log_copy import (
-    Beside,
-    bring,
+    SideDataCounts,
     bring_beside,
     compare,
+    copy_log,
     give_head,
     is_begun,
     require_beside,
@@ -143,12 +149,12 @@ def copy_store(
     asked = options or CopyOptions()
     if is_same(source, target):
         raise UsageError("a store cannot be copied to itself", file=shown_address(target))
-    if not is_there(source):
+    if not store_exists(source):
         raise UnknownBankError("no store to copy", file=shown_address(source))
     with ExitStack() as stack:
         here = stack.enter_context(opened_at(settings, source, read_only=True))
         banks, there = _wanted(here, asked.banks), None
-        if is_there(target):
+        if store_exists(target):
             there = stack.enter_context(opened_at(settings, target, read_only=asked.dry_run))
         work = _Work(settings, source, target, here, there, asked)
         found, notes = [work.planned(bank) for bank in banks], list[str]()
@@ -229,7 +235,7 @@ class _Work:
     asked: CopyOptions
     total: int = 0
     done: int = 0
-    named: Names | None = field(default=None)
+    named: BankNames | None = field(default=None)
 
     def planned(self, bank: str) -> CopiedBank:
         """Return how a bank stands, and refuse one that cannot go there."""
@@ -239,10 +245,10 @@ class _Work:
             if self.there is not None:
                 with self.there.reading() as other:
                     begun = is_begun(other, bank)
-                    target = copy_in(other, bank) if begun is None else None
-                    stands = compared(source, target)
+                    target = load_replica(other, bank) if begun is None else None
+                    stands = compare_replicas(source, target)
             else:
-                stands = compared(source, None)
+                stands = compare_replicas(source, None)
             if target is not None and stands.relation not in (Relation.SAME, Relation.AHEAD):
                 raise _other(source, target, stands.common)
             verdict = self._judged(source, target, seen)
@@ -266,23 +272,23 @@ class _Work:
         self.done = before + 2 * plan.size
         self._tell(0)
         account = self._account(found, began)
-        receipt, notes = kept(self.settings, account)
+        receipt, notes = save_receipt(self.settings, account)
         return msgspec.structs.replace(found, receipt=receipt, notes=[*found.notes, *notes])
 
-    def _brought(self, source: Copy, plan: CopiedBank, seen: list[Seen]) -> CopiedBank:
+    def _brought(self, source: Replica, plan: CopiedBank, seen: list[SeenHead]) -> CopiedBank:
         bank, store = source.bank, self._store()
         with store.reading() as other:
-            target = copy_in(other, bank) if is_begun(other, bank) is None else None
+            target = load_replica(other, bank) if is_begun(other, bank) is None else None
         verdict = self._judged(source, target, seen)
         is_new, side, notes = target is None, 0, list(plan.notes)
         if target is None:
-            brought = bring(source, store, self._tell)
+            brought = copy_log(source, store, self._tell)
             carried, earlier = brought.records, brought.earlier
             if brought.anew:
                 notes.append("an earlier run had copied an older state; the copy was started again")
         else:
             carried, earlier = self._went_on(source), target.size
-        beside = Beside()
+        beside = SideDataCounts()
         bring_beside(source.reader, bank, store, beside)
         with store.reading() as other:
             counts = compare(source, other, self._tell)
@@ -291,11 +297,11 @@ class _Work:
         if is_new:
             side = give_head(source, store)
         with store.reading() as other:
-            _require_head(source, copy_in(other, bank))
+            _require_head(source, load_replica(other, bank))
         if verdict.standing is BankStanding.OWN:
             signed = msgspec.json.decode(source.found.stored.signed)
             witness_of(self.settings).record(signed, given_up=verdict.given_up)
-        finish(store, bank)
+        finish_erasure(store, bank)
         if beside.vectors_other:
             notes.append(f"{beside.vectors_other} vectors differ there and were kept")
         return msgspec.structs.replace(
@@ -312,12 +318,12 @@ class _Work:
             notes=notes,
         )
 
-    def _went_on(self, source: Copy) -> int:
+    def _went_on(self, source: Replica) -> int:
         """Carry what a whole copy there lacks of the log, in one commit; return how much."""
         store = self._store()
         with store.writing() as writing:
-            target = copy_in(writing, source.bank)
-            stands = compared(source, target)
+            target = load_replica(writing, source.bank)
+            stands = compare_replicas(source, target)
             if target is None or stands.relation not in (Relation.SAME, Relation.AHEAD):
                 raise StoreBusyError(
                     "the copy was changed by another process", file=store.name, hint="Try again."
@@ -325,29 +331,31 @@ class _Work:
             self._tell(target.size)
             if stands.relation is Relation.SAME:
                 return 0
-            done = carry(source, writing, target)
+            done = fast_forward(source, writing, target)
             writing.put_side(source.bank, side_of(source.reader, source.bank))
         self._tell(done.records)
         return done.records
 
-    def _seen(self, bank: str) -> list[Seen]:
+    def _seen(self, bank: str) -> list[SeenHead]:
         """Return what this machine saw; before the source is read, which can only be newer then."""
         witnessed = witness_of(self.settings).last(bank)
-        return [] if witnessed is None else [Seen(witnessed.head, "this machine", witnessed=True)]
+        return (
+            [] if witnessed is None else [SeenHead(witnessed.head, "this machine", witnessed=True)]
+        )
 
-    def _judged(self, source: Copy, target: Copy | None, seen: Sequence[Seen]) -> Verdict:
+    def _judged(self, source: Replica, target: Replica | None, seen: Sequence[SeenHead]) -> Verdict:
         """Judge what is read by what this machine saw, and by the copy that it goes to."""
         owners, found = known_owners(self.settings, source.bank), source.found
         if target is not None:
             own = bool(seen) or target.found.authority.owned_by(owners)
-            seen = [*seen, Seen(target.found.head, "the other copy", own=own)]
+            seen = [*seen, SeenHead(target.found.head, "the other copy", own=own)]
         return judge(found.head, found.authority, source.tree, seen, owners)
 
     def _same_name(self, bank: str, name: str | None) -> list[str]:
         if self.there is None or name is None:
             return []
         if self.named is None:
-            self.named = Names(self.there)
+            self.named = BankNames(self.there)
         if not any(other != bank for other in self.named.called(name)):
             return []
         return [f"another bank there is also named {name!r}: use its ID"]
@@ -361,7 +369,7 @@ class _Work:
         if self.asked.progress is not None:
             self.asked.progress(self.done, self.total)
 
-    def _account(self, done: CopiedBank, began: str) -> Account:
+    def _account(self, done: CopiedBank, began: str) -> ReceiptBody:
         here, there = (
             msgspec.structs.replace(
                 end_of_bank(done.name, done.bank, address),
@@ -376,10 +384,10 @@ class _Work:
             for name, number in done.compared.items()
         }
         beside = {"vectors": done.vectors, "blobs": done.blobs, "unlogged values": done.side}
-        return Account(
+        return ReceiptBody(
             version=VERSION,
             kind="copy",
-            tool=tool(),
+            tool=tool_version(),
             began=began,
             ended=now(),
             input=here,
@@ -388,23 +396,23 @@ class _Work:
             unchanged=done.relation is Relation.SAME,
             done={"carried": done.carried, "there before": done.earlier, **beside},
             read_back="equal",
-            notes=[told(note) for note in done.notes],
+            notes=[receipt_text(note) for note in done.notes],
         )
 
 
-def _copy(reader: Reader, bank: str) -> Copy:
-    found = copy_in(reader, bank)
+def _copy(reader: Reader, bank: str) -> Replica:
+    found = load_replica(reader, bank)
     if found is None:
         raise UnknownBankError(f"there is no bank {bank}")
     return found
 
 
-def _require_head(source: Copy, target: Copy | None) -> None:
+def _require_head(source: Replica, target: Replica | None) -> None:
     if target is None or target.found.head.root != source.found.head.root:
         raise VerificationError("the head there differs from the one that was copied")
 
 
-def _other(source: Copy, target: Copy, common: int) -> TargetExistsError:
+def _other(source: Replica, target: Replica, common: int) -> TargetExistsError:
     beyond = target.size - common
     return TargetExistsError(
         f"the bank {source.bank} already exists there, with {beyond:,} records that are "

@@ -16,14 +16,14 @@ from satchel.config.settings import Settings, load_settings
 from satchel.crypto.signatures import SigningKey
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
-from satchel.receipts.steps import Migrated, MigratedBank, MigrateOptions
+from satchel.receipts.steps import MigratedBank, MigrateOptions, MigrationResult
 from satchel.replication import encryption, migration, store_copy
 from satchel.replication import operations as replication_operations
-from satchel.replication.encryption import AtRest
-from satchel.replication.merge import OnConflict
-from satchel.replication.migration import Ends, ends
+from satchel.replication.encryption import StoreEncryption
+from satchel.replication.merge import MergeConflictPolicy
+from satchel.replication.migration import MigrationEnds, resolve_ends
 from satchel.replication.operations import Exchange, ExchangeOptions
-from satchel.replication.sinks import Followed, FollowOptions, follow, follow_once, open_sink
+from satchel.replication.sinks import FollowOptions, SinkResult, follow, follow_once, open_sink
 from satchel.replication.store_copy import CopyOptions, StoreCopy
 
 HERE_ONLY = {"http": THIS_MACHINE, "mcp": THIS_MACHINE}
@@ -105,7 +105,7 @@ class SinkOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings(Options):
+class HomeOptions(Options):
     """Where keys, trust and the configuration are."""
 
     home: Annotated[
@@ -118,7 +118,7 @@ class Surroundings(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreCopyOptions(Surroundings):
+class StoreCopyOptions(HomeOptions):
     """What to copy."""
 
     source: Annotated[
@@ -142,7 +142,7 @@ class StoreCopyOptions(Surroundings):
 
 
 @dataclass(frozen=True, slots=True)
-class MigrateRequest(Surroundings):
+class MigrateRequest(HomeOptions):
     """What to migrate."""
 
     from_store: Annotated[
@@ -194,7 +194,7 @@ class MigrateRequest(Surroundings):
 
 
 @dataclass(frozen=True, slots=True)
-class DecryptStoreOptions(Surroundings):
+class DecryptStoreOptions(HomeOptions):
     """Which store to decrypt."""
 
     store: Annotated[
@@ -270,7 +270,7 @@ def _exchange(options: ExchangeSettings) -> ExchangeOptions:
     return ExchangeOptions(
         bank=options.bank,
         merge=options.merge,
-        on_conflict=OnConflict(options.on_conflict),
+        on_conflict=MergeConflictPolicy(options.on_conflict),
         dry_run=options.dry_run,
         progress=options.progress,
     )
@@ -287,8 +287,8 @@ def run_sink(
     settings: Settings,
     options: SinkOptions,
     *,
-    told: Callable[[Followed], None] | None = None,
-) -> list[Followed]:
+    told: Callable[[SinkResult], None] | None = None,
+) -> list[SinkResult]:
     """Write what a sink lacks of the logs of banks, in order: each record at least once.
 
     The sink itself stores how far it is; an interrupted run is resumed by the next. A change of
@@ -341,7 +341,7 @@ def copy_store(settings: Settings, options: StoreCopyOptions) -> StoreCopy:
     example="satchel store encrypt --encrypt-to mine",
     absent=HERE_ONLY,
 )
-def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> AtRest:
+def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> StoreEncryption:
     """Encrypt the store at rest: its file, its log, and what SQLite writes beside it.
 
     It is written again under a new key, which is stored encrypted beside it; a store that is
@@ -366,7 +366,7 @@ def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> AtRest:
     example="satchel store decrypt",
     absent=HERE_ONLY,
 )
-def decrypt_store(settings: Settings, options: DecryptStoreOptions) -> AtRest:
+def decrypt_store(settings: Settings, options: DecryptStoreOptions) -> StoreEncryption:
     """Decrypt an encrypted store. No other program may have it open meanwhile.
 
     Raises:
@@ -390,7 +390,7 @@ def migrate(
     options: MigrateRequest,
     *,
     key: Callable[[], SigningKey] | None = None,
-) -> Migrated:
+) -> MigrationResult:
     """Migrate all banks of one store to another, verified, and switch to it.
 
     Each bank keeps its IDs, its log and its head, and is read back completely; each has a receipt.
@@ -407,8 +407,8 @@ def migrate(
     """
     require_owner(settings, "migrate")
     new = None if options.to_config is None else Path(options.to_config)
-    source, target = ends(
-        Ends(
+    source, target = resolve_ends(
+        MigrationEnds(
             from_config=None if options.from_config is None else Path(options.from_config),
             to_config=new,
             from_store=None if options.from_store is None else str(options.from_store),
@@ -437,7 +437,7 @@ def migrate(
         target.hooks.finish()
 
 
-def settings_of(options: Surroundings) -> Settings:
+def settings_of(options: HomeOptions) -> Settings:
     """Return the surroundings that the options of a function name."""
     named: Any = options
     store = getattr(named, "store", None)

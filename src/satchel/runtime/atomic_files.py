@@ -35,7 +35,7 @@ _ADVICE = {
 
 
 @contextmanager
-def writing(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Give a file to write that becomes ``path`` when the block ends without an error.
 
     Args:
@@ -236,7 +236,7 @@ def target_error(path: Path, error: OSError) -> TargetError:
     )
 
 
-def left_behind(path: Path) -> list[Path]:
+def leftover_files(path: Path) -> list[Path]:
     """Return what writers of ``path`` that were killed left beside it.
 
     One that is being written now looks the same: hold a lock, or know that there is none.

@@ -16,11 +16,11 @@ from typing import BinaryIO, Literal, NamedTuple, Self
 
 from satchel.errors import LimitError, PathRefusedError, TargetExistsError
 from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, writing_at
-from satchel.runtime.file_access import Repair, enforce, explaining, open_file, open_folder
+from satchel.runtime.file_access import ModeRepair, enforce, file_errors, open_file, open_folder
 from satchel.runtime.input import unreadable
 from satchel.runtime.private_files import make_folders, open_private_folder
 
-Place = str | tuple[str, ...]
+RelativePath = str | tuple[str, ...]
 """Where in the folder: the parts, or the parts joined by ``/``; a part holds no ``/`` itself."""
 
 LONGEST_NAME = 255
@@ -32,14 +32,14 @@ LONGEST_PLACE = 4_000
 Kind = Literal["file", "folder", "link", "other"]
 
 
-class Listed(NamedTuple):
+class FolderItem(NamedTuple):
     """One name in a folder. Links are listed, so that they can be removed, but never opened."""
 
     name: str
     kind: Kind
 
 
-def parts_of(place: Place) -> tuple[str, ...]:
+def parts_of(place: RelativePath) -> tuple[str, ...]:
     """Return the parts of a place, each fit to be a name in a folder.
 
     Raises:
@@ -106,10 +106,10 @@ class ContainedFolder:
     ) -> None:
         self.path = path
         self.private = private
-        self.repairs: list[Repair] = []
+        self.repairs: list[ModeRepair] = []
         """What had to be put right so far."""
         self._root = -1
-        with explaining(path, writes=create):
+        with file_errors(path, writes=create):
             if private:
                 self._root, repairs = open_private_folder(path, create=create)
                 self.repairs += repairs
@@ -135,7 +135,7 @@ class ContainedFolder:
         if handle >= 0:
             os.close(handle)
 
-    def open(self, place: Place) -> BinaryIO:
+    def open(self, place: RelativePath) -> BinaryIO:
         """Open a file for reading; the caller closes it.
 
         Raises:
@@ -143,11 +143,11 @@ class ContainedFolder:
         """
         parts = parts_of(place)
         path = self._shown(parts)
-        with explaining(path, writes=False), self._folder(parts[:-1]) as folder:
+        with file_errors(path, writes=False), self._folder(parts[:-1]) as folder:
             handle = open_file(path, os.O_RDONLY, within=folder)
             return os.fdopen(self._checked(handle, path), "rb")
 
-    def read(self, place: Place, *, limit: int | None = None) -> bytes:
+    def read(self, place: RelativePath, *, limit: int | None = None) -> bytes:
         """Return all bytes of a file.
 
         Args:
@@ -159,13 +159,13 @@ class ContainedFolder:
             LimitError: If it has more than ``limit`` bytes.
         """
         path = self._shown(parts_of(place))
-        with self.open(place) as stream, explaining(path, writes=False):
+        with self.open(place) as stream, file_errors(path, writes=False):
             data = stream.read() if limit is None else stream.read(limit + 1)
         if limit is not None and len(data) > limit:
             raise LimitError(f"the file has more than {limit:,} bytes", file=str(path))
         return data
 
-    def create(self, place: Place) -> BinaryIO:
+    def create(self, place: RelativePath) -> BinaryIO:
         """Make a file that was not there and open it for reading and writing.
 
         For files that grow; ``write`` is for those that appear whole. The caller closes it, and
@@ -178,7 +178,7 @@ class ContainedFolder:
         parts = parts_of(place)
         path = self._shown(parts)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-        with explaining(path, writes=True), self._folder(parts[:-1]) as folder:
+        with file_errors(path, writes=True), self._folder(parts[:-1]) as folder:
             try:
                 handle = open_file(path, flags, within=folder, mode=PRIVATE_FILE)
             except FileExistsError as error:
@@ -186,7 +186,7 @@ class ContainedFolder:
             return os.fdopen(handle, "w+b")
 
     @contextmanager
-    def writing(self, place: Place, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    def writing(self, place: RelativePath, *, overwrite: bool = True) -> Iterator[BinaryIO]:
         """Give a file to write that appears, whole and on disk, when the block ends well.
 
         A link or a file with other names at ``place`` is replaced, never written through.
@@ -198,18 +198,18 @@ class ContainedFolder:
         parts = parts_of(place)
         path = self._shown(parts)
         with (
-            explaining(path, writes=True),
+            file_errors(path, writes=True),
             self._folder(parts[:-1]) as folder,
             writing_at(folder, path, overwrite=overwrite, mode=PRIVATE_FILE) as stream,
         ):
             yield stream
 
-    def write(self, place: Place, data: bytes, *, overwrite: bool = True) -> None:
+    def write(self, place: RelativePath, data: bytes, *, overwrite: bool = True) -> None:
         """Write a whole file; as ``writing``."""
         with self.writing(place, overwrite=overwrite) as stream:
             stream.write(data)
 
-    def listing(self, place: Place = ()) -> list[Listed]:
+    def listing(self, place: RelativePath = ()) -> list[FolderItem]:
         """Return the names in a folder, sorted; in the folder itself by default.
 
         Raises:
@@ -217,29 +217,29 @@ class ContainedFolder:
         """
         parts = parts_of(place) if place != () else ()
         with (
-            explaining(self._shown(parts), writes=False),
+            file_errors(self._shown(parts), writes=False),
             self._folder(parts) as folder,
             os.scandir(folder) as found,
         ):
-            return sorted(Listed(entry.name, _kind(entry)) for entry in found)
+            return sorted(FolderItem(entry.name, _kind(entry)) for entry in found)
 
     @contextmanager
     def held(self) -> Iterator[int]:
         """Give a descriptor of the folder itself, for whoever walks through it step by step."""
-        with explaining(self.path, writes=False), self._folder(()) as handle:
+        with file_errors(self.path, writes=False), self._folder(()) as handle:
             yield handle
 
-    def make_folder(self, place: Place) -> None:
+    def make_folder(self, place: RelativePath) -> None:
         """Make a folder and those above it; one that is there already is good.
 
         Raises:
             TargetError: If one cannot be made.
         """
         parts = parts_of(place)
-        with explaining(self._shown(parts), writes=True), self._folder(parts, make=True):
+        with file_errors(self._shown(parts), writes=True), self._folder(parts, make=True):
             pass
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: RelativePath) -> None:
         """Remove a file, a link itself, or an empty folder.
 
         Raises:
@@ -248,14 +248,14 @@ class ContainedFolder:
         """
         parts = parts_of(place)
         path = self._shown(parts)
-        with explaining(path, writes=True), self._folder(parts[:-1]) as folder:
+        with file_errors(path, writes=True), self._folder(parts[:-1]) as folder:
             if stat.S_ISDIR(_present(path, folder).st_mode):
                 os.rmdir(path.name, dir_fd=folder)
             else:
                 os.unlink(path.name, dir_fd=folder)
             os.fsync(folder)
 
-    def rename(self, old: Place, new: Place, *, overwrite: bool = False) -> None:
+    def rename(self, old: RelativePath, new: RelativePath, *, overwrite: bool = False) -> None:
         """Give a file or folder another place, in one step.
 
         A link is moved as it is.
@@ -274,7 +274,7 @@ class ContainedFolder:
         from_parts, to_parts = parts_of(old), parts_of(new)
         source, target = self._shown(from_parts), self._shown(to_parts)
         with (
-            explaining(target, writes=True),
+            file_errors(target, writes=True),
             self._folder(from_parts[:-1]) as source_folder,
             self._folder(to_parts[:-1]) as target_folder,
         ):
@@ -316,7 +316,7 @@ class ContainedFolder:
                 raise
         return handle
 
-    def _note(self, repair: Repair | None) -> None:
+    def _note(self, repair: ModeRepair | None) -> None:
         if repair:
             self.repairs.append(repair)
 

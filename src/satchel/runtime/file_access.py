@@ -25,7 +25,7 @@ _MODE = 0o777
 _OTHERS = 0o077
 
 
-class Repair(NamedTuple):
+class ModeRepair(NamedTuple):
     """A mode that was not the private one, and was made so."""
 
     path: Path
@@ -154,7 +154,7 @@ def refuse_odd(found: os.stat_result, path: Path) -> None:
         raise _no_file(path)
 
 
-def enforce(handle: int, path: Path, mode: int) -> Repair | None:
+def enforce(handle: int, path: Path, mode: int) -> ModeRepair | None:
     """Make an open file or folder ours alone, and return what had to be changed.
 
     Args:
@@ -174,7 +174,7 @@ def enforce(handle: int, path: Path, mode: int) -> Repair | None:
     os.fchmod(handle, mode)
     if os.fstat(handle).st_mode & _MODE != mode:  # FAT and its like agree and do nothing
         raise keeps_no_modes(path)
-    return Repair(path, was, mode)
+    return ModeRepair(path, was, mode)
 
 
 def keeps_no_modes(path: Path) -> PathRefusedError:
@@ -187,7 +187,7 @@ def keeps_no_modes(path: Path) -> PathRefusedError:
 
 
 @contextmanager
-def explaining(path: Path, *, writes: bool) -> Iterator[None]:
+def file_errors(path: Path, *, writes: bool) -> Iterator[None]:
     """Turn what the system says in the block into an error that names ``path``.
 
     Raises:

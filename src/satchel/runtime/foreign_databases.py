@@ -188,7 +188,7 @@ def _is_unfinished(path: Path) -> bool:
         return stream.read(_WAL_BYTES.stop)[_WAL_BYTES] == _WAL
 
 
-class Sorted:
+class SortedRows:
     """Rows under a key, in a temporary database: in memory when few, on the disk when many."""
 
     def __init__(self) -> None:

@@ -117,12 +117,12 @@ class _Bytes(io.RawIOBase):
         return self._file.status.st_size
 
 
-ToRead = Path | OpenFile
+InputPath = Path | OpenFile
 """A file by its name, or open already."""
 
 
 @contextmanager
-def reading(path: ToRead) -> Iterator[BinaryIO]:
+def open_input(path: InputPath) -> Iterator[BinaryIO]:
     """Open a regular file for reading, and name it in errors that escape.
 
     Raises:
@@ -138,7 +138,7 @@ def reading(path: ToRead) -> Iterator[BinaryIO]:
             raise unreadable(path, error) from error
 
 
-def open_regular(path: ToRead) -> BinaryIO:
+def open_regular(path: InputPath) -> BinaryIO:
     """Open a regular file for reading; the caller closes it.
 
     Raises:
@@ -168,7 +168,7 @@ def _regular(path: Path) -> int:
     return handle
 
 
-def unreadable(path: ToRead, error: OSError) -> UnreadableError:
+def unreadable(path: InputPath, error: OSError) -> UnreadableError:
     """Return the error to raise when the system refuses to read ``path``."""
     hints = {
         FileNotFoundError: "Check the name.",
@@ -196,7 +196,7 @@ def _stamp(found: os.stat_result) -> Stamp:
     return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def settled(found: os.stat_result) -> Stamp | None:
+def stable_stamp(found: os.stat_result) -> Stamp | None:
     """Return the stamp of a file, None while a later change could have the same one."""
     return _stamp(found) if time.time_ns() - found.st_mtime_ns > _SETTLED_NS else None
 

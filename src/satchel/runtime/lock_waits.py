@@ -94,12 +94,12 @@ class BusyHandler:
         if before == 0 or self._wait is None:
             path = self._path
             self._wait = Wait(
-                path.name, self._busy_ms / 1000, lambda: described(database_holder(path))
+                path.name, self._busy_ms / 1000, lambda: describe_process(database_holder(path))
             )
         return self._wait.goes_on()
 
 
-def described(pid: int | None) -> str | None:
+def describe_process(pid: int | None) -> str | None:
     """Return a process with its command, if that is the same user's; None where there is none."""
     if pid is None:
         return None

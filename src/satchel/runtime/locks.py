@@ -22,8 +22,8 @@ from msgspec import Meta
 from satchel.errors import LockedError, SatchelError, UsageError
 from satchel.model.times import format_time
 from satchel.model.type_info import resolved
-from satchel.runtime.file_access import Repair, explaining
-from satchel.runtime.lock_waits import Wait, described
+from satchel.runtime.file_access import ModeRepair, file_errors
+from satchel.runtime.lock_waits import Wait, describe_process
 from satchel.runtime.private_files import open_private
 
 _LONGEST_LINE = 4096
@@ -32,7 +32,7 @@ _WRITING_A_NAME = 10
 """Pauses given to a holder that has just come and has not written its name yet."""
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
     """Who holds a lock, as one line of JSON in the lock file."""
 
     pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -73,7 +73,7 @@ class ProcessLock:
     def __init__(self, path: Path, *, purpose: str = "", own_folder: bool = True) -> None:
         self.path = path
         self.purpose = purpose
-        self.repairs: list[Repair] = []
+        self.repairs: list[ModeRepair] = []
         """What had to be put right when the file was opened."""
         self._own_folder = own_folder
         self._handle: int | None = None
@@ -138,19 +138,19 @@ class ProcessLock:
         with self._holding(shared=True, wait=wait):
             yield
 
-    def holder(self) -> Holder | None:
+    def holder(self) -> LockHolder | None:
         """Return who holds it alone, as far as the file tells; for people, not for decisions.
 
         None when the file names nobody, or a process of this host that is not there any more.
         """
         try:
-            with explaining(self.path, writes=False):
+            with file_errors(self.path, writes=False):
                 opened = open_private(self.path, os.O_RDONLY, own_folder=self._own_folder)
                 try:
                     text = os.read(opened.handle, _LONGEST_LINE)
                 finally:
                     os.close(opened.handle)
-            found = msgspec.json.decode(text.partition(b"\n")[0], type=resolved(Holder))
+            found = msgspec.json.decode(text.partition(b"\n")[0], type=resolved(LockHolder))
         except (SatchelError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
         return found if _may_live(found) else None
@@ -160,7 +160,7 @@ class ProcessLock:
         holder = self.holder()
         if holder is None or (holder.pid, holder.host) == (os.getpid(), _host()):
             return None
-        return described(holder.pid) if holder.host == _host() else str(holder)
+        return describe_process(holder.pid) if holder.host == _host() else str(holder)
 
     @contextmanager
     def _holding(self, *, shared: bool, wait: float) -> Iterator[None]:
@@ -196,7 +196,7 @@ class ProcessLock:
             opened = open_private(self.path, create=True, own_folder=self._own_folder)
             self.repairs += opened.repairs
             try:
-                with explaining(self.path, writes=True):
+                with file_errors(self.path, writes=True):
                     got = _flock(opened.handle, how)
                     if got and self._is_at_path(opened.handle):
                         self._sign(opened.handle, alone=how == fcntl.LOCK_EX)
@@ -291,13 +291,13 @@ def _host() -> str:
     return os.uname().nodename
 
 
-def _myself(purpose: str) -> Holder:
+def _myself(purpose: str) -> LockHolder:
     ticks = _start_ticks(os.getpid())
     started = _imported
     if ticks is not None:
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
         started = time.time() - age
-    return Holder(
+    return LockHolder(
         pid=os.getpid(),
         host=_host()[:255],
         started=format_time(datetime.fromtimestamp(started, UTC)),
@@ -319,7 +319,7 @@ def _start_ticks(pid: int) -> int | None:
         return None
 
 
-def _may_live(holder: Holder) -> bool:
+def _may_live(holder: LockHolder) -> bool:
     """Tell whether the process is there, or is on a host that cannot be asked."""
     if holder.host != _host():
         return True

@@ -17,7 +17,7 @@ from typing import BinaryIO, Self
 from satchel.errors import PathRefusedError, TargetError, TargetExistsError
 from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, Draft, draft_at, target_error
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.file_access import explaining, open_file, refuse_other_names
+from satchel.runtime.file_access import file_errors, open_file, refuse_other_names
 from satchel.runtime.input import OpenFile
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -62,7 +62,7 @@ class Outlet:
         """
         if "\0" in str(path):
             raise TargetError("a file name cannot contain NUL", file=repr(str(path)))
-        with explaining(path, writes=True):
+        with file_errors(path, writes=True):
             made = cls(os.open(path.parent, _FOLDER), path, strict=False)
         made.called = called
         return made
@@ -100,7 +100,7 @@ class Outlet:
     @property
     def status(self) -> os.stat_result | None:
         """What there is of that name, a link being one itself; None for nothing."""
-        with explaining(self.path, writes=True):
+        with file_errors(self.path, writes=True):
             try:
                 return os.stat(self.path.name or ".", dir_fd=self._folder, follow_symlinks=False)
             except FileNotFoundError:
@@ -173,7 +173,7 @@ class Outlet:
             PathRefusedError: If it is a link or no file.
             UnreadableError: If there is nothing.
         """
-        with explaining(self.path, writes=False):
+        with file_errors(self.path, writes=False):
             handle = open_file(self.path, os.O_RDONLY, within=self._folder)
             return OpenFile(handle, self.path)
 
@@ -184,7 +184,7 @@ class Outlet:
             PathRefusedError: If it is a link or no file; or, when strict, not what was written.
             UnreadableError: If it is gone.
         """
-        with explaining(self.path, writes=False):
+        with file_errors(self.path, writes=False):
             there = self.path.with_name(self._draft.name) if self._draft else self.path
             file = OpenFile(open_file(there, os.O_RDONLY, within=self._folder), self.path)
             found = file.status
@@ -204,7 +204,7 @@ class Outlet:
             PathRefusedError: If it is a link or no file.
             UnreadableError: If it may not be read.
         """
-        with explaining(self.path, writes=False):
+        with file_errors(self.path, writes=False):
             try:
                 handle = open_file(self.path, os.O_RDONLY, within=self._folder)
             except FileNotFoundError:
@@ -219,7 +219,7 @@ class Outlet:
             TargetError: If it cannot be made.
         """
         name = f".{self.path.name[:48]}.{secrets.token_hex(8)}.tmp"
-        with explaining(self.path, writes=True):
+        with file_errors(self.path, writes=True):
             os.mkdir(name, PRIVATE_FOLDER, dir_fd=self._folder)
         try:
             with ContainedFolder(self.path.with_name(name), within=self._folder) as folder:
@@ -239,14 +239,14 @@ class Outlet:
         if self._drafts is not None:
             self._draft = None
             return
-        with explaining(self.path, writes=True):
+        with file_errors(self.path, writes=True):
             try:
                 os.unlink(self.path.name, dir_fd=self._folder)
             except FileNotFoundError:
                 return
 
 
-class OutletOver(Outlet):
+class WrappedOutlet(Outlet):
     """An outlet made over another one, which has the name; what is written is not what is there.
 
     Args:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from satchel.errors import PathRefusedError
 from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER
 from satchel.runtime.file_access import (
-    Repair,
+    ModeRepair,
     enforce,
-    explaining,
+    file_errors,
     keeps_no_modes,
     open_file,
     open_folder,
@@ -42,7 +42,7 @@ class PrivateFile(NamedTuple):
     handle: int
     """Its descriptor; the receiver closes it."""
 
-    repairs: tuple[Repair, ...]
+    repairs: tuple[ModeRepair, ...]
 
 
 def open_private(
@@ -69,7 +69,7 @@ def open_private(
     _refuse_no_name(path)
     writes = create or access & os.O_ACCMODE != os.O_RDONLY
     with (
-        explaining(path, writes=writes),
+        file_errors(path, writes=writes),
         _folder_of(path, create=create, ours=own_folder) as (folder, repairs),
     ):
         handle, made = _make_or_open(path, access, within=folder, create=create)
@@ -84,7 +84,7 @@ def open_private(
         return PrivateFile(handle, (*repairs, repair) if repair and not made else repairs)
 
 
-def secure_database(path: Path, *, own_folder: bool = True) -> tuple[Repair, ...]:
+def secure_database(path: Path, *, own_folder: bool = True) -> tuple[ModeRepair, ...]:
     """Make an SQLite database safe to open by name, and return what had to be put right.
 
     Makes an empty one with mode 0600 when there is none (SQLite would follow the umask, and gives
@@ -104,7 +104,7 @@ def secure_database(path: Path, *, own_folder: bool = True) -> tuple[Repair, ...
     """
     _refuse_no_name(path)
     with (
-        explaining(path, writes=True),
+        file_errors(path, writes=True),
         _folder_of(path, create=True, ours=own_folder) as (folder, repairs),
     ):
         found = [path.with_name(path.name + ending) for ending in ("", *COMPANIONS)]
@@ -134,7 +134,7 @@ def database_files(path: Path) -> dict[str, os.stat_result]:
         UnreadableError: If the folder cannot be entered.
     """
     found = {}
-    with explaining(path, writes=False):
+    with file_errors(path, writes=False):
         for ending in ("", *COMPANIONS):
             file = path.with_name(path.name + ending)
             with suppress(FileNotFoundError):
@@ -143,7 +143,7 @@ def database_files(path: Path) -> dict[str, os.stat_result]:
     return found
 
 
-def secure_modes(path: Path) -> tuple[Repair, ...]:
+def secure_modes(path: Path) -> tuple[ModeRepair, ...]:
     """Put right the modes of a file of ours and of what SQLite keeps beside it; read no byte.
 
     Raises:
@@ -151,7 +151,7 @@ def secure_modes(path: Path) -> tuple[Repair, ...]:
         TargetError: If a mode cannot be put right.
     """
     with (
-        explaining(path, writes=True),
+        file_errors(path, writes=True),
         _folder_of(path, create=False, ours=False) as (folder, _),
     ):
         found = [path.with_name(path.name + ending) for ending in ("", *COMPANIONS)]
@@ -159,7 +159,7 @@ def secure_modes(path: Path) -> tuple[Repair, ...]:
         return tuple(change for change in changes if change)
 
 
-def secure_files(folder: Path) -> tuple[Repair, ...]:
+def secure_files(folder: Path) -> tuple[ModeRepair, ...]:
     """Make a folder of ours and the files in it private; none of these is opened.
 
     For files that a program makes as the umask says, and opens by name.
@@ -169,7 +169,7 @@ def secure_files(folder: Path) -> tuple[Repair, ...]:
             name.
         TargetError: If a mode cannot be put right.
     """
-    with explaining(folder, writes=True):
+    with file_errors(folder, writes=True):
         handle, repairs = open_private_folder(folder, create=False)
         with _closing(handle):
             names = sorted(os.listdir(handle))  # noqa: PTH208 - of a descriptor
@@ -192,13 +192,13 @@ def private_folder(path: Path) -> Path:
         PathRefusedError: If it is a link, not a folder, or another user's.
         TargetError: If it cannot be made.
     """
-    with explaining(path, writes=True):
+    with file_errors(path, writes=True):
         handle, _ = open_private_folder(path, create=True)
         os.close(handle)
     return path
 
 
-def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[Repair, ...]]:
+def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[ModeRepair, ...]]:
     """Open a folder of ours; return its descriptor, for the caller to close, and repairs.
 
     Args:
@@ -254,7 +254,9 @@ def make_folders(path: Path) -> None:
 
 
 @contextmanager
-def _folder_of(path: Path, *, create: bool, ours: bool) -> Iterator[tuple[int, tuple[Repair, ...]]]:
+def _folder_of(
+    path: Path, *, create: bool, ours: bool
+) -> Iterator[tuple[int, tuple[ModeRepair, ...]]]:
     """Give the descriptor of the folder that ``path`` is in, and repairs."""
     if ours:
         handle, repairs = open_private_folder(path.parent, create=create)
@@ -280,7 +282,7 @@ def _make_or_open(path: Path, access: int, *, within: int, create: bool) -> tupl
     return open_file(path, access, within=within), False
 
 
-def _unopened(path: Path, *, within: int) -> Repair | None:
+def _unopened(path: Path, *, within: int) -> ModeRepair | None:
     """Enforce a file's mode without a descriptor whose closing would drop locks."""
     found = _status(path.name, within)
     if found is None:
@@ -297,7 +299,7 @@ def _unopened(path: Path, *, within: int) -> Repair | None:
         return None
     if stat.S_IMODE(found.st_mode) != PRIVATE_FILE:
         raise keeps_no_modes(path)
-    return Repair(path, was, PRIVATE_FILE)
+    return ModeRepair(path, was, PRIVATE_FILE)
 
 
 def _status(name: str, within: int) -> os.stat_result | None:
@@ -384,7 +386,7 @@ def exposure(path: Path, found: os.stat_result | None = None) -> Exposure | None
 
 
 @contextmanager
-def opened(path: Path, flags: int, *, within: int | None = None) -> Iterator[int]:
+def open_unshared(path: Path, flags: int, *, within: int | None = None) -> Iterator[int]:
     """Open a file that nobody else has a name for; it is closed when the block ends.
 
     No link is followed, be it the file or its folder, no pipe is waited for, and a file with a
@@ -421,7 +423,7 @@ def _open_folder_of(path: Path) -> int:
 
 
 @contextmanager
-def locked(path: Path, *, within: int | None = None) -> Iterator[None]:
+def lock_file(path: Path, *, within: int | None = None) -> Iterator[None]:
     """Hold a lock, against other processes and other threads, until the block ends.
 
     Waits as long as it takes and names nobody: for steps of milliseconds. ``locks.ProcessLock``
@@ -435,7 +437,7 @@ def locked(path: Path, *, within: int | None = None) -> Iterator[None]:
         OSError: If the file cannot be made or opened.
         PathRefusedError: As ``opened``.
     """
-    with opened(path, os.O_RDWR | os.O_CREAT, within=within) as handle:
+    with open_unshared(path, os.O_RDWR | os.O_CREAT, within=within) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             yield

@@ -37,7 +37,7 @@ def may_fork() -> bool:
 
 
 @contextmanager
-def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memoryview]]:
+def run_in_fork(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memoryview]]:
     """Run work in a forked process, and give what it yields, in its order.
 
     It is ended when the block ends. The pipe between the two bounds how far it is ahead.

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from satchel.errors import ContainmentError, PathRefusedError
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
-from satchel.runtime.file_access import explaining, open_file, open_folder, refuse_other_names
+from satchel.runtime.file_access import file_errors, open_file, open_folder, refuse_other_names
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
 
-Said = str | os.PathLike[str]
+PathInput = str | os.PathLike[str]
 """A path as somebody says it."""
 
 _Parts = tuple[str, ...]
@@ -48,10 +48,10 @@ class Roots:
         ContainmentError: If a root is relative, or could not be the name of one folder.
     """
 
-    def __init__(self, *lists: Iterable[Said]) -> None:
+    def __init__(self, *lists: Iterable[PathInput]) -> None:
         self._lists = [[_root(said) for said in roots] for roots in lists]
 
-    def open_file(self, path: Said) -> OpenFile:
+    def open_file(self, path: PathInput) -> OpenFile:
         """Open a file for reading; the caller closes it.
 
         Raises:
@@ -62,7 +62,7 @@ class Roots:
         """
         parts, depth = self._allowed(path)
         shown = Path("/", *parts)
-        with explaining(shown, writes=False):
+        with file_errors(shown, writes=False):
             folder = _walked(parts[:-1], depth)
             try:
                 handle = open_file(shown, os.O_RDONLY, within=folder)
@@ -76,7 +76,7 @@ class Roots:
                 raise
             return file
 
-    def open_folder(self, path: Said) -> ContainedFolder:
+    def open_folder(self, path: PathInput) -> ContainedFolder:
         """Open a folder for reading what is in it, a root too; the caller closes it.
 
         Raises:
@@ -86,14 +86,14 @@ class Roots:
         """
         parts, depth = self._allowed(path, itself=True)
         shown = Path("/", *parts)
-        with explaining(shown, writes=False):
+        with file_errors(shown, writes=False):
             passed = _walked(parts[:-1], depth)
             try:
                 return ContainedFolder(shown, within=passed)
             finally:
                 os.close(passed)
 
-    def open_outlet(self, path: Said, *, makes: bool = False) -> Outlet:
+    def open_outlet(self, path: PathInput, *, makes: bool = False) -> Outlet:
         """Open the folder of a file that is to be written; the caller closes it.
 
         Args:
@@ -107,7 +107,7 @@ class Roots:
         """
         parts, depth = self._allowed(path)
         shown = Path("/", *parts)
-        with explaining(shown, writes=True):
+        with file_errors(shown, writes=True):
             passed = _walked(parts[:-1], depth, makes=makes)
             try:
                 folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=passed)
@@ -115,7 +115,7 @@ class Roots:
                 os.close(passed)
             return Outlet(folder, shown, strict=True)
 
-    def _allowed(self, path: Said, *, itself: bool = False) -> tuple[_Parts, int]:
+    def _allowed(self, path: PathInput, *, itself: bool = False) -> tuple[_Parts, int]:
         """Return the parts of a path, absolute, and how many of them are the root's."""
         text, parts = _words(path)
         if not text.startswith("/"):
@@ -138,7 +138,7 @@ class Roots:
         return ContainmentError("the path is outside the allowed folders", file=text, roots=shown)
 
 
-def absolute_root(said: Said) -> Said:
+def absolute_root(said: PathInput) -> PathInput:
     """Return a root of a call from ``/``: a relative one is below the current folder.
 
     What an operator sets has to be absolute, since nobody sees in which folder a server runs.
@@ -150,7 +150,7 @@ def absolute_root(said: Said) -> Said:
     return "/" + "/".join((*_here(text), *parts))
 
 
-def refuse_control(path: Said) -> None:
+def refuse_control(path: PathInput) -> None:
     """Refuse a path with a control character in it, wherever it may lead.
 
     Raises:
@@ -163,7 +163,7 @@ def refuse_control(path: Said) -> None:
         )
 
 
-def _root(said: Said) -> _Parts:
+def _root(said: PathInput) -> _Parts:
     text, parts = _words(said)
     if not text.startswith("/"):
         raise ContainmentError(
@@ -176,7 +176,7 @@ def _root(said: Said) -> _Parts:
     return parts
 
 
-def _words(said: Said) -> tuple[str, _Parts]:
+def _words(said: PathInput) -> tuple[str, _Parts]:
     """Return a path as text, and its parts, each of them fit to be one plain name."""
     text = os.fspath(said)
     if not isinstance(text, str):

@@ -60,7 +60,7 @@ A_KEY, A_VALUE = 100, 50
 """Bytes that a key takes beside its own, with its share of a table; and a value that has some."""
 
 
-class Keyed:
+class ScratchMap:
     """Values by key. What is on disk is in a file without a name.
 
     Args:

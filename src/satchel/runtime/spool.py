@@ -82,7 +82,7 @@ class Spool:
             self._held.clear()
 
 
-class Strands:
+class SpoolStreams:
     """Many streams of bytes in one temporary file, each appended to and read by itself."""
 
     _MOST_HELD = 1 << 21
@@ -90,12 +90,12 @@ class Strands:
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=1 << 20)  # noqa: SIM115
         self._end = 0
-        self._all: list[Strand] = []
+        self._all: list[SpoolStream] = []
         self._held = 0
 
-    def strand(self) -> "Strand":
+    def strand(self) -> "SpoolStream":
         """Return a new stream."""
-        made = Strand(self)
+        made = SpoolStream(self)
         self._all.append(made)
         return made
 
@@ -125,10 +125,10 @@ class Strands:
             yield self._file.read(min(CHUNK, end - at))
 
 
-class Strand:
+class SpoolStream:
     """One of the streams; made by ``Strands``."""
 
-    def __init__(self, strands: Strands) -> None:
+    def __init__(self, strands: SpoolStreams) -> None:
         self._strands = strands
         self._spans: list[tuple[int, int]] = []
         self._held = bytearray()
@@ -187,7 +187,7 @@ class Strand:
             self._held.clear()
 
 
-class Private:
+class PrivateFolder:
     """A folder that only this process can read, with a file in it. A context manager.
 
     Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.values import Component, TrustClass
 
@@ -444,7 +444,7 @@ _JUDGED = frozenset({"quarantined", "released"})
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class InjectionVerdict:
     """Why a memory is held back; empty for one that is shown."""
 
     reasons: tuple[str, ...] = ()
@@ -454,7 +454,7 @@ class Judgement:
         return bool(self.reasons) or self.needs_promotion
 
 
-SHOWN = Judgement()
+SHOWN = InjectionVerdict()
 
 
 def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enforce) -> list[str]:
@@ -472,11 +472,11 @@ def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enfor
     found = [f"shape: {one}" for one in shapes_in(text)]
     is_asked = enforce == "all" or (enforce == "outside" and trust in FROM_OUTSIDE)
     if is_asked and (component not in PROMOTED_ONLY or trust in FROM_OUTSIDE):
-        found += [f"imperative: {one}" for one in told_by(text)]
+        found += [f"imperative: {one}" for one in find_instructions(text)]
     return found
 
 
-def told_by(text: str) -> list[str]:
+def find_instructions(text: str) -> list[str]:
     """Return what a text tells a model to do: plainly, in disguise, or encoded."""
     some = text if len(text) <= _START + _END else f"{text[:_START]}\n{text[-_END:]}"
     seen = looked_through(some)
@@ -493,21 +493,23 @@ def told_by(text: str) -> list[str]:
     return []
 
 
-def judged(view: View, logged: Logged, text: str, trust: TrustClass, enforce: Enforce) -> Judgement:
+def judge_memory(
+    view: View, logged: VerifiedRecord, text: str, trust: TrustClass, enforce: Enforce
+) -> InjectionVerdict:
     """Return whether a memory may be shown.
 
     What somebody released is not held back again; who vouches for it is another question.
     """
     component = logged.record.type
     if component in PROMOTED_ONLY and trust in FROM_OUTSIDE:
-        return Judgement(needs_promotion=True)
+        return InjectionVerdict(needs_promotion=True)
     reasons = reasons_against(text, component, trust, enforce)
     if reasons and not is_released(view, logged):
-        return Judgement(tuple(reasons))
+        return InjectionVerdict(tuple(reasons))
     return SHOWN
 
 
-def is_released(view: View, logged: Logged) -> bool:
+def is_released(view: View, logged: VerifiedRecord) -> bool:
     """Tell whether the last that was said of a memory's quarantine is that it is released."""
     states = [one.state for one in view.said(logged) if one.state in _JUDGED]
     return bool(states) and states[-1] == "released"

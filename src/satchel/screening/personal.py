@@ -9,7 +9,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 
-from satchel.screening.vendors import Found
+from satchel.screening.vendors import SensitiveSpan
 
 # Not within a word, a decimal number or a telephone number; grouped by one separator throughout.
 _number = re.compile(
@@ -33,12 +33,12 @@ _BEFORE = 24
 _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 
-def card_numbers(text: str) -> Iterator[Found]:
+def card_numbers(text: str) -> Iterator[SensitiveSpan]:
     """Yield the payment cards in a text."""
     for found in _number.finditer(text):
         start = found.start()
         if is_card(found[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
-            yield Found(start, found.end(), "card-number")
+            yield SensitiveSpan(start, found.end(), "card-number")
 
 
 def is_card(text: str) -> bool:
@@ -149,7 +149,7 @@ _SIGNS = re.compile(r"[\d@]")
 _A_DATE = re.compile(_DATE)
 
 
-def personal_data(text: str) -> Iterator[Found]:
+def personal_data(text: str) -> Iterator[SensitiveSpan]:
     """Yield the personal data in a text, in any order and on top of each other."""
     yield from _matches("name", _NAMES, text)
     if not _SIGNS.search(text):
@@ -169,12 +169,12 @@ def _matches(
     patterns: tuple[re.Pattern[str], ...],
     text: str,
     holds: Callable[[str], bool] | None = None,
-) -> Iterator[Found]:
+) -> Iterator[SensitiveSpan]:
     for pattern in patterns:
         group = "is" if "is" in pattern.groupindex else 0
         for match in pattern.finditer(text):
             if holds is None or holds(match[group]):
-                yield Found(*match.span(group), kind)
+                yield SensitiveSpan(*match.span(group), kind)
 
 
 def _is_phone(text: str) -> bool:

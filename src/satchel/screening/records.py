@@ -7,6 +7,7 @@ signature covers.
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, chain
@@ -19,18 +20,25 @@ from satchel.errors import LimitError
 from satchel.model.entries import TIMES
 from satchel.model.records import Bank, Blob, Config, Embedding, Model, Receipt, Token
 from satchel.model.values import Origin, Part
-from satchel.screening.obfuscation import may_be_disguised, seen
 from satchel.screening.prefilter import (
     CARD,
     RUN,
     folded,
     is_identifier,
+    may_be_disguised,
     may_hold_secret,
     names_in,
     runs_of,
     signs_of,
+    visible_text,
 )
-from satchel.screening.secrets import Secret, Tokens, find_secrets, is_distinctive, value_of
+from satchel.screening.secrets import (
+    RedactionTokens,
+    Secret,
+    find_secrets,
+    is_distinctive,
+    value_of,
+)
 
 _FIXED = frozenset(
     ("id", "nonce", "at", "parent_ids", "source_event_ids", "signatures", "owner_keys", *TIMES)
@@ -53,7 +61,7 @@ _Named = tuple[str, str | None]
 _SHORT, _LONG = 32, 71  # lengths of a bare digest and of an id
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SecretFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A secret in a record; never the secret itself, nor anything it could be guessed from."""
 
     kind: str
@@ -67,7 +75,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """It is in what identifies or is signed, so scrubbing leaves it there."""
 
 
-def screened(draft: Model) -> list[Finding]:
+def screened(draft: Model) -> list[SecretFinding]:
     """Return the secrets in a record, in the order of its members.
 
     Raises:
@@ -76,7 +84,7 @@ def screened(draft: Model) -> list[Finding]:
     return scrubbed(draft)[1] if _worth_a_look(draft) else []
 
 
-def scrubbed(draft: Model) -> tuple[Model, list[Finding]]:
+def scrubbed(draft: Model) -> tuple[Model, list[SecretFinding]]:
     """Return a record with tokens in the places of secrets, and what was found.
 
     The same value has the same token in all members, ``origin.as_written`` among them. A record
@@ -114,7 +122,7 @@ def _worth_a_look(draft: Model) -> bool:
         for text, _ in _texts(draft)
         if len(text) < _SHORT or len(text) > _LONG or not is_identifier(text)
     ]
-    return may_hold_secret(seen("\n".join(texts)).text)
+    return may_hold_secret(visible_text("\n".join(texts)).text)
 
 
 def _found(draft: Model) -> Iterator[tuple[str, str]]:
@@ -197,9 +205,9 @@ class _Walk:
     """One way through a record, in which secrets are replaced and noted."""
 
     def __init__(self, draft: Model, known: Collection[tuple[str, str]]) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[SecretFinding] = []
         self._known = known
-        self._tokens = Tokens(text for text, _ in _texts(draft))
+        self._tokens = RedactionTokens(text for text, _ in _texts(draft))
 
     def struct(self, value: Any, at: str, *, kept: bool) -> Any:
         changes = {}
@@ -253,7 +261,9 @@ class _Walk:
 
     def _note(self, secrets: list[Secret], text: str, at: str, *, kept: bool) -> None:
         self.findings += [
-            Finding(kind=secret.kind, field=at, number=self._tokens.number(secret, text), kept=kept)
+            SecretFinding(
+                kind=secret.kind, field=at, number=self._tokens.number(secret, text), kept=kept
+            )
             for secret in secrets
         ]
 
@@ -302,7 +312,7 @@ def suspects(drafts: Sequence[Model]) -> list[int]:
     except _UNENCODABLE:  # such as a lone surrogate: nobody can write that down
         return places
     if may_be_disguised(data):
-        data = seen(data.decode()).text.encode()
+        data = visible_text(data.decode()).text.encode()
     return [places[number] for number in _hit(data)]
 
 
@@ -345,3 +355,40 @@ def _with_runs(data: bytes, ends: list[int]) -> Iterator[int]:
             yield number
             end = ends[number]
         at = runs.find(RUN, end)
+
+
+class SecretScreener:
+    """Looks at records one by one.
+
+    Args:
+        scrub: Whether secrets are replaced by tokens; those in what identifies a record stay.
+    """
+
+    def __init__(self, *, scrub: bool = False) -> None:
+        self.scrub = scrub
+        self._found = Counter[str]()
+        self.kept = 0
+        """How many were found and stay where they are."""
+
+    def __call__(self, draft: Model) -> Model:
+        """Return a record as it is to go on."""
+        if self.scrub:
+            draft, findings = scrubbed(draft)
+        else:
+            findings = screened(draft)
+        for one in findings:
+            self._found[one.kind] += 1
+            self.kept += one.kept or not self.scrub
+        return draft
+
+    def many(self, drafts: Sequence[Model]) -> list[Model]:
+        """Return some hundred records as they are to go on."""
+        looked_at = list(drafts)
+        for place in suspects(drafts):
+            looked_at[place] = self(drafts[place])
+        return looked_at
+
+    @property
+    def found(self) -> dict[str, int]:
+        """How many secrets there were of each kind."""
+        return dict(sorted(self._found.items()))

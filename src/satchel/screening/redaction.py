@@ -15,8 +15,8 @@ from satchel.model.entries import TIMES
 from satchel.screening.personal import KINDS as PERSONAL
 from satchel.screening.personal import personal_data
 from satchel.screening.secrets import KINDS as SECRETS
-from satchel.screening.secrets import Secret, Tokens, find_secrets
-from satchel.screening.vendors import Found
+from satchel.screening.secrets import RedactionTokens, Secret, find_secrets
+from satchel.screening.vendors import SensitiveSpan
 
 KINDS: dict[str, str] = {**PERSONAL, **{name: SECRETS[name] for name in SECRETS}}
 """What can be looked for, and its title."""
@@ -29,7 +29,7 @@ MOST_FIELDS = 1_024
 
 People = Callable[[Sequence[str]], list[str]]
 
-Detector = Callable[[str], Iterable[Found]]
+Detector = Callable[[str], Iterable[SensitiveSpan]]
 """Finds personal data in a text, in any order and on top of each other, by ``KINDS``."""
 
 _STAYS = frozenset({"id", "nonce", "type", "parent_ids", "source_event_ids", *TIMES})
@@ -40,7 +40,7 @@ _PERSON = frozenset({"person", "per", "people", "human", "user"})
 _RANK = {kind: rank for rank, kind in enumerate([TEXT, *KINDS])}
 
 
-class Replaced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Replacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One value that was replaced, or that is of a kind and stays; never the value itself."""
 
     kind: str
@@ -52,7 +52,7 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """It tells which record it is, or whose, so it stays."""
 
 
-class Redacting:
+class Redactor:
     """What is to be replaced.
 
     Args:
@@ -97,7 +97,7 @@ class Redacting:
         self.people = people
         self.detectors = (personal_data, *detectors)
 
-    def form(self, value: dict[str, Any]) -> tuple[dict[str, Any], list[Replaced]]:
+    def form(self, value: dict[str, Any]) -> tuple[dict[str, Any], list[Replacement]]:
         """Return the redacted form of a record, which has no nonce, and what was replaced.
 
         Where nothing is, the record itself is returned. In the form nothing of that sort is found
@@ -116,10 +116,10 @@ class Redacting:
 class _Walk:
     """One way through a record."""
 
-    def __init__(self, asked: Redacting, value: dict[str, Any]) -> None:
-        self.found: list[Replaced] = []
+    def __init__(self, asked: Redactor, value: dict[str, Any]) -> None:
+        self.found: list[Replacement] = []
         self._asked = asked
-        self._tokens = Tokens(_texts_in(value))
+        self._tokens = RedactionTokens(_texts_in(value))
         texts = list(asked.texts)
         if "name" in asked.kinds:
             texts += _people(value)
@@ -188,36 +188,36 @@ class _Walk:
         if kept:
             for one in found:
                 number = self._tokens.number(one, text)
-                self.found.append(Replaced(kind=one.kind, field=at, number=number, kept=True))
+                self.found.append(Replacement(kind=one.kind, field=at, number=number, kept=True))
             return text
         return self._replaced(text, found, at)
 
     def _replaced(self, text: str, found: list[Secret], at: str) -> str:
         for one in found:
             number = self._tokens.number(one, text)
-            self.found.append(Replaced(kind=one.kind, field=at, number=number))
+            self.found.append(Replacement(kind=one.kind, field=at, number=number))
         return self._tokens.replace(text, found)
 
     def _finds(self, text: str, name: str | None) -> Iterator[Secret]:
         """Yield what is found in a text, in order and apart; a token of before is left alone."""
-        kinds, found = self._asked.kinds, list[Found]()
+        kinds, found = self._asked.kinds, list[SensitiveSpan]()
         hidden = _token.sub(lambda one: "\0" * len(one[0]), text)
         if self._words is not None:
             for match in self._words.finditer(hidden):
                 kind = TEXT if match[0].casefold() in self._own else "name"
-                found.append(Found(match.start(), match.end(), kind))
+                found.append(SensitiveSpan(match.start(), match.end(), kind))
         for detector in self._asked.detectors:
             found += [one for one in detector(hidden) if one.kind in kinds]
         if kinds & SECRETS.keys():
             for secret in find_secrets(hidden, name):
                 if secret.kind in kinds:
-                    found.append(Found(secret.start, secret.end, secret.kind))
-        merged: list[Found] = []
+                    found.append(SensitiveSpan(secret.start, secret.end, secret.kind))
+        merged: list[SensitiveSpan] = []
         for one in sorted(found):
             if merged and one.start < merged[-1].end:
                 last = merged[-1]
                 kind = min(last.kind, one.kind, key=_RANK.__getitem__)
-                merged[-1] = Found(last.start, max(last.end, one.end), kind)
+                merged[-1] = SensitiveSpan(last.start, max(last.end, one.end), kind)
             else:
                 merged.append(one)
         yield from (Secret(one.kind, one.start, one.end) for one in merged)

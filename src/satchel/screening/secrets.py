@@ -12,10 +12,21 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from satchel.screening.obfuscation import seen
 from satchel.screening.personal import card_numbers
-from satchel.screening.prefilter import FOR_KEYS, FOR_PASSWORDS, has_name, may_hold_secret
-from satchel.screening.vendors import SHAPES, Found, is_stand_in, looks_random, vendor_secrets
+from satchel.screening.prefilter import (
+    FOR_KEYS,
+    FOR_PASSWORDS,
+    has_name,
+    may_hold_secret,
+    visible_text,
+)
+from satchel.screening.vendors import (
+    SHAPES,
+    SensitiveSpan,
+    is_stand_in,
+    looks_random,
+    vendor_secrets,
+)
 
 # What may follow within the same name: API_KEY_PROD, but not token_count.
 _REST = (
@@ -96,7 +107,7 @@ _aws_name = re.compile(
 )
 
 
-def named_secrets(text: str) -> Iterator[Found]:
+def named_secrets(text: str) -> Iterator[SensitiveSpan]:
     """Yield values that a name in front of them says to be secret."""
     at = 0 if has_name(text) else len(text)
     while name := _name.search(text, at):
@@ -117,7 +128,7 @@ def named_secrets(text: str) -> Iterator[Found]:
             start, at = value.span(group)
             if group == "bare":
                 at = _end_of_bare(text, start)
-            yield Found(start, at, "assigned-secret")
+            yield SensitiveSpan(start, at, "assigned-secret")
 
 
 def _end_of_bare(text: str, start: int) -> int:
@@ -156,7 +167,7 @@ def _is_secret(value: str, *, key: bool, loose: bool) -> bool:
     return looks_random(value) if key else not is_stand_in(value)
 
 
-def credentials_in_addresses(text: str) -> Iterator[Found]:
+def credentials_in_addresses(text: str) -> Iterator[SensitiveSpan]:
     """Yield the passwords in addresses: ``scheme://user:password@host``."""
     if "://" in text and "@" in text:
         for found in _credentials.finditer(text):
@@ -166,18 +177,18 @@ def credentials_in_addresses(text: str) -> Iterator[Found]:
                 and not is_stand_in(secret)
                 and not _code(secret)
             ):
-                yield Found(*found.span("secret"), "url-password")
+                yield SensitiveSpan(*found.span("secret"), "url-password")
 
 
-def credentials_in_headers(text: str) -> Iterator[Found]:
+def credentials_in_headers(text: str) -> Iterator[SensitiveSpan]:
     """Yield what stands after ``Bearer`` and ``Basic``."""
     low = text.lower()
     for found in _bearer.finditer(text) if "bearer" in low else ():
         if looks_random(found["secret"]) and _turns.search(found["secret"]):
-            yield Found(*found.span("secret"), "bearer-token")
+            yield SensitiveSpan(*found.span("secret"), "bearer-token")
     for found in _basic.finditer(text) if "basic" in low else ():
         if _is_basic(found["secret"]):
-            yield Found(*found.span("secret"), "basic-auth")
+            yield SensitiveSpan(*found.span("secret"), "basic-auth")
 
 
 def _is_basic(text: str) -> bool:
@@ -190,16 +201,16 @@ def _is_basic(text: str) -> bool:
     return bool(user and colon and password) and plain.isprintable()
 
 
-def aws_secrets(text: str) -> Iterator[Found]:
+def aws_secrets(text: str) -> Iterator[SensitiveSpan]:
     """Yield AWS secret keys: under their name, or in a text that has an access key id."""
     if "ecret" in text or "ECRET" in text:
         for found in _aws_name.finditer(text):
             if looks_random(found["secret"]):
-                yield Found(*found.span("secret"), "aws-secret-key")
+                yield SensitiveSpan(*found.span("secret"), "aws-secret-key")
     if "AKIA" in text or "ASIA" in text:
         for found in _aws_secret.finditer(text):
             if _mixes(found[0]) and looks_random(found[0]):
-                yield Found(found.start(), found.end(), "aws-secret-key")
+                yield SensitiveSpan(found.start(), found.end(), "aws-secret-key")
 
 
 def _mixes(text: str) -> bool:
@@ -219,7 +230,7 @@ _plain = re.compile(r"[A-Za-z0-9]{20}")
 _putty = re.compile(r"Private-Lines: \d{1,4}\s{1,4}((?:[A-Za-z0-9+/=]{16,64}\s{0,4})+)")
 
 
-def private_keys(text: str) -> Iterator[Found]:
+def private_keys(text: str) -> Iterator[SensitiveSpan]:
     """Yield the private keys in a text; one that was cut off ends with its last base64."""
     if "PRIVATE KEY" in text:
         for head in _begin.finditer(text):
@@ -229,12 +240,12 @@ def private_keys(text: str) -> Iterator[Found]:
                 continue  # the mention of a header
             encoded = [found.end() for found in _encoded.finditer(body[0])]
             tail = _end.match(text, body.end())
-            yield Found(
+            yield SensitiveSpan(
                 head.start(), tail.end() if tail else body.start() + encoded[-1], "private-key"
             )
     if "PuTTY-User-Key-File-" in text:
         for found in _putty.finditer(text):
-            yield Found(found.start(1), found.end(1), "private-key")
+            yield SensitiveSpan(found.start(1), found.end(1), "private-key")
 
 
 KINDS: dict[str, str] = {
@@ -283,7 +294,7 @@ def find_secrets(
     """
     if name is None and not known and text.isascii() and not may_hold_secret(text):
         return []  # most texts of most banks
-    shown = seen(text)
+    shown = visible_text(text)
     names = names_secret(name) if name and len(name) <= _LONGEST_NAME else None
     known = tuple(known)
     if not (known or names or may_hold_secret(shown.text)):
@@ -305,7 +316,7 @@ def is_distinctive(value: str) -> bool:
 
 def value_of(secret: Secret, text: str) -> str:
     """Return the secret itself, as it is seen; for comparing, never for showing."""
-    return seen(text[secret.start : secret.end]).text
+    return visible_text(text[secret.start : secret.end]).text
 
 
 def _hidden_tokens(text: str) -> str:
@@ -315,13 +326,15 @@ def _hidden_tokens(text: str) -> str:
     return _token.sub(lambda found: _HIDDEN * len(found[0]), text)
 
 
-def _settled(text: str, names: str | None, known: tuple[tuple[str, str], ...]) -> list[Found]:
+def _settled(
+    text: str, names: str | None, known: tuple[tuple[str, str], ...]
+) -> list[SensitiveSpan]:
     """Return what is found until nothing more is.
 
     Where something is taken away, what stood beside it may become a secret. Two looks are the
     rule; a text that is made to go on for ever is taken for a secret as a whole.
     """
-    settled: list[Found] = []
+    settled: list[SensitiveSpan] = []
     left = text
     for _ in range(_ROUNDS):
         found = _merged(chain(_rules(left, names), _repeats(left, known)))
@@ -331,10 +344,10 @@ def _settled(text: str, names: str | None, known: tuple[tuple[str, str], ...]) -
         values = [(item.kind, left[item.start : item.end]) for item in found]
         known = tuple(dict.fromkeys([*known, *values]))
         left = _without(left, found)
-    return [Found(0, len(text), settled[-1].kind)]
+    return [SensitiveSpan(0, len(text), settled[-1].kind)]
 
 
-def _rules(text: str, names: str | None) -> Iterator[Found]:
+def _rules(text: str, names: str | None) -> Iterator[SensitiveSpan]:
     """Yield what every rule sees, in any order and on top of each other."""
     yield from vendor_secrets(text)
     yield from private_keys(text)
@@ -344,17 +357,17 @@ def _rules(text: str, names: str | None) -> Iterator[Found]:
     yield from aws_secrets(text)
     yield from card_numbers(text)
     if names is not None and is_named_secret(text, names):
-        yield Found(0, len(text), "assigned-secret")
+        yield SensitiveSpan(0, len(text), "assigned-secret")
 
 
-def _repeats(text: str, known: tuple[tuple[str, str], ...]) -> Iterator[Found]:
+def _repeats(text: str, known: tuple[tuple[str, str], ...]) -> Iterator[SensitiveSpan]:
     """Yield the other places where known values stand by themselves."""
     for kind, value in filter(lambda item: is_distinctive(item[1]), known[:_MOST_REPEATED]):
         at = text.find(value)
         while at >= 0:
             end = at + len(value)
             if not (_in_word(text, at - 1) or _in_word(text, end)):
-                yield Found(at, end, kind)
+                yield SensitiveSpan(at, end, kind)
             at = text.find(value, end)
 
 
@@ -362,20 +375,20 @@ def _in_word(text: str, at: int) -> bool:
     return 0 <= at < len(text) and (text[at].isalnum() or text[at] in "_-")
 
 
-def _merged(found: Iterable[Found]) -> list[Found]:
+def _merged(found: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
     """Join what overlaps; the more certain kind names it."""
-    merged: list[Found] = []
+    merged: list[SensitiveSpan] = []
     for item in sorted(found):
         if merged and item.start < merged[-1].end:
             last = merged[-1]
             kind = min(last.kind, item.kind, key=_RANK.__getitem__)
-            merged[-1] = Found(last.start, max(last.end, item.end), kind)
+            merged[-1] = SensitiveSpan(last.start, max(last.end, item.end), kind)
         else:
             merged.append(item)
     return merged
 
 
-def _without(text: str, found: list[Found]) -> str:
+def _without(text: str, found: list[SensitiveSpan]) -> str:
     """Return a text with places put out of sight."""
     parts, at = [], 0
     for item in found:
@@ -395,11 +408,11 @@ def scrub(text: str) -> tuple[str, list[Secret]]:
     found = find_secrets(text)
     if not found:
         return text, found
-    tokens = Tokens([text])
+    tokens = RedactionTokens([text])
     return tokens.replace(text, found), found
 
 
-class Tokens:
+class RedactionTokens:
     """The tokens of one record: a number for each value, counted by kind.
 
     Args:

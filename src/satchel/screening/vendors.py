@@ -50,7 +50,7 @@ def _compiled(source: str) -> re.Pattern[str]:
     return re.compile(source, re.ASCII)
 
 
-class Found(NamedTuple):
+class SensitiveSpan(NamedTuple):
     """A place in a text, with its kind."""
 
     start: int
@@ -251,16 +251,16 @@ SHAPES = (
 _by_mark = [(mark, shape) for shape in SHAPES for mark in shape.marks]
 
 
-def vendor_secrets(text: str) -> Iterator[Found]:
+def vendor_secrets(text: str) -> Iterator[SensitiveSpan]:
     """Yield every place where one of the shapes stands; in any order, and some twice."""
     for mark, shape in _by_mark:
         if mark in text:
             yield from _of_shape(shape, text)
 
 
-def _of_shape(shape: Shape, text: str) -> Iterator[Found]:
+def _of_shape(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
     pattern = shape.pattern
     group = "secret" if "secret" in pattern.groupindex else 0
     for found in pattern.finditer(text):
         if shape.accepts(found[group]):
-            yield Found(found.start(group), found.end(group), shape.kind)
+            yield SensitiveSpan(found.start(group), found.end(group), shape.kind)

@@ -7,7 +7,7 @@ from satchel.bank.owner_rights import require_owner
 from satchel.bank.remember import MOST_TRIES
 from satchel.config.options import FEW_FOR_MODELS
 from satchel.errors import ChangedError, UsageError
-from satchel.ledger.records import Unchanged
+from satchel.ledger.records import Precondition
 from satchel.ledger.view import View
 from satchel.ports.operations import operation
 from satchel.sessions import lookup
@@ -22,10 +22,10 @@ from satchel.sessions.options import (
     RenameOptions,
 )
 from satchel.sessions.queries import memories_since
-from satchel.sessions.views import CheckpointShown, SessionShown
+from satchel.sessions.views import CheckpointInfo, SessionInfo
 
 
-class Forked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ForkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A new session that goes on from a point of another."""
 
     id: str
@@ -57,7 +57,7 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     example='satchel session checkpoint create trip --name "before booking"',
     absent=OWNER_ONLY,
 )
-def create_checkpoint(bank: OpenBank, options: CheckpointOptions) -> CheckpointShown:
+def create_checkpoint(bank: OpenBank, options: CheckpointOptions) -> CheckpointInfo:
     """Create a checkpoint: a point of a conversation to return to. Default: its end.
 
     Raises:
@@ -83,7 +83,7 @@ def create_checkpoint(bank: OpenBank, options: CheckpointOptions) -> CheckpointS
     example='satchel session fork trip --at 50 --name "trip by train"',
     for_models=FEW_FOR_MODELS,
 )
-def fork(bank: OpenBank, options: ForkOptions) -> Forked:
+def fork(bank: OpenBank, options: ForkOptions) -> ForkResult:
     """Fork a conversation: start a new one that continues from a point of it.
 
     Nothing is copied, and the conversation stays as it is. Later messages are not in the fork, and
@@ -115,7 +115,7 @@ def fork(bank: OpenBank, options: ForkOptions) -> Forked:
         messages, element = point.tip.number, point.tip.element
         later = memories_since(view, point.log)
     bank.ledger.append([made])
-    return Forked(
+    return ForkResult(
         id=made.id,
         source=start.record.id,
         messages=messages,
@@ -133,7 +133,7 @@ def fork(bank: OpenBank, options: ForkOptions) -> Forked:
     example='satchel session rename 3f9a2c "trip to Oslo"',
     absent=OWNER_ONLY,
 )
-def rename_session(bank: OpenBank, options: RenameOptions) -> SessionShown:
+def rename_session(bank: OpenBank, options: RenameOptions) -> SessionInfo:
     """Rename a conversation.
 
     Raises:
@@ -151,7 +151,7 @@ def rename_session(bank: OpenBank, options: RenameOptions) -> SessionShown:
     example="satchel session archive trip",
     absent=OWNER_ONLY,
 )
-def archive_session(bank: OpenBank, options: ArchiveOptions) -> SessionShown:
+def archive_session(bank: OpenBank, options: ArchiveOptions) -> SessionInfo:
     """Archive a conversation: it is no longer listed, and nothing of it is lost.
 
     Raises:
@@ -164,14 +164,14 @@ def archive_session(bank: OpenBank, options: ArchiveOptions) -> SessionShown:
 
 def _said(
     bank: OpenBank, session: str, *, name: str | None = None, archived: bool | None = None
-) -> SessionShown:
+) -> SessionInfo:
     for turn in range(MOST_TRIES):
         with bank.ledger.reading() as view:
             start = lookup.find(view, session)
             shown = lookup.session(view, start)
             if name in (None, shown.name) and archived in (None, shown.archived):
                 return shown
-            given, session = Unchanged(view.head.size, [], (key_of(start),)), start.record.id
+            given, session = Precondition(view.head.size, [], (key_of(start),)), start.record.id
         made = about(key_of(start), start.record.id, name=name, archived=archived)
         try:
             bank.ledger.append([made], given=given)

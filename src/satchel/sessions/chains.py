@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator
 from itertools import islice
 
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import SessionEvent
 from satchel.ports.rows import HOLDS, Filter
@@ -31,7 +31,7 @@ from satchel.sessions.elements import (
 _TOGETHER = 256
 
 
-def back(view: View, element: Logged) -> Iterator[Logged]:
+def back(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
     """Yield the elements of a conversation from one of them back to the first.
 
     Those that were deleted or erased are left out; a conversation goes on before them.
@@ -43,7 +43,7 @@ def back(view: View, element: Logged) -> Iterator[Logged]:
     return _Back(view).walk(element)
 
 
-def places(view: View, element: Logged, *, since: int = 0) -> "array[int]":
+def places(view: View, element: VerifiedRecord, *, since: int = 0) -> "array[int]":
     """Return the places of a conversation's elements up to one, in its order; 8 bytes for each.
 
     Args:
@@ -60,12 +60,12 @@ def places(view: View, element: Logged, *, since: int = 0) -> "array[int]":
     return found
 
 
-def forward(view: View, element: Logged) -> Iterator[Logged]:
+def forward(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
     """Yield the elements of a conversation up to one, in their order; see ``places``."""
     return at_places(view, places(view, element))
 
 
-def at_places(view: View, found: "array[int]") -> Iterator[Logged]:
+def at_places(view: View, found: "array[int]") -> Iterator[VerifiedRecord]:
     """Yield the elements at places of the log, in the order of the places."""
     for start in range(0, len(found), _TOGETHER):
         some = found[start : start + _TOGETHER].tolist()
@@ -73,7 +73,7 @@ def at_places(view: View, found: "array[int]") -> Iterator[Logged]:
         yield from (there[seq] for seq in some if seq in there)
 
 
-def tip_of(view: View, start: Logged) -> Tip:
+def tip_of(view: View, start: VerifiedRecord) -> Tip:
     """Return where the next element of a conversation goes.
 
     What this machine appended was appended to the tip of then. So only what came with imports
@@ -105,7 +105,7 @@ def tip_of(view: View, start: Logged) -> Tip:
     return tip_after(last, session, state_at(view, last))
 
 
-def _anchor(view: View, logged: Logged, session: str) -> Logged | None:
+def _anchor(view: View, logged: VerifiedRecord, session: str) -> VerifiedRecord | None:
     """Return the tip of then, where a record of this machine tells it."""
     event = event_of(logged.model)
     if event in ELEMENTS:
@@ -117,7 +117,7 @@ def _anchor(view: View, logged: Logged, session: str) -> Logged | None:
     return found if is_current(view, found) else None
 
 
-def _follows(view: View, last: Logged, logged: Logged) -> bool:
+def _follows(view: View, last: VerifiedRecord, logged: VerifiedRecord) -> bool:
     """Tell whether an element counts itself as the next one after another."""
     step, number = count_in(last.model, "step"), count_in(last.model, "number")
     if event_of(last.model) == "session":
@@ -128,12 +128,12 @@ def _follows(view: View, last: Logged, logged: Logged) -> bool:
     return (count_in(logged.model, "step"), count_in(logged.model, "number")) == (step + 1, number)
 
 
-def _is_loose(logged: Logged) -> bool:
+def _is_loose(logged: VerifiedRecord) -> bool:
     """Tell whether what follows a record is told by the order of the log alone."""
     return event_of(logged.model) == "session" or count_in(logged.model, "step") == FOREIGN
 
 
-def state_at(view: View, element: Logged) -> Logged | None:
+def state_at(view: View, element: VerifiedRecord) -> VerifiedRecord | None:
     """Return the change of state that counts at an element, with all that led to it.
 
     Where that one was erased, it is the one before.
@@ -150,7 +150,7 @@ def state_at(view: View, element: Logged) -> Logged | None:
     return next(older, None)
 
 
-def element_of(view: View, pointer: Logged) -> Logged | None:
+def element_of(view: View, pointer: VerifiedRecord) -> VerifiedRecord | None:
     """Return the element that a fork or a checkpoint points to; the newest before an erased one."""
     wanted = parent_of(pointer.model) or ""
     found = view.get([wanted]).get(wanted)
@@ -163,7 +163,7 @@ def element_of(view: View, pointer: Logged) -> Logged | None:
     return view.get([session]).get(session)
 
 
-def session_of(logged: Logged) -> str:
+def session_of(logged: VerifiedRecord) -> str:
     """Return what an event names the session by that it is of; of a fork, the one it is from."""
     model = logged.model
     source = members(model).get("source") if event_of(model) == "fork" else None
@@ -172,7 +172,7 @@ def session_of(logged: Logged) -> str:
     return (model.session or "") if isinstance(model, SessionEvent) else ""
 
 
-def is_current(view: View, logged: Logged) -> bool:
+def is_current(view: View, logged: VerifiedRecord) -> bool:
     """Tell whether a record that was read as of earlier is current now, and not held back."""
     hold = logged.row.hold
     for said in view.said(logged):
@@ -192,10 +192,10 @@ class _Back:
         self._view = view
         self._bound = sys.maxsize
         self._wanted: str | None = None
-        self._known: tuple[str | None, Logged | None] = (None, None)
+        self._known: tuple[str | None, VerifiedRecord | None] = (None, None)
 
-    def walk(self, start: Logged) -> Iterator[Logged]:
-        at: Logged | None = start
+    def walk(self, start: VerifiedRecord) -> Iterator[VerifiedRecord]:
+        at: VerifiedRecord | None = start
         while at is not None:
             event, step = event_of(at.model), count_in(at.model, "step")
             if event in ("fork", "checkpoint"):
@@ -210,7 +210,7 @@ class _Back:
                 yield from self._segment(at)
                 at = self._next(session_of(at))
 
-    def _segment(self, last: Logged) -> Iterator[Logged]:
+    def _segment(self, last: VerifiedRecord) -> Iterator[VerifiedRecord]:
         """Yield the elements of one session, as long as the log has them in their order."""
         session = session_of(last)
         for logged in self._view.newest(_everything(session, last.seq + 1)):
@@ -222,7 +222,7 @@ class _Back:
             if self._wanted in (None, session):
                 return
 
-    def _fits(self, logged: Logged) -> bool:
+    def _fits(self, logged: VerifiedRecord) -> bool:
         if event_of(logged.model) not in ELEMENTS:
             return False
         if not 0 <= count_in(logged.model, "step") < self._bound:
@@ -230,21 +230,21 @@ class _Back:
         # Of one that was erased nothing is known any more: the one before it follows.
         return logged.record.id == self._wanted or self._there() is None
 
-    def _there(self) -> Logged | None:
+    def _there(self) -> VerifiedRecord | None:
         """Return the record that is wanted, from wherever it is in the log."""
         if self._known[0] != self._wanted:
             wanted = self._wanted or ""
             self._known = self._wanted, self._view.get([wanted]).get(wanted)
         return self._known[1]
 
-    def _next(self, session: str) -> Logged | None:
+    def _next(self, session: str) -> VerifiedRecord | None:
         """Return where it goes on: in another order of the log, or before what it starts with."""
         if self._wanted is None:
             return None
         found = self._there()
         return found or self._view.get([session]).get(session)
 
-    def _uncounted(self, last: Logged) -> Iterator[Logged]:
+    def _uncounted(self, last: VerifiedRecord) -> Iterator[VerifiedRecord]:
         """Yield the messages of other software's conversation, which are in the log's order."""
         for logged in self._view.newest(_everything(session_of(last), last.seq + 1)):
             is_message = event_of(logged.model) == "message"
@@ -252,7 +252,7 @@ class _Back:
                 yield logged
 
 
-class Parting:
+class Divergence:
     """Two conversations, walked back side by side until they are one.
 
     What both have is not looked at: only its newest element is.
@@ -263,11 +263,11 @@ class Parting:
         other: That of the other.
     """
 
-    def __init__(self, view: View, one: Logged, other: Logged) -> None:
+    def __init__(self, view: View, one: VerifiedRecord, other: VerifiedRecord) -> None:
         self.own: tuple[list[int], list[int]] = ([], [])
         """Places of the elements that only one of them has, the newest first."""
 
-        self.common: Logged | None = None
+        self.common: VerifiedRecord | None = None
         """The newest element of both; None where they have none in common."""
 
         self._walks = (_Walk(back(view, one)), _Walk(back(view, other)))
@@ -285,7 +285,7 @@ class Parting:
             self.own[ahead].append(walk.at.seq)
             walk.go_back()
 
-    def newest(self, view: View, which: int, limit: int) -> list[Logged]:
+    def newest(self, view: View, which: int, limit: int) -> list[VerifiedRecord]:
         """Return the first elements that only one of them has, in their order."""
         own = self.own[which]
         wanted = list(islice(reversed(own), limit))
@@ -294,7 +294,7 @@ class Parting:
 
 
 class _Walk:
-    def __init__(self, elements: Iterator[Logged]) -> None:
+    def __init__(self, elements: Iterator[VerifiedRecord]) -> None:
         self._elements = elements
         self._passed = 0
         self.go_back()

@@ -13,31 +13,31 @@ from satchel.bank.remember import contents
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, EmptyInputError, ValueRefusedError
 from satchel.inference.models import distiller_of
-from satchel.ledger.records import Logged, Unchanged
+from satchel.ledger.records import Precondition, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge, Receipt, SessionEvent
-from satchel.model.text import Changed, words_of
+from satchel.model.text import SessionChange, words_of
 from satchel.model.times import now
 from satchel.model.values import Evidence, Origin, Scope, TrustClass
 from satchel.ports.inference import (
     MOST_FINDINGS,
     MOST_SUMMARY,
+    DialogueTurn,
     Distillate,
+    DistilledFinding,
     Distiller,
-    Finding,
-    Turn,
 )
 from satchel.ports.operations import operation
 from satchel.ports.rows import DERIVES_FROM
 from satchel.receipts.receipt import signed_receipt
-from satchel.screening.policy import Screening
+from satchel.screening.records import SecretScreener
 from satchel.sessions.chains import at_places, places, tip_of
 from satchel.sessions.drafts import LogHead, Recorder
 from satchel.sessions.elements import count_in, event_of, key_of
-from satchel.sessions.lookup import Point, checkpoints, find, point_at, state
+from satchel.sessions.lookup import SessionPoint, checkpoints, find, point_at, state
 from satchel.sessions.options import OWNER_ONLY, DistillOptions
-from satchel.sessions.views import CheckpointShown
+from satchel.sessions.views import CheckpointInfo
 
 _MOST_NUMBER = 2**31
 
@@ -51,7 +51,7 @@ class Turns:
         point: How far.
     """
 
-    def __init__(self, view: View, start: Logged, point: Point) -> None:
+    def __init__(self, view: View, start: VerifiedRecord, point: SessionPoint) -> None:
         before = [one for one in checkpoints(view, start) if one.distillation is not None]
         done = [one for one in before if one.number <= point.tip.number]
         self.number = 1 + max([len(done), *map(_number, done)])
@@ -63,7 +63,7 @@ class Turns:
         self._view = view
         self._places: array[int] = places(view, point.element, since=self.after)
 
-    def __iter__(self) -> Iterator[Turn]:
+    def __iter__(self) -> Iterator[DialogueTurn]:
         number = self.after
         for logged in at_places(self._view, self._places):
             model = logged.model
@@ -71,16 +71,16 @@ class Turns:
                 counted = count_in(model, "number")
                 number = counted if counted > 0 else number + 1
                 text = words_of(model.content if model.text is None else model.text)
-                yield Turn(logged.record.id, number, model.role or "", text)
+                yield DialogueTurn(logged.record.id, number, model.role or "", text)
 
 
-def _number(done: CheckpointShown) -> int:
+def _number(done: CheckpointInfo) -> int:
     """Return which distillation of its conversation one was: the first ones may not have come."""
     found = (done.distillation or {}).get("number")
     return found if type(found) is int and found < _MOST_NUMBER else 0
 
 
-def memory_of(finding: Finding, start: Logged, at: str, provider: str) -> Semantic:
+def memory_of(finding: DistilledFinding, start: VerifiedRecord, at: str, provider: str) -> Semantic:
     """Return the memory of a finding, with the messages that it comes from.
 
     It claims no more trust than what an agent says: whoever spoke, it was not said to be kept.
@@ -98,7 +98,7 @@ def memory_of(finding: Finding, start: Logged, at: str, provider: str) -> Semant
     )
 
 
-def edges_of(identity: str, finding: Finding) -> list[Edge]:
+def edges_of(identity: str, finding: DistilledFinding) -> list[Edge]:
     """Return the links from a memory to the messages that it comes from."""
     return [Edge(source=identity, target=turn, kind=DERIVES_FROM) for turn in finding.turns]
 
@@ -109,7 +109,7 @@ ACTION = "distillation"
 _MOST_TRIES = 5
 
 
-class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+class DistilledMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that was drawn from a conversation."""
 
     kind: str
@@ -121,7 +121,7 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
     """Its id; None in a dry run."""
 
 
-class Distilled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DistillResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a distillation did."""
 
     session: str
@@ -136,7 +136,7 @@ class Distilled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     model: str
     summary: str
-    memories: list[Drawn] = []
+    memories: list[DistilledMemory] = []
     checkpoint: str | None = None
     """Id of the point that can be returned to; None in a dry run."""
 
@@ -156,7 +156,7 @@ class Distilled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     example="satchel session distill trip",
     absent=OWNER_ONLY,
 )
-def distill(bank: OpenBank, options: DistillOptions) -> Distilled:
+def distill(bank: OpenBank, options: DistillOptions) -> DistillResult:
     """Distill a conversation: store a summary and memories of the messages since the last time.
 
     The messages stay. Each memory names those that it comes from, and a checkpoint keeps how the
@@ -195,9 +195,9 @@ class _Distillation:
         self._distiller = distiller
         self._name = name
         self._at = now()
-        self._screening = Screening()
+        self._screening = SecretScreener()
 
-    def run(self, session: str, *, dry_run: bool) -> Distilled:
+    def run(self, session: str, *, dry_run: bool) -> DistillResult:
         with self._bank.ledger.reading() as view:
             start = find(view, session)
             point = point_at(view, start, None)
@@ -211,7 +211,7 @@ class _Distillation:
             before = state(view, point.element).thread_summary
             distillate = _judged(self._distiller.distill(turns, before), turns)
             self._screening.scrub = bool(self._bank.settled(view).scrub_secrets)
-            found = Distilled(
+            found = DistillResult(
                 session=start.record.id,
                 number=turns.number,
                 after=turns.after,
@@ -228,7 +228,7 @@ class _Distillation:
             memories = [self._memory(one, start) for one in distillate.findings]
             head = LogHead(size=view.head.size, root=view.head.root)
             records, done = self._records(recorder, found, memories, head)
-            given = Unchanged(view.head.size, [], (point.tip.session,))
+            given = Precondition(view.head.size, [], (point.tip.session,))
         self._bank.ledger.append(records, given=given)
         ids = [one.id for one in done.memories if one.id is not None]
         if ids:
@@ -236,7 +236,9 @@ class _Distillation:
             self._bank.tell("on_remember", ids, counts, lambda: contents(self._bank, ids))
         return done
 
-    def _memory(self, finding: Finding, start: Logged) -> tuple[Sealed, Drawn, list[Sealed]]:
+    def _memory(
+        self, finding: DistilledFinding, start: VerifiedRecord
+    ) -> tuple[Sealed, DistilledMemory, list[Sealed]]:
         """Return a memory, how it is told of, and its links to its messages."""
         model = self._screening(memory_of(finding, start, self._at, PROVIDER))
         made = seal(model, limits=self._bank.settings.options.limits)
@@ -246,16 +248,16 @@ class _Distillation:
     def _records(
         self,
         recorder: Recorder,
-        found: Distilled,
-        memories: list[tuple[Sealed, Drawn, list[Sealed]]],
+        found: DistillResult,
+        memories: list[tuple[Sealed, DistilledMemory, list[Sealed]]],
         head: LogHead,
-    ) -> tuple[list[Sealed], Distilled]:
+    ) -> tuple[list[Sealed], DistillResult]:
         """Return everything that is logged, all in one moment, in the order that it builds on.
 
         The checkpoint comes after the memories, so whoever goes back to it has them.
         """
         drawn = [one for _, one, _ in memories]
-        change = recorder.change(Changed(thread_summary=found.summary), created_at=self._at)
+        change = recorder.change(SessionChange(thread_summary=found.summary), created_at=self._at)
         shown = change.value["state"]["thread_summary"]
         said = {
             "number": found.number,
@@ -286,8 +288,8 @@ class _Distillation:
         return [*kept, *links, change, checkpoint, receipt], done
 
 
-def _drawn(finding: Finding) -> Drawn:
-    return Drawn(kind=finding.kind, text=finding.text, messages=list(finding.turns))
+def _drawn(finding: DistilledFinding) -> DistilledMemory:
+    return DistilledMemory(kind=finding.kind, text=finding.text, messages=list(finding.turns))
 
 
 def _judged(distillate: Distillate, turns: Turns) -> Distillate:

@@ -9,7 +9,7 @@ from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
 from satchel.errors import UsageError
 from satchel.model.records import Model, SessionEvent
-from satchel.model.text import Changed, Said
+from satchel.model.text import Message, SessionChange
 from satchel.model.times import now
 from satchel.model.values import JsonObject, Origin, Scope
 from satchel.sessions.elements import KINDS, NOTE, SUMMARY, WORKING, Tip, latest_after
@@ -93,7 +93,7 @@ class Recorder:
         self._limits = limits
         self._origin = origin
 
-    def message(self, said: Said) -> Sealed:
+    def message(self, said: Message) -> Sealed:
         """Return the record of the next message.
 
         Raises:
@@ -122,7 +122,7 @@ class Recorder:
         self._go_on(made, self.tip.number + 1, self.tip.state, self.tip.latest)
         return made
 
-    def change(self, changed: Changed, *, created_at: str | None = None) -> Sealed:
+    def change(self, changed: SessionChange, *, created_at: str | None = None) -> Sealed:
         """Return the record of a change of what is kept beside the messages.
 
         Raises:

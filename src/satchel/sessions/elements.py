@@ -8,7 +8,7 @@ record that names an element, and nothing can come before itself. Elements are c
 
 from typing import Any, NamedTuple
 
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.model.records import Model, SessionEvent
 from satchel.model.values import is_id
 from satchel.ports.rows import Filter
@@ -95,7 +95,7 @@ def parent_of(model: Model) -> str | None:
     return found if found is not None and is_id(found) else None
 
 
-def key_of(logged: Logged) -> str:
+def key_of(logged: VerifiedRecord) -> str:
     """Return what the messages of a conversation name it by.
 
     That is the id of its record; for one that other software wrote, its own name there.
@@ -105,7 +105,7 @@ def key_of(logged: Logged) -> str:
     return model.session if model.event == "session" and model.session else logged.record.id
 
 
-def tip_after(logged: Logged, session: str, state: Logged | None = None) -> Tip:
+def tip_after(logged: VerifiedRecord, session: str, state: VerifiedRecord | None = None) -> Tip:
     """Return the tip of a session whose last element, or whose own record, is this one.
 
     Args:

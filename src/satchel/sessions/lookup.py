@@ -8,7 +8,7 @@ import msgspec
 
 from satchel.crypto.canonical import canonical
 from satchel.errors import UnknownSessionError, UsageError, ValueRefusedError
-from satchel.ledger.records import Likely, Logged
+from satchel.ledger.records import Likely, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Receipt, SessionEvent
 from satchel.model.text import attachments_in, words_of
@@ -36,11 +36,11 @@ from satchel.sessions.elements import (
 )
 from satchel.sessions.views import (
     Branch,
-    CheckpointShown,
-    MessageShown,
-    NoteShown,
-    SessionShown,
-    StateShown,
+    CheckpointInfo,
+    MessageInfo,
+    NoteInfo,
+    SessionInfo,
+    StateInfo,
 )
 
 _PREFIX = "blake3:"
@@ -57,7 +57,7 @@ POINTERS = (*BEGINNINGS, *CHECKPOINTS)
 class _Gathered:
     """What the log says of one conversation beside its elements."""
 
-    def __init__(self, start: Logged) -> None:
+    def __init__(self, start: VerifiedRecord) -> None:
         self.start = start
         self.name: str | None = None
         self.archived = False
@@ -68,7 +68,7 @@ class _Gathered:
         """Return what people call it."""
         return self.name or getattr(self.start.model, "name", None)
 
-    def take(self, logged: Logged) -> None:
+    def take(self, logged: VerifiedRecord) -> None:
         """Take what a checkpoint or a later record says of it."""
         model = logged.model
         assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
@@ -82,14 +82,14 @@ class _Gathered:
             self.archived = archived if isinstance(archived, bool) else self.archived
 
 
-def sessions(view: View) -> list[SessionShown]:
+def sessions(view: View) -> list[SessionInfo]:
     """Return all conversations of a bank, see ``newest_sessions``."""
     return newest_sessions(view, limit=None)[0]
 
 
 def newest_sessions(
     view: View, *, limit: int | None, archived: bool = True
-) -> tuple[list[SessionShown], bool]:
+) -> tuple[list[SessionInfo], bool]:
     """Return conversations of a bank, each tree of forks together, older ones first, and if more.
 
     Args:
@@ -107,11 +107,11 @@ def newest_sessions(
         start.record.id: _shown(view, gathered, start, last.get(start.record.id))
         for gathered, start in pairs
     }
-    children = dict[str | None, list[SessionShown]]()
+    children = dict[str | None, list[SessionInfo]]()
     for one in shown.values():
         above = one.origin.session if one.origin is not None else None
         children.setdefault(above if above in shown else None, []).append(one)
-    ordered, waiting = list[SessionShown](), [(one, 0) for one in reversed(children.get(None, []))]
+    ordered, waiting = list[SessionInfo](), [(one, 0) for one in reversed(children.get(None, []))]
     while waiting:
         one, depth = waiting.pop()
         ordered.append(_deeper(one, depth))
@@ -119,13 +119,13 @@ def newest_sessions(
     return ordered, more
 
 
-def session(view: View, start: Logged) -> SessionShown:
+def session(view: View, start: VerifiedRecord) -> SessionInfo:
     """Return one conversation."""
     shown = _shown(view, _about(view, start), start)
     return _deeper(shown, len(lineage(view, start)) - 1)
 
 
-def find(view: View, wanted: str, field: str = "session") -> Logged:
+def find(view: View, wanted: str, field: str = "session") -> VerifiedRecord:
     """Return the record of the conversation that a person means.
 
     Args:
@@ -139,7 +139,7 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
         UsageError: If there are several.
     """
     digits = wanted.removeprefix(_PREFIX)
-    found = list[Logged]()
+    found = list[VerifiedRecord]()
     if len(digits) >= _LEAST_DIGITS and _DIGITS.issuperset(digits):
         there = (
             [view.get([wanted]).get(wanted)]
@@ -165,13 +165,13 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
     return found[0]
 
 
-def _called(view: View, wanted: str) -> Iterator[Logged]:
+def _called(view: View, wanted: str) -> Iterator[VerifiedRecord]:
     """Yield the records of the conversations with a name or key, in the order of the log."""
     try:
         said = (canonical(wanted),)  # as it is in each record that says it
     except ValueRefusedError:
         return
-    starts = dict[int, Logged]()
+    starts = dict[int, VerifiedRecord]()
     for logged in view.scan(Filter(types=EVENTS), likely=_likely(said)):
         event = event_of(logged.model)
         if event in STARTS:
@@ -187,12 +187,12 @@ def _called(view: View, wanted: str) -> Iterator[Logged]:
             yield start
 
 
-def lineage(view: View, start: Logged) -> list[tuple[Logged, int]]:
+def lineage(view: View, start: VerifiedRecord) -> list[tuple[VerifiedRecord, int]]:
     """Return a conversation and those that it was forked from, each with its last step's count.
 
     The count is how far the conversation goes in it; of the first, that is all of it.
     """
-    found, at, step = list[tuple[Logged, int]](), start, -1
+    found, at, step = list[tuple[VerifiedRecord, int]](), start, -1
     while True:
         found.append((at, step))
         above = _start_of(view, session_of(at)) if event_of(at.model) == "fork" else None
@@ -202,7 +202,9 @@ def lineage(view: View, start: Logged) -> list[tuple[Logged, int]]:
         at, step = above, begins if step < 0 else min(step, begins)
 
 
-def messages(view: View, element: Logged, *, last: int | None = None) -> Iterator[MessageShown]:
+def messages(
+    view: View, element: VerifiedRecord, *, last: int | None = None
+) -> Iterator[MessageInfo]:
     """Yield messages up to an element, the newest first.
 
     Args:
@@ -224,11 +226,11 @@ def messages(view: View, element: Logged, *, last: int | None = None) -> Iterato
         yield message(logged, number)
 
 
-def message(logged: Logged, number: int) -> MessageShown:
+def message(logged: VerifiedRecord, number: int) -> MessageInfo:
     """Return a message as it is shown."""
     model = logged.model
     assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
-    return MessageShown(
+    return MessageInfo(
         number=number,
         id=logged.record.id,
         role=model.role,
@@ -242,29 +244,29 @@ def message(logged: Logged, number: int) -> MessageShown:
     )
 
 
-def state(view: View, element: Logged) -> StateShown:
+def state(view: View, element: VerifiedRecord) -> StateInfo:
     """Return what was kept beside the messages at an element of a conversation, or at a pointer."""
     last = state_at(view, element)
     if last is None:
-        return StateShown()
+        return StateInfo()
     working = next(_kept(view, last, WORKING), None)
     summary = next(_kept(view, last, SUMMARY), None)
     said = members(summary.model).get(SUMMARY) if summary is not None else None
     notes = [note for one in _kept(view, last, NOTE) if (note := _noted(one)) is not None]
     notes.reverse()
-    return StateShown(
+    return StateInfo(
         working_state=members(working.model).get(WORKING) if working is not None else None,
         thread_summary=said if isinstance(said, str) else None,
         notes=notes,
     )
 
 
-def checkpoints(view: View, start: Logged) -> list[CheckpointShown]:
+def checkpoints(view: View, start: VerifiedRecord) -> list[CheckpointInfo]:
     """Return the points that a conversation can return to, those before its forks included.
 
     In the order of the conversation.
     """
-    found = list[tuple[int, CheckpointShown]]()
+    found = list[tuple[int, CheckpointInfo]]()
     for above, step in lineage(view, start):
         for logged in pointers(view, key_of(above), CHECKPOINTS, after=above.seq):
             at = count_in(logged.model, "step")
@@ -273,12 +275,12 @@ def checkpoints(view: View, start: Logged) -> list[CheckpointShown]:
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
-def checkpoint(logged: Logged) -> CheckpointShown:
+def checkpoint(logged: VerifiedRecord) -> CheckpointInfo:
     """Return a checkpoint as it is shown."""
     model, said = logged.model, members(logged.model)
     assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
     distillation = said.get("distillation")
-    return CheckpointShown(
+    return CheckpointInfo(
         id=logged.record.id,
         session=session_of(logged),
         number=max(count_in(model, "number"), 0),
@@ -291,7 +293,7 @@ def checkpoint(logged: Logged) -> CheckpointShown:
     )
 
 
-def size_there(pointer: Logged) -> int:
+def size_there(pointer: VerifiedRecord) -> int:
     """Return how many records the bank's log had at a checkpoint, or where a fork begins.
 
     One that came from another bank counts that one's records, so there it is when it arrived; and
@@ -303,7 +305,7 @@ def size_there(pointer: Logged) -> int:
     return pointer.seq
 
 
-def _start_of(view: View, key: str) -> Logged | None:
+def _start_of(view: View, key: str) -> VerifiedRecord | None:
     """Return the record of the conversation that elements name so."""
     found = view.get([key]).get(key) if is_id(key) else None
     if found is not None and event_of(found.model) in STARTS:
@@ -312,7 +314,7 @@ def _start_of(view: View, key: str) -> Logged | None:
     return next((one for one in starts if event_of(one.model) == "session"), None)
 
 
-def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
+def _gathered(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
     """Yield what the log says of each conversation, with its record, in the order of the log."""
     found = dict[str, list[_Gathered]]()
     for logged in view.scan(Filter(types=EVENTS), likely=_likely(POINTERS)):
@@ -326,12 +328,12 @@ def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
     yield from sorted(((one, one.start) for one in every), key=lambda pair: pair[1].seq)
 
 
-def _newest(view: View) -> Iterator[tuple[_Gathered, Logged]]:
+def _newest(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
     """Yield as ``_gathered``, the newest conversations first: who stops early reads little.
 
     What the log says of a conversation follows its record, so it was read by then.
     """
-    later = dict[str, list[Logged]]()
+    later = dict[str, list[VerifiedRecord]]()
     for logged in view.newest(Filter(types=EVENTS), likely=_likely(POINTERS)):
         event = event_of(logged.model)
         if event in STARTS:
@@ -343,7 +345,7 @@ def _newest(view: View) -> Iterator[tuple[_Gathered, Logged]]:
             later.setdefault(session_of(logged), []).append(logged)
 
 
-def _about(view: View, start: Logged) -> _Gathered:
+def _about(view: View, start: VerifiedRecord) -> _Gathered:
     """Return what the log says of one conversation."""
     gathered = _Gathered(start)
     for logged in pointers(view, key_of(start), after=start.seq):
@@ -352,17 +354,17 @@ def _about(view: View, start: Logged) -> _Gathered:
     return gathered
 
 
-def _last_elements(view: View, starts: Sequence[Logged]) -> dict[str, Logged]:
+def _last_elements(view: View, starts: Sequence[VerifiedRecord]) -> dict[str, VerifiedRecord]:
     """Return the last element of each conversation for which one record tells it.
 
     That is the newest of its records where this machine appended it, or where it came with the
     conversation itself: whatever is appended counts on from the end, and an import links what it
     brings in order. Any other conversation has to be walked through; see ``tip_of``.
     """
-    keys = dict[str, list[Logged]]()
+    keys = dict[str, list[VerifiedRecord]]()
     for start in starts:
         keys.setdefault(key_of(start), []).append(start)
-    last = dict[str, Logged]()
+    last = dict[str, VerifiedRecord]()
     first = min((start.seq for start in starts), default=0)
     for logged in view.newest_of_sessions(list(keys), EVENTS, after=first):
         counted = count_in(logged.model, "step") >= 0 and count_in(logged.model, "number") >= 0
@@ -380,17 +382,19 @@ def _likely(marks: tuple[bytes, ...]) -> Likely:
 
 def pointers(
     view: View, key: str, marks: tuple[bytes, ...] = POINTERS, *, after: int = -1
-) -> Iterator[Logged]:
+) -> Iterator[VerifiedRecord]:
     """Yield what the log says of one conversation beside its messages, and maybe more."""
     return view.scan(of_session(key), after=after, likely=_likely(marks))
 
 
-def _is_there(logged: Logged) -> bool:
+def _is_there(logged: VerifiedRecord) -> bool:
     row = logged.row
     return event_of(logged.model) in STARTS and row.retired is None and not row.hold
 
 
-def _shown(view: View, said: _Gathered, start: Logged, end: Logged | None = None) -> SessionShown:
+def _shown(
+    view: View, said: _Gathered, start: VerifiedRecord, end: VerifiedRecord | None = None
+) -> SessionInfo:
     model = start.model
     assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
     if end is None:
@@ -398,7 +402,7 @@ def _shown(view: View, said: _Gathered, start: Logged, end: Logged | None = None
         end, number = view.get([tip.element]).get(tip.element), tip.number
     else:
         number = count_in(end.model, "number")
-    return SessionShown(
+    return SessionInfo(
         id=start.record.id,
         name=said.called(),
         messages=number,
@@ -416,7 +420,7 @@ def _shown(view: View, said: _Gathered, start: Logged, end: Logged | None = None
     )
 
 
-def _branch(fork: Logged) -> Branch:
+def _branch(fork: VerifiedRecord) -> Branch:
     return Branch(
         session=session_of(fork),
         number=max(count_in(fork.model, "number"), 0),
@@ -426,11 +430,11 @@ def _branch(fork: Logged) -> Branch:
     )
 
 
-def _deeper(shown: SessionShown, depth: int) -> SessionShown:
+def _deeper(shown: SessionInfo, depth: int) -> SessionInfo:
     return msgspec.structs.replace(shown, depth=depth)
 
 
-def _kept(view: View, state: Logged, kind: str) -> Iterator[Logged]:
+def _kept(view: View, state: VerifiedRecord, kind: str) -> Iterator[VerifiedRecord]:
     """Yield the changes of one kind up to a change of state, the newest first."""
     at, wanted = state, latest_after(state.model, state.record.id).get(kind)
     while wanted is not None:
@@ -446,12 +450,12 @@ def _kept(view: View, state: Logged, kind: str) -> Iterator[Logged]:
         wanted = before.get(kind) if isinstance(before, dict) else None
 
 
-def _noted(logged: Logged) -> NoteShown | None:
+def _noted(logged: VerifiedRecord) -> NoteInfo | None:
     said = members(logged.model).get(NOTE)
     if not isinstance(said, dict) or not isinstance(said.get("content"), str):
         return None
     category = said.get("category")
-    return NoteShown(
+    return NoteInfo(
         content=said["content"],
         category=category if isinstance(category, str) else "context",
         id=logged.record.id,
@@ -465,23 +469,23 @@ DISTILLATION, CHECKPOINT, MESSAGE = "distillation:", "checkpoint:", "message:"
 """What may stand before a number or a name."""
 
 
-class Point(NamedTuple):
+class SessionPoint(NamedTuple):
     """A point of a conversation."""
 
     tip: Tip
     """What a session that goes on from there builds on; ``element`` is where it is."""
 
-    element: Logged
+    element: VerifiedRecord
     """The message or change of state; the session's record before its first."""
 
     log: int
     """Records that the bank's log had then."""
 
-    checkpoint: Logged | None = None
+    checkpoint: VerifiedRecord | None = None
     """Where it is one."""
 
 
-def point_at(view: View, start: Logged, wanted: str | None) -> Point:
+def point_at(view: View, start: VerifiedRecord, wanted: str | None) -> SessionPoint:
     """Return the point of a conversation that a person means.
 
     Args:
@@ -516,14 +520,14 @@ def point_at(view: View, start: Logged, wanted: str | None) -> Point:
     return _only(view, start, wanted, called)
 
 
-def _end(view: View, start: Logged) -> Logged:
+def _end(view: View, start: VerifiedRecord) -> VerifiedRecord:
     tip = tip_of(view, start)
     return view.get([tip.element])[tip.element]
 
 
-def _of_element(view: View, start: Logged, element: Logged) -> Point:
+def _of_element(view: View, start: VerifiedRecord, element: VerifiedRecord) -> SessionPoint:
     """Return the point right after an element, or at the beginning of a conversation."""
-    at: Logged | None = element
+    at: VerifiedRecord | None = element
     if event_of(element.model) == "fork":  # nothing was appended to it: what it points to
         log, at = size_there(element), element_of(view, element)
         element = element if at is None else at
@@ -534,10 +538,10 @@ def _of_element(view: View, start: Logged, element: Logged) -> Point:
     if event_of(element.model) == "message" and number == FOREIGN:
         number = sum(1 for _ in back(view, element))
         tip = tip._replace(number=number, step=number)
-    return Point(tip, element, log)
+    return SessionPoint(tip, element, log)
 
 
-def _of_checkpoint(view: View, start: Logged, checkpoint: Logged) -> Point:
+def _of_checkpoint(view: View, start: VerifiedRecord, checkpoint: VerifiedRecord) -> SessionPoint:
     element = element_of(view, checkpoint)
     if element is None:
         raise UnknownSessionError("everything before the checkpoint was erased", field="at")
@@ -545,7 +549,7 @@ def _of_checkpoint(view: View, start: Logged, checkpoint: Logged) -> Point:
     return point._replace(log=size_there(checkpoint), checkpoint=checkpoint)
 
 
-def _numbered(view: View, start: Logged, number: int) -> Logged:
+def _numbered(view: View, start: VerifiedRecord, number: int) -> VerifiedRecord:
     """Return the message with a number, counting from 1; what is before the first with 0."""
     last = start
     for logged in back(view, _end(view, start)):
@@ -567,7 +571,7 @@ def _numbered(view: View, start: Logged, number: int) -> Logged:
     )
 
 
-def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
+def _by_id(view: View, start: VerifiedRecord, wanted: str) -> SessionPoint | None:
     digits = wanted.removeprefix(_PREFIX)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return None
@@ -599,7 +603,7 @@ def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
     )
 
 
-def _meant(view: View, logged: Logged) -> Logged:
+def _meant(view: View, logged: VerifiedRecord) -> VerifiedRecord:
     """Return the checkpoint of a distillation whose receipt was named; else the same."""
     if isinstance(logged.model, Receipt):
         named = str(logged.model.result.get("checkpoint", ""))
@@ -607,7 +611,7 @@ def _meant(view: View, logged: Logged) -> Logged:
     return logged
 
 
-def _is_within(logged: Logged, whole: dict[str, int]) -> bool:
+def _is_within(logged: VerifiedRecord, whole: dict[str, int]) -> bool:
     """Tell whether an element or a checkpoint is of a conversation, also before it was forked."""
     if logged.row.retired is not None or logged.row.hold:
         return False
@@ -615,8 +619,8 @@ def _is_within(logged: Logged, whole: dict[str, int]) -> bool:
     return last is not None and (last < 0 or count_in(logged.model, "step") <= last)
 
 
-def _checkpoints(view: View, start: Logged) -> list[Logged]:
-    found = list[Logged]()
+def _checkpoints(view: View, start: VerifiedRecord) -> list[VerifiedRecord]:
+    found = list[VerifiedRecord]()
     for above, step in lineage(view, start):
         for logged in pointers(view, key_of(above), CHECKPOINTS):
             is_one = event_of(logged.model) == "checkpoint"
@@ -625,16 +629,18 @@ def _checkpoints(view: View, start: Logged) -> list[Logged]:
     return found
 
 
-def _is_distillation(logged: Logged, said: str) -> bool:
+def _is_distillation(logged: VerifiedRecord, said: str) -> bool:
     distillation = members(logged.model).get("distillation")
     return isinstance(distillation, dict) and str(distillation.get("number")) == said
 
 
-def _is_called(logged: Logged, said: str) -> bool:
+def _is_called(logged: VerifiedRecord, said: str) -> bool:
     return getattr(logged.model, "name", None) == said
 
 
-def _only(view: View, start: Logged, wanted: str, found: list[Logged]) -> Point:
+def _only(
+    view: View, start: VerifiedRecord, wanted: str, found: list[VerifiedRecord]
+) -> SessionPoint:
     if not found:
         raise UnknownSessionError(
             f"the conversation has no point {wanted[:80]!r}",

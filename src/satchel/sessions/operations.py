@@ -3,12 +3,12 @@
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.errors import UsageError
-from satchel.model.text import Changed, Note
+from satchel.model.text import Note, SessionChange
 from satchel.model.times import now
 from satchel.ports.operations import operation
 from satchel.sessions import record
 from satchel.sessions.options import OWNER_ONLY, RecordOptions, StateOptions
-from satchel.sessions.record import Beginning, Recorded, spoken_from
+from satchel.sessions.record import NewSession, RecordResult, parse_session_item
 
 
 @operation(
@@ -17,7 +17,7 @@ from satchel.sessions.record import Beginning, Recorded, spoken_from
     example='satchel session record talk.jsonl --name "trip to Oslo"',
     absent=OWNER_ONLY,
 )
-def record_session(bank: OpenBank, options: RecordOptions) -> Recorded:
+def record_session(bank: OpenBank, options: RecordOptions) -> RecordResult:
     """Record a conversation, or more of one. All of the messages are stored, or none.
 
     A message is `{"role": "user", "content": "..."}` with whatever else a program writes, or a
@@ -34,9 +34,9 @@ def record_session(bank: OpenBank, options: RecordOptions) -> Recorded:
     require_owner(bank.settings, "sessions")
     spoken = options.spoken
     if spoken is None:
-        spoken = [spoken_from(dict(each)) for each in options.messages]
+        spoken = [parse_session_item(dict(each)) for each in options.messages]
     if options.session is None:
-        beginning = Beginning(
+        beginning = NewSession(
             name=options.name,
             agent=options.agent,
             user=options.user,
@@ -55,7 +55,7 @@ def record_session(bank: OpenBank, options: RecordOptions) -> Recorded:
     example="""satchel session set trip --working-state '{"task": "book"}' --note "by train\"""",
     absent=OWNER_ONLY,
 )
-def set_state(bank: OpenBank, options: StateOptions) -> Recorded:
+def set_state(bank: OpenBank, options: StateOptions) -> RecordResult:
     """Change the state beside the messages of a conversation. Earlier forks keep theirs.
 
     Raises:
@@ -66,7 +66,7 @@ def set_state(bank: OpenBank, options: StateOptions) -> Recorded:
     note = None
     if options.note is not None:
         note = Note(content=options.note, category=options.category, created_at=now())
-    changed = Changed(
+    changed = SessionChange(
         working_state=options.working_state, thread_summary=options.thread_summary, note=note
     )
     return record.record(bank, options.session, [changed])

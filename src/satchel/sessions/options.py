@@ -8,7 +8,7 @@ from satchel.config.options import DryRun, ScrubSecrets
 from satchel.errors import UsageError
 from satchel.ports.inference import Distiller
 from satchel.ports.operations import Absent, Option, Options
-from satchel.sessions.record import Spoken
+from satchel.sessions.record import SessionItem
 
 OWNER_ONLY = {"mcp": "A host records conversations, and a person manages them."}
 
@@ -88,7 +88,7 @@ class RecordOptions(Options):
         ),
     ] = None
     scrub_secrets: ScrubSecrets = False
-    spoken: Sequence[Spoken] | None = None
+    spoken: Sequence[SessionItem] | None = None
     """The messages as a file has them; read once for each pass over them."""
 
 

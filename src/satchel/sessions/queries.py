@@ -7,13 +7,13 @@ import msgspec
 
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.values import Component
 from satchel.ports.operations import operation
 from satchel.ports.rows import Filter
 from satchel.sessions import lookup
-from satchel.sessions.chains import Parting, at_places, places
+from satchel.sessions.chains import Divergence, at_places, places
 from satchel.sessions.elements import count_in, event_of
 from satchel.sessions.lookup import point_at
 from satchel.sessions.options import (
@@ -23,7 +23,7 @@ from satchel.sessions.options import (
     SessionListOptions,
     SessionShowOptions,
 )
-from satchel.sessions.views import CheckpointShown, MessageShown, SessionShown, StateShown
+from satchel.sessions.views import CheckpointInfo, MessageInfo, SessionInfo, StateInfo
 
 _ENTRIES = frozenset(map(str, Component))
 _TOGETHER = 256
@@ -32,35 +32,35 @@ _TOGETHER = 256
 class SessionList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Conversations: each tree of forks together, a fork after the one that it continues."""
 
-    sessions: list[SessionShown]
+    sessions: list[SessionInfo]
     more: bool = False
     """Whether there are more than the limit."""
 
-    def __iter__(self) -> Iterator[SessionShown]:
+    def __iter__(self) -> Iterator[SessionInfo]:
         return iter(self.sessions)
 
     def __len__(self) -> int:
         return len(self.sessions)
 
-    def __getitem__(self, index: int) -> SessionShown:
+    def __getitem__(self, index: int) -> SessionInfo:
         return self.sessions[index]
 
 
-class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session at one of its points."""
 
-    session: SessionShown
+    session: SessionInfo
     number: int
     """Messages up to the point."""
 
-    messages: list[MessageShown] = []
+    messages: list[MessageInfo] = []
     """The last ones, in their order."""
 
     left_out: int = 0
     """Messages before those."""
 
-    state: StateShown = StateShown()
-    checkpoints: list[CheckpointShown] = []
+    state: StateInfo = StateInfo()
+    checkpoints: list[CheckpointInfo] = []
     memories_later: int = 0
     """Memories of the bank that came after the point and are current."""
 
@@ -68,14 +68,14 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class Side(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one of two sessions has and the other has not."""
 
-    session: SessionShown
+    session: SessionInfo
     messages: int
     """How many."""
 
-    first: list[MessageShown] = []
+    first: list[MessageInfo] = []
     """The first of them."""
 
-    state: StateShown = StateShown()
+    state: StateInfo = StateInfo()
 
 
 class SessionsDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,7 +120,7 @@ def list_sessions(bank: OpenBank, options: SessionListOptions) -> SessionList:
     example="satchel session show trip --at 50",
     absent=OWNER_ONLY,
 )
-def show_session(bank: OpenBank, options: SessionShowOptions) -> Conversation:
+def show_session(bank: OpenBank, options: SessionShowOptions) -> SessionSnapshot:
     """Show a conversation at a point: its last messages, its state, its checkpoints.
 
     Raises:
@@ -133,7 +133,7 @@ def show_session(bank: OpenBank, options: SessionShowOptions) -> Conversation:
         point = point_at(view, start, options.at)
         shown = list(lookup.messages(view, point.element, last=options.last))
         shown.reverse()
-        return Conversation(
+        return SessionSnapshot(
             session=lookup.session(view, start),
             number=point.tip.number,
             messages=shown,
@@ -144,7 +144,7 @@ def show_session(bank: OpenBank, options: SessionShowOptions) -> Conversation:
         )
 
 
-def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Iterator[MessageShown]:
+def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Iterator[MessageInfo]:
     """Yield all messages of a session in their order, in memory that does not grow with them.
 
     Args and Raises: as ``show_session``.
@@ -170,7 +170,7 @@ def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Itera
     items="checkpoints",
     absent=OWNER_ONLY,
 )
-def list_checkpoints(bank: OpenBank, options: CheckpointListOptions) -> list[CheckpointShown]:
+def list_checkpoints(bank: OpenBank, options: CheckpointListOptions) -> list[CheckpointInfo]:
     """List the checkpoints of a conversation, those from before it was forked included.
 
     Raises:
@@ -201,7 +201,7 @@ def diff_sessions(bank: OpenBank, options: SessionDiffOptions) -> SessionsDiff:
     with bank.ledger.reading() as view:
         starts = [lookup.find(view, name) for name in (options.session, options.other)]
         points = [point_at(view, start, None) for start in starts]
-        parting = Parting(view, points[0].element, points[1].element)
+        parting = Divergence(view, points[0].element, points[1].element)
         states = [lookup.state(view, point.element) for point in points]
         sides = [
             Side(
@@ -234,12 +234,12 @@ def _messages_in(view: View, places: list[int]) -> int:
     return sum(_is_message(one) for piece in pieces for one in view.at(piece))
 
 
-def _first(view: View, parting: Parting, which: int, limit: int) -> list[MessageShown]:
+def _first(view: View, parting: Divergence, which: int, limit: int) -> list[MessageInfo]:
     found = (one for one in parting.newest(view, which, 4 * limit) if _is_message(one))
     return [
         lookup.message(one, max(count_in(one.model, "number"), 0)) for one in islice(found, limit)
     ]
 
 
-def _is_message(logged: Logged) -> bool:
+def _is_message(logged: VerifiedRecord) -> bool:
     return event_of(logged.model) == "message"

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.jobs import take_back
+from satchel.bank.jobs import revert_import
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.remember import MOST_TRIES
@@ -19,15 +19,15 @@ from satchel.errors import (
     SatchelError,
     UsageError,
 )
-from satchel.ledger.records import Unchanged
+from satchel.ledger.records import Precondition
 from satchel.ledger.transaction import closing
 from satchel.model.records import Source
-from satchel.model.text import Changed, Note, Said, said_from
+from satchel.model.text import Message, Note, SessionChange, parse_message
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.model.values import Scope
 from satchel.runtime.input import OpenFile
-from satchel.screening.policy import Screening
+from satchel.screening.records import SecretScreener
 from satchel.sessions.chains import tip_of
 from satchel.sessions.drafts import Recorder, about, new_session
 from satchel.sessions.elements import KINDS, NOTE, SUMMARY, WORKING, Tip
@@ -37,7 +37,7 @@ TOGETHER = 500
 """Messages of one commit; more of them become visible together, as an import does."""
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was added to a session."""
 
     session: str
@@ -65,7 +65,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many of them were kept as they are."""
 
 
-class Beginning(msgspec.Struct, frozen=True, kw_only=True):
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     """What a new session is to be."""
 
     name: str | None = None
@@ -74,17 +74,17 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] = {}
 
 
-Spoken = Said | Changed
+SessionItem = Message | SessionChange
 """One line of a conversation."""
 
 
 def begin(
     bank: OpenBank,
-    beginning: Beginning | None = None,
-    spoken: Iterable[Spoken] = (),
+    beginning: NewSession | None = None,
+    spoken: Iterable[SessionItem] = (),
     *,
     scrub_secrets: bool = False,
-) -> Recorded:
+) -> RecordResult:
     """Begin a session, with its first messages where there are some.
 
     Args:
@@ -98,7 +98,7 @@ def begin(
         ValueRefusedError, LimitError: If something cannot be kept; nothing is then.
     """
     require_owner(bank.settings, "sessions")
-    wanted = beginning or Beginning()
+    wanted = beginning or NewSession()
     if wanted.name is not None and not wanted.name.strip():
         raise UsageError("the name of a conversation must not be empty", field="name")
     scope = Scope(agent=wanted.agent, user=wanted.user)
@@ -111,8 +111,8 @@ def begin(
 
 
 def record(
-    bank: OpenBank, session: str, spoken: Iterable[Spoken], *, scrub_secrets: bool = False
-) -> Recorded:
+    bank: OpenBank, session: str, spoken: Iterable[SessionItem], *, scrub_secrets: bool = False
+) -> RecordResult:
     """Add messages to a session, after those that it has.
 
     Of several who do this at once, one comes after the other; nothing goes between the messages
@@ -145,19 +145,19 @@ class _Recording:
     def __init__(self, bank: OpenBank, session: str | None, *, scrub: bool) -> None:
         self._bank = bank
         with bank.ledger.reading() as view:
-            self._screening = Screening(scrub=scrub or bool(bank.settled(view).scrub_secrets))
-            self._given: Unchanged | None = None
+            self._screening = SecretScreener(scrub=scrub or bool(bank.settled(view).scrub_secrets))
+            self._given: Precondition | None = None
             tip = None
             self._start = ""
             if session is not None:
                 start = find(view, session)
                 tip, self._start = tip_of(view, start), start.record.id
-                self._given = Unchanged(view.head.size, [], (tip.session,))
+                self._given = Precondition(view.head.size, [], (tip.session,))
         self._tip: Tip | None = tip
         self._source: str | None = None
         self._messages = self._changes = 0
 
-    def log(self, start: Sealed | None, spoken: Iterable[Spoken]) -> Recorded:
+    def log(self, start: Sealed | None, spoken: Iterable[SessionItem]) -> RecordResult:
         """Make the records and append them: at once where they are few, else as an import."""
         waiting = [] if start is None else [start]
         tip = self._tip if start is None else Tip(start.id, start.id)
@@ -173,7 +173,7 @@ class _Recording:
             self._end(waiting, recorder.tip)
         except BaseException:
             if self._source is not None:
-                take_back(self._bank.ledger, self._source, "cut short")
+                revert_import(self._bank.ledger, self._source, "cut short")
             raise
         return self._recorded(recorder.tip, is_new=start is not None)
 
@@ -181,8 +181,8 @@ class _Recording:
         if not waiting and self._source is None:
             raise EmptyInputError("no messages to record", field="messages")
 
-    def _made(self, recorder: Recorder, one: Spoken) -> Sealed:
-        if isinstance(one, Said):
+    def _made(self, recorder: Recorder, one: SessionItem) -> Sealed:
+        if isinstance(one, Message):
             self._messages += 1
             return recorder.message(one)
         self._changes += 1
@@ -209,14 +209,14 @@ class _Recording:
             with ledger.reading() as view:
                 if tip_of(view, view.get([self._start])[self._start]) != self._tip:
                     raise ChangedError("another process added to the conversation")
-                given = Unchanged(view.head.size, [], (self._tip.session,))
+                given = Precondition(view.head.size, [], (self._tip.session,))
         end = closing(self._source, now(), messages=self._messages)
         found = about(tip.session, self._start or tip.session, tip=tip.element)
         ledger.append([end, found], given=given)
         self._source = None
 
-    def _recorded(self, tip: Tip, *, is_new: bool) -> Recorded:
-        return Recorded(
+    def _recorded(self, tip: Tip, *, is_new: bool) -> RecordResult:
+        return RecordResult(
             session=tip.session,
             messages=self._messages,
             total=tip.number,
@@ -255,7 +255,7 @@ class MessagesFile:
         if not sum(1 for _ in self):
             raise EmptyInputError("the file has no messages", file=str(self._file))
 
-    def __iter__(self) -> Iterator[Spoken]:
+    def __iter__(self) -> Iterator[SessionItem]:
         most = self._limits.line_bytes
         with self._file.stream() as stream:
             number = 0
@@ -266,19 +266,19 @@ class MessagesFile:
                     raise LimitError(problem, file=str(self._file), line=number)
                 if line.strip():
                     try:
-                        yield spoken_from(_parsed(line))
+                        yield parse_session_item(_parsed(line))
                     except SatchelError as error:
                         raise error.located(file=str(self._file), line=number) from None
 
 
-def spoken_from(value: Any) -> Spoken:
+def parse_session_item(value: Any) -> SessionItem:
     """Return a line of a conversation that somebody handed over as JSON.
 
     Raises:
         MalformedError: If it is neither a message nor a change of state.
     """
     if not isinstance(value, dict) or "role" in value or not set(KINDS) & value.keys():
-        return said_from(value)
+        return parse_message(value)
     beyond = sorted(value.keys() - {*KINDS, "created_at"})
     if beyond:
         raise MalformedError("a state change has no such member", field=str(beyond[0]))
@@ -291,7 +291,7 @@ def spoken_from(value: Any) -> Spoken:
         kept = None if note is None else msgspec.convert(note, resolved(Note))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a note: {error}", field=NOTE) from None
-    return Changed(working_state=value.get(WORKING), thread_summary=summary, note=kept)
+    return SessionChange(working_state=value.get(WORKING), thread_summary=summary, note=kept)
 
 
 def _parsed(line: bytes) -> Any:

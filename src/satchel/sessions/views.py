@@ -26,7 +26,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Records that the bank's log had at that point."""
 
 
-class SessionShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One conversation."""
 
     id: str
@@ -60,7 +60,7 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     metadata: dict[str, Any] = {}
 
 
-class MessageShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MessageInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message."""
 
     number: int
@@ -86,7 +86,7 @@ class MessageShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """What else it holds, such as tool calls."""
 
 
-class NoteShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NoteInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that was to be kept in mind."""
 
     content: str
@@ -95,16 +95,16 @@ class NoteShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: str | None = None
 
 
-class StateShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StateInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept beside the messages."""
 
     working_state: Json = None
     thread_summary: str | None = None
-    notes: list[NoteShown] = []
+    notes: list[NoteInfo] = []
     """In the order in which they were made."""
 
 
-class CheckpointShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A point that can be returned to."""
 
     id: str

@@ -21,19 +21,19 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from satchel.bank.connections import has_store, opened_store
+from satchel.bank.connections import configured_store, has_store
 from satchel.bank.default_bank import default_bank
-from satchel.bank.open_bank import is_here
+from satchel.bank.open_bank import bank_exists
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import with_table
 from satchel.config.invocation import invocation
 from satchel.config.settings import Settings
 from satchel.errors import ContainmentError, LimitError, MalformedError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation
-from satchel.runtime.atomic_files import PRIVATE_FILE, target_error, writing
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, target_error
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import make_folders
-from satchel.setup.hosts import HOSTS, Host, Known, Place, path_of
+from satchel.setup.hosts import HOSTS, Host, HostConfig, HostPath, path_of
 
 _MOST_BYTES = 64 << 20
 _INDENT = re.compile(r"\s*\{\r?\n([ \t]+)\S")
@@ -74,7 +74,7 @@ class HostFile(NamedTuple):
             made: A text that says that.
             bare: What it says then without what a file of this kind has anyhow.
         """
-        before = found(self.backup, self.project).text
+        before = read_host_file(self.backup, self.project).text
         if before is not None:
             was = _filled(parse(before, self.backup))
             if was in (_filled(value), _filled(bare)):
@@ -101,12 +101,12 @@ class HostFile(NamedTuple):
         else:
             there = self.path.exists()
             _write(self.path, text, self.path.stat().st_mode & 0o777 if there else PRIVATE_FILE)
-        if found(self.backup, self.project).text == (text or ""):
+        if read_host_file(self.backup, self.project).text == (text or ""):
             _remove(self.backup)  # it is again what it was
         return self.backup if self.backup.exists() else None
 
 
-def found(path: Path, project: Path | None = None) -> HostFile:
+def read_host_file(path: Path, project: Path | None = None) -> HostFile:
     """Return a file as it is.
 
     Args:
@@ -122,7 +122,7 @@ def found(path: Path, project: Path | None = None) -> HostFile:
     require_inside(path, project)
     if not path.exists():
         return HostFile(path, None, project)
-    with reading(path) as stream:
+    with open_input(path) as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise LimitError(f"a file can have at most {_MOST_BYTES:,} bytes", file=str(path))
@@ -209,7 +209,7 @@ def _filled(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(path: Path, text: str, mode: int) -> None:
     try:
-        with writing(path, mode=mode) as file:
+        with atomic_write(path, mode=mode) as file:
             file.write(text.encode())
     except OSError as error:
         raise target_error(path, error) from error
@@ -272,7 +272,7 @@ class ConnectOptions(Options):
     dry_run: Annotated[bool, Option("Print the changes as a diff, and change nothing.")] = False
 
 
-class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HostFileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a file of a host."""
 
     path: str
@@ -287,11 +287,11 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a dry run: what would change, as a unified diff."""
 
 
-class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConnectResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a host was told."""
 
     host: str
-    files: list[FileChange]
+    files: list[HostFileChange]
     dry_run: bool = False
 
 
@@ -305,7 +305,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         "mcp": "A person decides which programs use the memory.",
     },
 )
-def connect(settings: Settings, asked: ConnectOptions) -> Connected:
+def connect(settings: Settings, asked: ConnectOptions) -> ConnectResult:
     """Add Satchel's MCP server to an agent host's configuration.
 
     The entry and the hooks name this home, store and configuration, and the default bank if one was
@@ -338,13 +338,13 @@ def connect(settings: Settings, asked: ConnectOptions) -> Connected:
     if asked.plugin or asked.remove:
         plans.append(_skill(_found(host, known.skill, asked), asked))
     done = [plan() for plan in plans]  # all are read before the first is written
-    return Connected(host=host.value, files=done, dry_run=asked.dry_run)
+    return ConnectResult(host=host.value, files=done, dry_run=asked.dry_run)
 
 
-def _found(host: Host, place: Place, asked: ConnectOptions) -> HostFile:
+def _found(host: Host, place: HostPath, asked: ConnectOptions) -> HostFile:
     project = None if asked.project is None else Path(asked.project)
     path = path_of(host, place, project)
-    there = found(path, None if project is None else project.resolve())
+    there = read_host_file(path, None if project is None else project.resolve())
     require_inside(there.backup, there.project)
     return there
 
@@ -356,8 +356,8 @@ def command() -> list[str]:
 
 
 def _servers(
-    settings: Settings, there: HostFile, known: Known, asked: ConnectOptions, bank: str | None
-) -> Callable[[], FileChange]:
+    settings: Settings, there: HostFile, known: HostConfig, asked: ConnectOptions, bank: str | None
+) -> Callable[[], HostFileChange]:
     """Return what writes the file with the servers."""
     text = there.text or ""
     parse = toml_of if known.form == "toml" else json_of
@@ -390,13 +390,13 @@ def _default_bank(settings: Settings) -> str | None:
     chosen = None if settings.options.store.bank else default_bank(settings)
     if chosen is None or not has_store(settings):
         return None
-    with opened_store(settings, read_only=True) as store, store.reading() as reader:
-        return chosen if is_here(reader, chosen) else None
+    with configured_store(settings, read_only=True) as store, store.reading() as reader:
+        return chosen if bank_exists(reader, chosen) else None
 
 
 def _hooks(
     settings: Settings, there: HostFile, hooks_of: str, asked: ConnectOptions, bank: str | None
-) -> Callable[[], FileChange]:
+) -> Callable[[], HostFileChange]:
     """Return what writes the file with the hooks."""
     value = json_of(there.text or "", there.path)
     ours = _plugin(hooks_of)
@@ -417,13 +417,13 @@ def _hooks(
     return _writer(there, given, entry, asked, is_first=without == value)
 
 
-def _skill(there: HostFile, asked: ConnectOptions) -> Callable[[], FileChange]:
+def _skill(there: HostFile, asked: ConnectOptions) -> Callable[[], HostFileChange]:
     """Return what writes the skill; one that somebody has changed is not taken away."""
     ours = (PLUGIN / _SKILL).read_text("utf-8")
     if not asked.remove:
         entry = {"skill": SERVER}
         return _writer(there, ours, entry, asked, is_first=there.text != ours)
-    given = found(there.backup, there.project).text if there.text == ours else there.text
+    given = read_host_file(there.backup, there.project).text if there.text == ours else there.text
     return _writer(there, given, None, asked, is_first=False)
 
 
@@ -434,18 +434,18 @@ def _writer(
     asked: ConnectOptions,
     *,
     is_first: bool,
-) -> Callable[[], FileChange]:
+) -> Callable[[], HostFileChange]:
     """Return what writes a file; where nothing of ours is in it yet, it is kept as it is."""
 
-    def write() -> FileChange:
+    def write() -> HostFileChange:
         is_there = there.text is not None
         changed = (text if is_there else text or None) != there.text
         if asked.dry_run or not changed:
             diff = _diff(there, text) if changed else None
-            return FileChange(path=str(there.path), changed=changed, entry=entry, diff=diff)
+            return HostFileChange(path=str(there.path), changed=changed, entry=entry, diff=diff)
         kept = there.write(text, keeps=is_first)
         backup = str(kept) if kept else None
-        return FileChange(path=str(there.path), changed=True, entry=entry, backup=backup)
+        return HostFileChange(path=str(there.path), changed=True, entry=entry, backup=backup)
 
     return write
 

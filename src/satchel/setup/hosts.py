@@ -15,7 +15,7 @@ class Host(StrEnum):
     GEMINI = "gemini"
 
 
-class Place(NamedTuple):
+class HostPath(NamedTuple):
     """Where something is told to a host."""
 
     everywhere: str
@@ -25,16 +25,16 @@ class Place(NamedTuple):
     """That of one project, below its folder."""
 
 
-class Known(NamedTuple):
+class HostConfig(NamedTuple):
     """How a host is told of servers, hooks and skills."""
 
-    servers: Place
+    servers: HostPath
     form: Literal["json", "toml"]
     table: str
     """The member that has the servers by name."""
 
-    skill: Place
-    hooks: Place | None = None
+    skill: HostPath
+    hooks: HostPath | None = None
     """JSON, with the events under ``hooks``; None for a host without."""
 
     hooks_of: str = "hooks/hooks.json"
@@ -44,39 +44,39 @@ class Known(NamedTuple):
 _SKILL = "skills/satchel/SKILL.md"
 
 HOSTS = {
-    Host.CLAUDE_CODE: Known(
-        Place(".claude.json", ".mcp.json"),
+    Host.CLAUDE_CODE: HostConfig(
+        HostPath(".claude.json", ".mcp.json"),
         "json",
         "mcpServers",
-        Place(f".claude/{_SKILL}", f".claude/{_SKILL}"),
-        Place(".claude/settings.json", ".claude/settings.json"),
+        HostPath(f".claude/{_SKILL}", f".claude/{_SKILL}"),
+        HostPath(".claude/settings.json", ".claude/settings.json"),
     ),
-    Host.CODEX: Known(
-        Place(".codex/config.toml", ".codex/config.toml"),
+    Host.CODEX: HostConfig(
+        HostPath(".codex/config.toml", ".codex/config.toml"),
         "toml",
         "mcp_servers",
-        Place(f".agents/{_SKILL}", f".agents/{_SKILL}"),
-        Place(".codex/hooks.json", ".codex/hooks.json"),
+        HostPath(f".agents/{_SKILL}", f".agents/{_SKILL}"),
+        HostPath(".codex/hooks.json", ".codex/hooks.json"),
     ),
-    Host.CURSOR: Known(
-        Place(".cursor/mcp.json", ".cursor/mcp.json"),
+    Host.CURSOR: HostConfig(
+        HostPath(".cursor/mcp.json", ".cursor/mcp.json"),
         "json",
         "mcpServers",
-        Place(f".cursor/{_SKILL}", f".cursor/{_SKILL}"),
-        Place(".cursor/hooks.json", ".cursor/hooks.json"),
+        HostPath(f".cursor/{_SKILL}", f".cursor/{_SKILL}"),
+        HostPath(".cursor/hooks.json", ".cursor/hooks.json"),
         "hooks/cursor.json",
     ),
-    Host.GEMINI: Known(
-        Place(".gemini/settings.json", ".gemini/settings.json"),
+    Host.GEMINI: HostConfig(
+        HostPath(".gemini/settings.json", ".gemini/settings.json"),
         "json",
         "mcpServers",
-        Place(f".gemini/{_SKILL}", f".gemini/{_SKILL}"),
+        HostPath(f".gemini/{_SKILL}", f".gemini/{_SKILL}"),
     ),
 }
 """By host. Source: the hosts' own documentation, 2026."""
 
 
-class Kept(NamedTuple):
+class HostTranscripts(NamedTuple):
     """What a host keeps of conversations, until it deletes it."""
 
     variable: str
@@ -96,17 +96,17 @@ class Kept(NamedTuple):
 
 
 KEPT = {
-    Host.CLAUDE_CODE: Kept(
+    Host.CLAUDE_CODE: HostTranscripts(
         "CLAUDE_CONFIG_DIR", ".claude", ("projects",), "claude_code", "projects/*/memory"
     ),
-    Host.CODEX: Kept(
+    Host.CODEX: HostTranscripts(
         "CODEX_HOME", ".codex", ("sessions", "archived_sessions"), "codex", "memories"
     ),
 }
 """By host, where transcripts are."""
 
 
-def path_of(host: Host, place: Place, project: Path | None) -> Path:
+def path_of(host: Host, place: HostPath, project: Path | None) -> Path:
     """Return the file of a place: of one project, or of everything this person does."""
     if project is not None:
         return project.resolve() / place.project

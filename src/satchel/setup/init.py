@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import msgspec
 
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import has_store, opened_store, shown_address
+from satchel.bank.connections import configured_store, has_store, shown_address
 from satchel.bank.default_bank import default_bank
 from satchel.bank.open_bank import OpenBank, find_bank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
@@ -27,7 +27,7 @@ OwnerKey = Callable[[], SigningKey]
 """Gives the key that a new bank is to belong to, made on first use; asked for only when needed."""
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
+class InitResult(msgspec.Struct, frozen=True, kw_only=True):
     """What is there to begin with, and what of it was made just now."""
 
     home: str
@@ -44,7 +44,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the owner's signing key."""
 
 
-def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> Started:
+def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> InitResult:
     """Make what is missing of home, key, store and a first bank; do nothing when all is there.
 
     Several processes may do it at once: one makes it, the others find it.
@@ -78,7 +78,7 @@ def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> Started
             made.insert(0, "store")
         if settings.options.keys.name in set(settings.keyring.names()) - keys:
             made.insert(0, "key")
-    return Started(
+    return InitResult(
         home=str(settings.home),
         store=shown_address(settings.store),
         bank=found[0] if found is not None else None,
@@ -93,7 +93,7 @@ def bank_to_fill(
     store: Store,
     wanted: str | None,
     owner: OwnerKey,
-    told: Callable[[Started], None] | None = None,
+    told: Callable[[InitResult], None] | None = None,
 ) -> OpenBank:
     """Return a bank of an open store to add to; the first one is made when there is none.
 
@@ -122,20 +122,20 @@ def opened_to_fill(
     settings: Settings,
     wanted: str | None,
     owner: OwnerKey,
-    told: Callable[[Started], None] | None = None,
+    told: Callable[[InitResult], None] | None = None,
 ) -> Iterator[OpenBank]:
     """Open the configured store and one of its banks to add to; see ``bank_to_fill``."""
     if not has_store(settings):
         started = initialise(settings, wanted, owner)
         if told is not None:
             told(started)
-    with opened_store(settings, for_holder=True) as store:
+    with configured_store(settings, for_holder=True) as store:
         yield bank_to_fill(settings, store, wanted, owner, told)
 
 
 def _found(settings: Settings, wanted: str | None) -> tuple[tuple[str, str | None] | None, int]:
     """Return the bank that is meant, where it is there, and how many there are."""
-    with opened_store(settings) as store:
+    with configured_store(settings) as store:
         with store.reading() as reader:
             banks = reader.banks()
         if wanted is not None:

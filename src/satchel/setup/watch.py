@@ -23,11 +23,11 @@ from blake3 import blake3
 
 from satchel.backup.schedule import Clock, Kind, SystemClock, Unit, timer_for
 from satchel.bank.checks import Check, State
-from satchel.bank.connections import has_store, opened_store, shown_address
+from satchel.bank.connections import configured_store, has_store, shown_address
 from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signer_of
-from satchel.config.invocation import Timer, invocation, unwritten
+from satchel.config.invocation import Timer, invocation, secret_variables
 from satchel.config.options import DryRun, SigningOptions
 from satchel.config.path_permissions import OWN, require_uncontained
 from satchel.config.settings import Settings
@@ -45,13 +45,13 @@ from satchel.model.type_info import resolved
 from satchel.ports import absent_options
 from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
-from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.input import OpenFile, open_input
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 from satchel.setup.hosts import KEPT, Host
-from satchel.transfer.import_results import Imported, ImportOptions, Owners
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import cancel_job, import_file, list_jobs
 
 _ENDINGS = (".jsonl", ".json", ".zip", ".html")
@@ -59,7 +59,7 @@ _TRANSCRIPT = ".jsonl"
 _WORD = 8
 
 
-class Seen(NamedTuple):
+class WatchedFile(NamedTuple):
     """A file or a folder that may have something new."""
 
     time: int
@@ -83,7 +83,7 @@ class Seen(NamedTuple):
         return self.is_folder
 
 
-def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[Seen]:
+def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[WatchedFile]:
     """Yield what hosts keep, and what is in folders; without either, of all hosts that are known.
 
     Links are not followed.
@@ -100,7 +100,7 @@ def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[Seen]:
         yield from _files_in(folder.absolute(), _ENDINGS, None)
 
 
-def _of_host(host: Host) -> Iterator[Seen]:
+def _of_host(host: Host) -> Iterator[WatchedFile]:
     if host not in KEPT:
         known = ", ".join(KEPT)
         raise UsageError(
@@ -118,16 +118,16 @@ def _of_host(host: Host) -> Iterator[Seen]:
             yield from _memory_in(folder)
 
 
-def _memory_in(folder: Path) -> Iterator[Seen]:
+def _memory_in(folder: Path) -> Iterator[WatchedFile]:
     """Yield a folder of memory, with a mark of all that is in it."""
     found = sorted(_files_in(folder, (".md",), None))
     if found:
         said = repr([(str(one.path), one.mark) for one in found]).encode("utf-8", "replace")
         mark = int.from_bytes(blake3(said).digest(_WORD)) >> 1
-        yield Seen(max(one.time for one in found), folder, mark, None, is_folder=True)
+        yield WatchedFile(max(one.time for one in found), folder, mark, None, is_folder=True)
 
 
-def _files_in(folder: Path, endings: tuple[str, ...], form: str | None) -> Iterator[Seen]:
+def _files_in(folder: Path, endings: tuple[str, ...], form: str | None) -> Iterator[WatchedFile]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
@@ -139,7 +139,7 @@ def _files_in(folder: Path, endings: tuple[str, ...], form: str | None) -> Itera
             except OSError:  # deleted meanwhile
                 continue
             if stat.S_ISREG(status.st_mode) and status.st_size:
-                yield Seen(status.st_mtime_ns, path, status.st_size, form)
+                yield WatchedFile(status.st_mtime_ns, path, status.st_size, form)
 
 
 _MOST_BYTES = 1 << 28
@@ -148,7 +148,7 @@ _STALE = timedelta(days=7)
 """Hosts delete what is a month old."""
 
 
-class Standing(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CaptureState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """How far it is, for one bank."""
 
     store: str
@@ -168,19 +168,19 @@ class Standing(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What could not be taken the last time, and why, by path."""
 
 
-def standing_of(settings: Settings, name: str) -> Standing:
+def standing_of(settings: Settings, name: str) -> CaptureState:
     """Return how far it is for a bank."""
     found = _read(_path(settings, name))
-    return found or Standing(store=shown_address(settings.store), name=name)
+    return found or CaptureState(store=shown_address(settings.store), name=name)
 
 
-def keep_standing(settings: Settings, found: Standing) -> None:
+def keep_standing(settings: Settings, found: CaptureState) -> None:
     """Keep how far it is."""
     path = _path(settings, found.name)
     with suppress(SatchelError, OSError):  # a full disk: the next time takes it all again
         private_folder(settings.state)
         private_folder(path.parent)
-        with writing(path, mode=PRIVATE_FILE) as stream:
+        with atomic_write(path, mode=PRIVATE_FILE) as stream:
             stream.write(msgspec.json.encode(found))
 
 
@@ -216,9 +216,9 @@ def _path(settings: Settings, name: str) -> Path:
     return settings.state / "watch" / f"{said[:_ID_DIGITS]}.json"
 
 
-def _read(path: Path) -> Standing | None:
-    with suppress(SatchelError, msgspec.MsgspecError), reading(path) as stream:
-        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(Standing))
+def _read(path: Path) -> CaptureState | None:
+    with suppress(SatchelError, msgspec.MsgspecError), open_input(path) as stream:
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(CaptureState))
     return None
 
 
@@ -315,7 +315,7 @@ class WatchOptions(SigningOptions):
         return timedelta(seconds=int(self.every[:-1]) * _SECONDS[self.every[-1]])
 
 
-class Captured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CapturedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file or a folder that something new was taken from."""
 
     file: str
@@ -326,7 +326,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Records that are new to the bank."""
 
 
-class Missed(msgspec.Struct, frozen=True, kw_only=True):
+class FailedFile(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be taken."""
 
     file: str
@@ -335,7 +335,7 @@ class Missed(msgspec.Struct, frozen=True, kw_only=True):
     exit_status: int
 
 
-class Watched(msgspec.Struct, kw_only=True, omit_defaults=True):
+class WatchResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What one look at the hosts brought."""
 
     bank: str
@@ -343,7 +343,7 @@ class Watched(msgspec.Struct, kw_only=True, omit_defaults=True):
     looked: int = 0
     """Files and folders that are there."""
 
-    captured: list[Captured] = []
+    captured: list[CapturedFile] = []
     unchanged: int = 0
     """As they were when they were taken."""
 
@@ -356,7 +356,7 @@ class Watched(msgspec.Struct, kw_only=True, omit_defaults=True):
     gone: int = 0
     """Deleted at the host since the last time; here they stay."""
 
-    missed: list[Missed] = []
+    missed: list[FailedFile] = []
     losses: list[Loss] = []
     """What is no part of a conversation, counted over all that was captured."""
 
@@ -376,7 +376,7 @@ class Watched(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.missed[0].exit_status if self.missed else self.status
 
 
-Told = Callable[[Watched], None]
+OnCapture = Callable[[WatchResult], None]
 
 
 @operation(
@@ -393,9 +393,9 @@ def watch(
     options: WatchOptions,
     *,
     owner: Owners | None = None,
-    told: Told | None = None,
+    told: OnCapture | None = None,
     require_writable: Callable[[], None] | None = None,
-) -> Watched:
+) -> WatchResult:
     """Capture the conversations that agent hosts store, before they delete them.
 
     Only what changed is read, only what is new is added, and what a host deletes stays here.
@@ -420,8 +420,8 @@ def watch(
             words += ["--folder", str(Path(folder).absolute())]
         words += ["--bank", options.bank] if options.bank else []
         text = timer_to_watch(settings, options.print, ["watch", *words], options.interval)
-        timer = Timer(kind=options.print, text=text, missing=unwritten(settings))
-        return Watched(bank=options.bank or "", at=now(), timer=timer)
+        timer = Timer(kind=options.print, text=text, missing=secret_variables(settings))
+        return WatchResult(bank=options.bank or "", at=now(), timer=timer)
     require_owner(settings, "watch")
     for place in [*texts(options.folders), *texts(options.hosts)] or ["the hosts that are here"]:
         require_uncontained(settings, place, OWN)
@@ -431,10 +431,10 @@ def watch(
     if options.once or options.dry_run or told is None:
         return watch_once(settings, options, key)
     status = keep_watching(settings, options, key, options.interval, told=told)
-    return Watched(bank=options.bank or "", at=now(), status=status)
+    return WatchResult(bank=options.bank or "", at=now(), status=status)
 
 
-def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> Watched:
+def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> WatchResult:
     """Capture what changed since the last time.
 
     What cannot be taken is told of, and tried again the next time. One that was killed leaves
@@ -472,7 +472,7 @@ def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is to
     *,
     clock: Clock | None = None,
     runs: int | None = None,
-    told: Told | None = None,
+    told: OnCapture | None = None,
 ) -> int:
     """Capture again and again, until the program is ended.
 
@@ -500,7 +500,7 @@ def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is to
         except SatchelError as error:
             if is_first:
                 raise
-            found = Watched(bank=asked.bank or "", at=now(), missed=[_missed("", error)])
+            found = WatchResult(bank=asked.bank or "", at=now(), missed=[_missed("", error)])
         status, is_first = found.exit_status, False
         if told is not None:
             told(found)
@@ -548,23 +548,23 @@ def _wait(clock: Clock, due: datetime) -> None:
 class _Look:
     """One look at what is there."""
 
-    def __init__(self, settings: Settings, name: str, seen: list[Seen]) -> None:
+    def __init__(self, settings: Settings, name: str, seen: list[WatchedFile]) -> None:
         self._settings = settings
         self._name = name
         self._seen = seen
         self._before = self._standing()
         self._losses = dict[tuple[str, str], Loss]()
         self._secrets = Counter[str]()
-        self._told = Watched(bank=name, at=now(), looked=len(seen))
+        self._told = WatchResult(bank=name, at=now(), looked=len(seen))
 
-    def capture(self, owner: Owners, *, dry_run: bool) -> Watched:
+    def capture(self, owner: Owners, *, dry_run: bool) -> WatchResult:
         told, before = self._told, self._before
         known = before.files
         changed = [one for one in self._seen if known.get(str(one.path)) != one.mark]
         told.unchanged = len(self._seen) - len(changed)
         if dry_run:
             told.dry_run = True
-            told.captured = [Captured(file=str(one.path)) for one in changed]
+            told.captured = [CapturedFile(file=str(one.path)) for one in changed]
             return told
         there = {str(one.path) for one in self._seen}
         # A folder that is not looked at this time may well be there.
@@ -581,18 +581,18 @@ class _Look:
         told.losses, told.secrets = list(self._losses.values()), dict(self._secrets)
         return told
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> CaptureState:
         """Return how far it is; from the start for a bank that is not the one it was."""
         settings, found = self._settings, standing_of(self._settings, self._name)
         there = None
         if has_store(settings):
-            with opened_store(settings, read_only=True) as store, suppress(UnknownBankError):
+            with configured_store(settings, read_only=True) as store, suppress(UnknownBankError):
                 there = find_bank(store, self._name)
         if found.bank != there or there is None:
             found.bank, found.files = there, {}
         return found
 
-    def _take_back(self, changed: list[Seen]) -> None:
+    def _take_back(self, changed: list[WatchedFile]) -> None:
         """Take back what one that was killed began; its file may be a longer one by now."""
         if not has_store(self._settings):
             return
@@ -601,13 +601,13 @@ class _Look:
             if job.input in paths:
                 cancel_job(self._settings, job.id, reason="captured again")
 
-    def _take(self, one: Seen, owner: Owners) -> None:
+    def _take(self, one: WatchedFile, owner: Owners) -> None:
         told, file = self._told, str(one.path)
         try:
             with _as_it_is(one) as source:
                 options = ImportOptions(
                     source_format=one.form,
-                    on_conflict=OnConflict.OVERWRITE if one.is_memory else OnConflict.SKIP,
+                    on_conflict=ConflictPolicy.OVERWRITE if one.is_memory else ConflictPolicy.SKIP,
                     scrub_secrets=True,
                     skip_bad=True,
                     keeps_receipt=False,
@@ -626,26 +626,30 @@ class _Look:
         self._before.files[file] = one.mark
         keep_standing(self._settings, self._before)
 
-    def _count(self, file: str, found: Imported) -> None:
+    def _count(self, file: str, found: ImportSummary) -> None:
         added = 0
         for bank in found.banks:
             self._before.bank = bank.bank or self._before.bank
             done = bank.done
             added += done.added + done.others
         if found.changed:
-            self._told.captured.append(Captured(file=file, format=found.source_format, added=added))
+            self._told.captured.append(
+                CapturedFile(file=file, format=found.source_format, added=added)
+            )
         self._secrets.update(found.secrets)
         for loss in found.losses:
             kept = self._losses.setdefault((loss.name, loss.reason), Loss(loss.name, loss.reason))
             kept.count += loss.count
 
 
-def _missed(file: str, error: SatchelError) -> Missed:
-    return Missed(file=file, code=error.code, message=error.message, exit_status=error.exit_status)
+def _missed(file: str, error: SatchelError) -> FailedFile:
+    return FailedFile(
+        file=file, code=error.code, message=error.message, exit_status=error.exit_status
+    )
 
 
 @contextmanager
-def _as_it_is(one: Seen) -> Iterator[Path | OpenFile]:
+def _as_it_is(one: WatchedFile) -> Iterator[Path | OpenFile]:
     """Give a transcript as it is now: a program may go on writing to it, in the middle of a line.
 
     A folder is copied by whoever reads it.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from satchel.errors import UsageError
 from satchel.model.values import is_id
 from satchel.ports.rows import PENDING, Row
-from satchel.stores.words import index_text, needle, readable, sought
+from satchel.stores.words import index_text, needle, query_terms, readable
 
 FEW = 1000
 """Rows: a term in more of them is common."""
@@ -148,7 +148,7 @@ class Term(NamedTuple):
         return token.startswith(last) if self.prefix else token == last
 
 
-class Totals(NamedTuple):
+class CorpusTotals(NamedTuple):
     """What a ranking compares a text with."""
 
     texts: int
@@ -183,7 +183,7 @@ def tokens_of(text: str) -> list[str]:
 
 def terms_of(text: str) -> list[Term]:
     """Return the terms of a query, stop words left out."""
-    return list(map(term_of, sought(text)))
+    return list(map(term_of, query_terms(text)))
 
 
 def term_of(expression: str) -> Term:
@@ -196,7 +196,7 @@ def scores(
     search: Search,
     texts: Mapping[int, Tokens],
     everything: Collection[Tokens],
-    totals: Totals,
+    totals: CorpusTotals,
     newest: int,
 ) -> dict[int, float]:
     """Return the score of each text that a search finds.
@@ -224,7 +224,7 @@ def scores(
 
 
 def ranked(
-    search: Search, found: Mapping[int, Tokens], rarities: Mapping[str, float], totals: Totals
+    search: Search, found: Mapping[int, Tokens], rarities: Mapping[str, float], totals: CorpusTotals
 ) -> dict[int, float]:
     """Return the score of each text that a search found.
 
@@ -243,13 +243,15 @@ def ranked(
     return score
 
 
-def rarity(having: int, totals: Totals) -> float:
+def rarity(having: int, totals: CorpusTotals) -> float:
     """Return what a term counts that so many texts have."""
     idf = log((totals.texts - having + 0.5) / (having + 0.5))
     return idf if idf > 0 else _LEAST_IDF
 
 
-def bm25(times: Mapping[int, Any], rarities: Sequence[float], length: Any, totals: Totals) -> Any:
+def bm25(
+    times: Mapping[int, Any], rarities: Sequence[float], length: Any, totals: CorpusTotals
+) -> Any:
     """Return the score of a text; of many, where arrays are given instead of numbers.
 
     Args:
@@ -278,7 +280,7 @@ def relevance(terms: Sequence[Term], texts: Mapping[int, Tokens], size: int) -> 
     tokens = sum(map(len, texts.values())) * count // max(len(texts), 1)
     names = tuple(term.expression for term in terms)
     search = Search(names, all_needed=False, helping=(), newest=count)
-    return scores(search, texts, texts.values(), Totals(count, tokens), count)
+    return scores(search, texts, texts.values(), CorpusTotals(count, tokens), count)
 
 
 def is_searched(row: Row) -> bool:

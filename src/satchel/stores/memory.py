@@ -17,43 +17,43 @@ from satchel.errors import (
     UnknownBlobError,
     ValueRefusedError,
 )
-from satchel.ports.blobs import Pieces
-from satchel.ports.links import Kinds, Linked, in_order
-from satchel.ports.rows import CONFIG, PENDING, Filter, Row, Standing
+from satchel.ports.blobs import BlobPieces
+from satchel.ports.links import Kinds, LoggedLink, link_sort_key
+from satchel.ports.rows import CONFIG, PENDING, Filter, Row, RowState
 from satchel.ports.store import (
     BLOCK_BITS,
     ColumnBlock,
     Commit,
-    Marked,
+    MarkedRow,
+    RangeChange,
+    RetiredFilter,
     StoredHead,
     StoreTraits,
-    Sweep,
-    Was,
 )
-from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
+from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.runtime.forks import in_child
 from satchel.stores import matching
 from satchel.stores.matching import FEW, Spread, is_searched, searches, thread_of
 from satchel.stores.nearest import column_blocks, nearest
 
 
-def sweep(rows: list[Row], sweeps: Iterable[Sweep]) -> None:
+def sweep(rows: list[Row], sweeps: Iterable[RangeChange]) -> None:
     """Do the same change to many rows, sweep by sweep."""
     for one in sweeps:
         places = slice(one.first, one.last + 1)
         rows[places] = [_swept(row, one) for row in rows[places]]
 
 
-def _swept(row: Row, sweep: Sweep) -> Row:
+def _swept(row: Row, sweep: RangeChange) -> Row:
     hold = row.hold if sweep.hold is None else sweep.hold
     retired = sweep.retired if _was(row) is sweep.was else row.retired
-    return row.changed(Standing(retired, hold))
+    return row.changed(RowState(retired, hold))
 
 
-def _was(row: Row) -> Was:
+def _was(row: Row) -> RetiredFilter:
     if row.retired is None:
-        return Was.CURRENT
-    return Was.PENDING if row.retired == PENDING else Was.RETIRED
+        return RetiredFilter.CURRENT
+    return RetiredFilter.PENDING if row.retired == PENDING else RetiredFilter.RETIRED
 
 
 def refuse_doubles(rows: Sequence[Row]) -> None:
@@ -78,7 +78,7 @@ class _Bank:
     rows: list[Row] = field(default_factory=list)
     nodes: list[bytes] = field(default_factory=list)
     head: StoredHead = _NO_HEAD
-    vectors: dict[Generation, dict[str, Packed]] = field(default_factory=dict)
+    vectors: dict[Generation, dict[str, PackedVector]] = field(default_factory=dict)
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
     naming: bytes | None = None
     """What rows say that may give the bank a name, once it was asked for; a copy is to change."""
@@ -170,14 +170,14 @@ class _View:
         stop = None if end is None else end << bits
         rows = self._rows(bank)[first << bits : stop]
         found = [
-            Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
+            MarkedRow(row.seq, row.id, row.type, row.at, row.retired, row.hold)
             for row in rows
             if marked and (row.retired is not None or row.hold)
         ]
         return column_blocks(map(attrgetter("seq", *names), rows) if names else (), found, bits)
 
-    def every_link(self, bank: str) -> Iterable[Linked]:
-        return [Linked(row.seq, link) for row in self._rows(bank) for link in row.links]
+    def every_link(self, bank: str) -> Iterable[LoggedLink]:
+        return [LoggedLink(row.seq, link) for row in self._rows(bank) for link in row.links]
 
     def current(self, bank: str, slot: str) -> Row | None:
         rows = self._rows(bank)
@@ -190,17 +190,17 @@ class _View:
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
-    ) -> list[Linked]:
+    ) -> list[LoggedLink]:
         names = set(ends)
         found = {
-            Linked(row.seq, link)
+            LoggedLink(row.seq, link)
             for row in self._rows(bank)
             if row.retired is None and not row.hold
             for link in row.links
             if (link.target if incoming else link.source) in names
             and (kinds is None or link.kind in kinds)
         }
-        return sorted(found, key=in_order)[:limit]
+        return sorted(found, key=link_sort_key)[:limit]
 
     def candidates(
         self,
@@ -215,7 +215,7 @@ class _View:
         texts = _searched(self._rows(bank))
         # As in other stores: how rare a word is for ranking is seen in all banks together.
         every = [tokens for each in self._banks for tokens in _searched(self._rows(each)).values()]
-        totals = matching.Totals(len(every), sum(map(len, every)))
+        totals = matching.CorpusTotals(len(every), sum(map(len, every)))
         seen = {
             place: tokens
             for place, tokens in texts.items()
@@ -275,7 +275,7 @@ class _Transaction(_View):
         sweep(mine.rows, [sweep for sweep in commit.sweeps if sweep.retired is not None])
         for change in commit.changes:
             row = mine.rows[change.seq]
-            mine.rows[change.seq] = row.changed(Standing(change.retired, change.hold))
+            mine.rows[change.seq] = row.changed(RowState(change.retired, change.hold))
         sweep(mine.rows, commit.sweeps)
         mine.drop_vectors({mine.rows[place].id for place in commit.erased})
         for row in (*(mine.rows[place].erased() for place in commit.erased), *commit.replaced):
@@ -346,13 +346,13 @@ class _Vectors(_Beside):
         self, bank: str, generation: Generation, ids: Sequence[str]
     ) -> dict[str, tuple[float, ...]]:
         kept = self._bank(bank).vectors.get(generation, {})
-        return {key: unpacked(kept[key], generation.dimensions) for key in ids if key in kept}
+        return {key: unpack_vector(kept[key], generation.dimensions) for key in ids if key in kept}
 
     def near(
         self, bank: str, generation: Generation, vector: Given, *, limit: int
     ) -> list[tuple[str, float]]:
         count = generation.dimensions
-        wanted = unpacked(packed(vector, count, "vector"), count)
+        wanted = unpack_vector(pack_vector(vector, count, "vector"), count)
         rows, kept = self._bank(bank).rows, self._bank(bank).vectors.get(generation, {})
         current = (row for row in rows if row.retired is None and not row.hold and row.id in kept)
         best = nearest(((row.seq, kept[row.id].numbers) for row in current), wanted, limit)
@@ -366,7 +366,7 @@ class _VectorsWriting(_Vectors):
             if identity not in there:
                 raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
-        new = {key: packed(vector, count, key) for key, vector in vectors.items()}
+        new = {key: pack_vector(vector, count, key) for key, vector in vectors.items()}
         if new:
             mine = self._mine(bank)
             mine.vectors[generation] = {**mine.vectors.get(generation, {}), **new}
@@ -392,7 +392,7 @@ class _Blobs(_Beside):
 class _BlobsWriting(_Blobs):
     def put(self, bank: str, chunks: Iterable[bytes]) -> str:
         self._bank(bank)
-        pieces = Pieces(chunks)
+        pieces = BlobPieces(chunks)
         kept = list(pieces)
         self._mine(bank).blobs[pieces.digest] = kept
         return pieces.digest
@@ -424,7 +424,7 @@ def _best(scores: dict[int, float], limit: int) -> list[tuple[int, float]]:
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
-class MemoryStore:
+class InMemoryStore:
     """Banks in memory."""
 
     traits = StoreTraits(durable=False, full_text=True, vectors=True, traversal=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow
 from satchel.ports.vectors import WIDTHS
 from satchel.runtime.arrays import numpy
 
@@ -118,7 +118,7 @@ def _scaled(numbers: Sequence[float]) -> Sequence[float]:
 
 
 def column_blocks(
-    rows: Iterable[Sequence[Any]], marked: Iterable[Marked], bits: int = BLOCK_BITS
+    rows: Iterable[Sequence[Any]], marked: Iterable[MarkedRow], bits: int = BLOCK_BITS
 ) -> Iterator[ColumnBlock]:
     """Yield the blocks of rows, in order.
 
@@ -127,7 +127,7 @@ def column_blocks(
         marked: Those of the same rows that are marked, in any order.
         bits: As ``Reader.column_blocks`` takes it.
     """
-    by_block: dict[int, list[Marked]] = {}
+    by_block: dict[int, list[MarkedRow]] = {}
     for one in marked:
         by_block.setdefault(one.seq >> bits, []).append(one)
     for number, some in groupby(rows, lambda row: row[0] >> bits):

@@ -243,12 +243,12 @@ def query(text: str, *, any_word: bool = True) -> str | None:
     between spaces must be there.
     """
     if any_word:
-        return " OR ".join(sought(text)) or None
+        return " OR ".join(query_terms(text)) or None
     phrases = islice(map(_phrase, _chunks(text)), MOST_TERMS)
     return " AND ".join(dict.fromkeys(phrases)) or None
 
 
-def sought(text: str) -> list[str]:
+def query_terms(text: str) -> list[str]:
     """Return the terms that a query looks for, each an FTS5 expression, in the order of the text.
 
     The parts of a phrase count too (``example``; the pairs of a run that is too long for a word),

@@ -16,8 +16,8 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.verification import Outcome
-from satchel.bank.connections import has_store, is_there, opened_store
-from satchel.bank.open_bank import find_bank, open_bank_in, opened_bank
+from satchel.bank.connections import configured_store, has_store, store_exists
+from satchel.bank.open_bank import find_bank, open_bank, open_bank_in
 from satchel.config.path_permissions import file_to_read
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical_checked
@@ -29,8 +29,8 @@ from satchel.model.entries import Entry
 from satchel.model.records import AnyRecord, Model, Status
 from satchel.model.type_info import resolved
 from satchel.model.values import JsonObject
-from satchel.ports.drafts import taken
-from satchel.ports.format import Reading
+from satchel.ports.drafts import read_records
+from satchel.ports.format import ReadContext
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -76,7 +76,7 @@ AND two.seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair)
 """
 
 
-class Only(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UnpairedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An entry that one side has."""
 
     id: str
@@ -88,11 +88,11 @@ class Only(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first words of it."""
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChangedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing of which the sides say something else."""
 
-    a: Only
-    b: Only
+    a: UnpairedEntry
+    b: UnpairedEntry
     fields: list[str]
     """The members that differ."""
 
@@ -108,9 +108,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     only_a: int
     only_b: int
     changed: int
-    first_only_a: list[Only]
-    first_only_b: list[Only]
-    first_changed: list[Changed]
+    first_only_a: list[UnpairedEntry]
+    first_only_b: list[UnpairedEntry]
+    first_changed: list[ChangedEntry]
     notes: list[str] = []
 
     @property
@@ -119,7 +119,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not (self.only_a or self.only_b or self.changed)
 
 
-class Comparing(Scratch):
+class EntryMatcher(Scratch):
     """Two sides that are being laid side by side.
 
     SQLite's temporary database keeps small memories in memory and spills large ones by itself.
@@ -162,12 +162,12 @@ class Comparing(Scratch):
         for how in ("id", "print", "slot"):
             self._db.execute(_PAIR.format(key=how), {"how": how})
         self._db.execute(_FOLLOW)
-        changed, shown = 0, list[Changed]()
+        changed, shown = 0, list[ChangedEntry]()
         for one, other in self._pairs():
             fields = self._fields(one, other)
             changed += bool(fields)
             if fields and len(shown) < limit:
-                shown.append(Changed(a=_only(one), b=_only(other), fields=fields))
+                shown.append(ChangedEntry(a=_only(one), b=_only(other), fields=fields))
         count = "SELECT count(*) FROM entry WHERE side = "
         sides = self._one(count + "'a'"), self._one(count + "'b'")
         paired = self._one("SELECT count(*) FROM pair")
@@ -212,7 +212,7 @@ class Comparing(Scratch):
         for one, other in found:
             yield msgspec.json.decode(one), msgspec.json.decode(other)
 
-    def _left(self, side: Side, limit: int) -> Iterator[Only]:
+    def _left(self, side: Side, limit: int) -> Iterator[UnpairedEntry]:
         found = self._db.execute(
             "SELECT body FROM entry JOIN body USING (seq)"  # noqa: S608 - one of two letters
             f" WHERE side = ? AND seq NOT IN (SELECT {side} FROM pair) ORDER BY seq LIMIT ?",
@@ -260,9 +260,9 @@ def _together(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]
         yield some
 
 
-def _only(value: JsonObject) -> Only:
+def _only(value: JsonObject) -> UnpairedEntry:
     origin = value.get("origin", {}).get("id")
-    return Only(id=value["id"], type=value["type"], origin=origin, text=_words(value))
+    return UnpairedEntry(id=value["id"], type=value["type"], origin=origin, text=_words(value))
 
 
 def _words(value: JsonObject) -> str | None:
@@ -342,7 +342,7 @@ def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) 
     """
     notes = []
     sides = (("a", options.a, options.a_as_of), ("b", options.b, options.b_as_of))
-    with Comparing() as comparing:
+    with EntryMatcher() as comparing:
         for letter, text, as_of in sides:
             with _opened(settings, text, as_of, banks_only=banks_only) as side:
                 comparing.add("a" if letter == "a" else "b", side.records)
@@ -360,7 +360,7 @@ def _opened(
     path = Path(text)
     is_file = not banks_only and _exists(path)
     # A file is read as well where the store vanished, as what is left of it may be compared.
-    bank = _bank_called(settings, text) if is_there(settings.store) or not is_file else None
+    bank = _bank_called(settings, text) if store_exists(settings.store) or not is_file else None
     if bank is not None and is_file:
         raise UsageError(
             f"{text!r} is both a bank and a file",
@@ -368,7 +368,7 @@ def _opened(
         )
     if bank is not None:
         with (
-            opened_bank(settings, bank) as found,
+            open_bank(settings, bank) as found,
             found.asked("diff").ledger.reading() as view,
         ):
             yield _Side(name=text, records=_current(view, as_of), notes=list(view.notes))
@@ -389,7 +389,7 @@ def _bank_called(settings: Settings, text: str) -> str | None:
     """
     if not has_store(settings):
         return None
-    with opened_store(settings, read_only=True, for_holder=True) as store:
+    with configured_store(settings, read_only=True, for_holder=True) as store:
         if settings.token is not None:
             try:
                 return open_bank_in(settings, store, text).id
@@ -423,5 +423,5 @@ def _of_file(settings: Settings, file: OpenFile) -> _Side:
             raise refusal(verdict, place.name)
         if verdict.outcome is not Outcome.GOOD:
             notes.append(f"{verdict.outcome}: {verdict.findings[0].message}")
-    reading = Reading(limits=settings.options.limits)
-    return _Side(name=place.name, records=taken(reader, place, reading), notes=notes)
+    reading = ReadContext(limits=settings.options.limits)
+    return _Side(name=place.name, records=read_records(reader, place, reading), notes=notes)

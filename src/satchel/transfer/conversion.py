@@ -11,13 +11,13 @@ from satchel.artifact.body import Progress
 from satchel.artifact.judge import verify_file
 from satchel.artifact.statement import SourceAgent
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import Request
+from satchel.artifact.verifier import VerificationRequest
 from satchel.artifact.writer import ArtifactBuilder, Header
 from satchel.bank.signing_keys import read_public_key
 from satchel.config.path_permissions import file_to_read, file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.age import NOBODY, Lock
-from satchel.crypto.encrypted_files import locked
+from satchel.crypto.encrypted_files import encrypted_outlet
 from satchel.crypto.notation import numbers_of
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
@@ -31,25 +31,30 @@ from satchel.errors import (
 from satchel.model.records import Source
 from satchel.model.times import now
 from satchel.model.values import TrustClass
-from satchel.ports.drafts import drawn
-from satchel.ports.format import Format, Reading, Writing
-from satchel.ports.losses import Loss, Refused, Report
+from satchel.ports.drafts import read_with_drafts
+from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.losses import Loss, RefusedRecord, Report
 from satchel.ports.place import Place
-from satchel.ports.record_set import RecordSet, opened_records
+from satchel.ports.record_set import RecordSet, open_record_set
 from satchel.ports.registry import formats
-from satchel.receipts.account import Account, EmptyTexts, End, told, unaccepted
+from satchel.receipts.account import EmptyTexts, ReceiptBody, TransferEnd, receipt_text, unaccepted
 from satchel.receipts.archive import refuse_copy, require_whole
-from satchel.receipts.census import Census
+from satchel.receipts.census import RecordCounter
 from satchel.receipts.plans import TransferPlan
 from satchel.receipts.tally import CARRIED, by_type
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.transfer.export_file import NEVER, chosen_format, digest_of, is_own
 from satchel.transfer.folders import input_to_read, output_for
-from satchel.transfer.output_files import Judging, beside, put_out, refuse_other
-from satchel.transfer.output_files import found as found_beside
-from satchel.transfer.outputs import Errand, account_of_output, keep_receipt, tried_plan
-from satchel.transfer.sidecars import Restoring
+from satchel.transfer.output_files import (
+    OutputVerification,
+    refuse_other,
+    sidecar_outlet,
+    write_output,
+)
+from satchel.transfer.output_files import open_sidecar as found_beside
+from satchel.transfer.outputs import OutputJob, account_of_output, keep_receipt, tried_plan
+from satchel.transfer.sidecars import SidecarFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +97,9 @@ def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:
     return policy if options.remember else replace(policy, remembers=False)
 
 
-def request_of(settings: Settings, options: VerifyOptions) -> Request:
+def request_of(settings: Settings, options: VerifyOptions) -> VerificationRequest:
     """Return how much to verify."""
-    return Request(
+    return VerificationRequest(
         deep=options.deep,
         require_fresh=options.require_fresh or settings.options.verify.require_fresh,
         entry=options.entry,
@@ -202,7 +207,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     losses: list[Loss]
     notes: list[str]
-    refused: list[Refused] = []
+    refused: list[RefusedRecord] = []
     """Bad records that were left out, with their places; the first thousand."""
 
     output_digest: str | None = None
@@ -227,7 +232,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipt: str | None = None
     """Id of the receipt; ``satchel receipt show`` prints it."""
 
-    account: Account | None = None
+    account: ReceiptBody | None = None
     """What the receipt says."""
 
     unaccepted: int = 0
@@ -271,7 +276,7 @@ def _converted(
     place = Place(file.path, asked.on_progress, file)
     source_name = asked.source_format or formats.recognise(place)
     target_name, writer = _target(output, asked)
-    outlet = output_for(locked(outlet, asked.lock), writer, asked.lock)
+    outlet = output_for(encrypted_outlet(outlet, asked.lock), writer, asked.lock)
     _refuse_same(file, outlet)
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
@@ -280,10 +285,10 @@ def _converted(
     (before, size), began = digest_of(file), now()
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
-    report, census = Report(), Census(texts=asked.dry_run)
+    report, census = Report(), RecordCounter(texts=asked.dry_run)
     with ExitStack() as held:
         held.enter_context(census.timed())
-        reading = Reading(
+        reading = ReadContext(
             limits=settings.options.limits,
             report=report,
             skip_bad=asked.skip_bad,
@@ -295,7 +300,7 @@ def _converted(
         if not is_own(target_name):
             records.without_redactions(report)
         keep = records.sealed is not None and is_own(target_name)
-        writing = Writing(
+        writing = WriteContext(
             limits=settings.options.limits,
             report=report,
             keys=(asked.key,) if asked.key else (),
@@ -306,12 +311,12 @@ def _converted(
         )
         if verdict is not None and not keep:
             require_trust(verdict, asked.unsafe_accept, place.name)
-        errand = Errand(
+        errand = OutputJob(
             settings=settings,
             kind="convert",
             began=began,
-            input=End(
-                name=told(place.name),
+            input=TransferEnd(
+                name=receipt_text(place.name),
                 format=source_name,
                 digest=before,
                 bytes=size,
@@ -320,7 +325,9 @@ def _converted(
             outlet=outlet,
             format=target_name,
             writer=writer,
-            sidecar=held.enter_context(beside(outlet, asked.lock)) if asked.sidecar else None,
+            sidecar=held.enter_context(sidecar_outlet(outlet, asked.lock))
+            if asked.sidecar
+            else None,
             replaces=asked.overwrite,
             report=report,
             accepted=asked.accept_loss,
@@ -347,12 +354,12 @@ def _converted(
         if asked.dry_run:
             plan = tried_plan(errand, records, writing, census)
             return msgspec.structs.replace(_reported(done, errand), plan=plan)
-        judging = Judging(
+        judging = OutputVerification(
             policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
             verdict.outcome if verdict else None,
         )
-        put = put_out(
+        put = write_output(
             errand,
             records,
             writing,
@@ -375,7 +382,7 @@ def _converted(
     )
 
 
-def _reported(done: Conversion, errand: Errand) -> Conversion:
+def _reported(done: Conversion, errand: OutputJob) -> Conversion:
     report = errand.report
     return msgspec.structs.replace(
         done,
@@ -417,7 +424,7 @@ def _records(
     digest: str,
     settings: Settings,
     asked: ConvertOptions,
-    reading: Reading,
+    reading: ReadContext,
 ) -> Iterator[tuple[RecordSet, Verification | None, bool]]:
     """Give the input as sealed records, verified when it was sealed, sealed when it was not.
 
@@ -431,7 +438,7 @@ def _records(
         if verdict.outcome in NEVER:
             raise refusal(verdict, place.name)
     if reader.info.traits.sealed and name != PROFILES["pam-sdk-1.0"]:
-        with opened_records(place.file, limits) as records:
+        with open_record_set(place.file, limits) as records:
             yield records, verdict, True
         return
     with ExitStack() as held:
@@ -441,11 +448,11 @@ def _records(
         if not asked.ignore_sidecar:
             sidecar = held.enter_context(found_beside(settings, place.path, None, digest))
             if sidecar is not None:
-                called = told(str(sidecar.path))
-                restoring = Restoring(reader, name, sidecar, called, digest)
+                called = receipt_text(str(sidecar.path))
+                restoring = SidecarFormat(reader, name, sidecar, called, digest)
                 held.callback(restoring.close)
                 reader = restoring
-        for record, draft in drawn(reader, place, reading):
+        for record, draft in read_with_drafts(reader, place, reading):
             builder.add(record)
             if reading.requires_content:
                 empty.see(record.id, draft)
@@ -453,7 +460,7 @@ def _records(
         if builder.records == 0:
             hint = report.first_refused
             raise EmptyInputError("the file contains no memories", file=place.name, hint=hint)
-        if isinstance(reader, Restoring):
+        if isinstance(reader, SidecarFormat):
             report.note(reader.told)
         require_whole(reading, asked.accept_loss, place.name)
         builder.add(_source_record(name, digest, reading))
@@ -461,7 +468,7 @@ def _records(
         yield RecordSet(*builder.finish(limits)), verdict, deep
 
 
-def _source_record(name: str, digest: str, reading: Reading) -> Sealed:
+def _source_record(name: str, digest: str, reading: ReadContext) -> Sealed:
     return seal(
         Source(
             at=now(),

@@ -40,7 +40,7 @@ from satchel.errors import EmptyInputError
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.times import now
-from satchel.ports.format import Format, Reading
+from satchel.ports.format import Format, ReadContext
 from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.ports.place import Place
@@ -129,7 +129,7 @@ def _inspected(
     if reader.info.traits.sealed:
         options = VerifyOptions(remember=False, on_progress=on_progress)
         outcome = verify(file, settings, options).outcome.value
-    reading = Reading(limits=settings.options.limits)
+    reading = ReadContext(limits=settings.options.limits)
     tally = _Tally()
     for model in _models(reader, place, reading):
         tally.add(model)
@@ -148,7 +148,7 @@ def _inspected(
     )
 
 
-def _models(reader: Format, place: Place, reading: Reading) -> Iterator[Model]:
+def _models(reader: Format, place: Place, reading: ReadContext) -> Iterator[Model]:
     for item in reader.read(place, reading):
         yield item.model if isinstance(item, Sealed) else item
 

@@ -17,26 +17,26 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.times import now
-from satchel.ports.connector import Connector, Historian, Taken
+from satchel.ports.connector import Connector, VersionedConnector, WriteResult
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.receipts.account import End, told
+from satchel.receipts.account import TransferEnd, receipt_text
 from satchel.receipts.archive import refuse_copy
-from satchel.receipts.census import Census
-from satchel.receipts.comparison import Handed
-from satchel.receipts.plans import Target
+from satchel.receipts.census import RecordCounter
+from satchel.receipts.comparison import DeliveredRecords
+from satchel.receipts.plans import TargetPlan
 from satchel.transfer.export_file import require_no_loss
-from satchel.transfer.export_records import Outgoing, take_out
+from satchel.transfer.export_records import ExportDestination, collect_records
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.export_selection import (
-    begun,
     input_of,
     note_taken,
     require_some,
     screening_of,
-    told_of,
+    start_export,
+    with_report,
 )
-from satchel.transfer.live_products import Asked, opened_connector, shown
+from satchel.transfer.live_products import ConnectorOptions, display_address, opened_connector
 from satchel.transfer.outputs import (
     Transfer,
     account_of_output,
@@ -57,11 +57,11 @@ class Product:
     """Of the connector."""
 
     address: str
-    how: Asked
+    how: ConnectorOptions
 
 
 @dataclass(slots=True)
-class Delivered:
+class DeliveryResult:
     """What became of it."""
 
     written: int = 0
@@ -78,8 +78,8 @@ def deliver(
     records: RecordSet,
     view: View | None,
     report: Report,
-    handed: Handed | None = None,
-) -> Delivered:
+    handed: DeliveredRecords | None = None,
+) -> DeliveryResult:
     """Hand records to a live product; what it did not take is counted in the report.
 
     A batch is durable there before the next one begins; what is there already is left as it is,
@@ -97,7 +97,7 @@ def deliver(
         TargetError: If it cannot be written; the batches before are there.
         LockedError: If another process has it.
     """
-    done = Delivered()
+    done = DeliveryResult()
     opened = opened_connector(product.name, product.address, settings, product.how)
     with closing(opened) as connector:
         if handed is not None:
@@ -129,9 +129,9 @@ def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
 
 def _taken(
     connector: Connector, batch: list[Sealed], view: View | None, report: Report
-) -> tuple[list[Taken], int]:
+) -> tuple[list[WriteResult], int]:
     """Hand a batch over; return what became of it, and how many older versions went along."""
-    if view is None or not isinstance(connector, Historian):
+    if view is None or not isinstance(connector, VersionedConnector):
         return list(connector.take(batch, report)), 0
     there = view.get([record.id for record in batch])
     older = dict[str, list[Sealed]]()
@@ -158,21 +158,23 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
         LockedError: If another process has it.
     """
     report, began = Report(), now()
-    how = Asked(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings)
+    how = ConnectorOptions(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings)
     product = Product(name=name, address=str(output), how=how)
-    output = Path(shown(name, product.address))
+    output = Path(display_address(name, product.address))
     limits, dry_run = bank.settings.options.limits, asked.dry_run
     if not dry_run:
         refuse_copy(bank.settings, asked.receipt, output)
-    census = Census(texts=dry_run)
+    census = RecordCounter(texts=dry_run)
     with ExitStack() as stack:
         timed = stack.enter_context(ExitStack())
         timed.enter_context(census.timed())
         builder = stack.enter_context(ArtifactBuilder())
         view = stack.enter_context(bank.ledger.reading())
         head, screening = view.head, screening_of(bank, view, asked, sealed=False)
-        outgoing = Outgoing(builder=builder, report=report, sealed=False, screening=screening)
-        found = take_out(view, asked.selection, outgoing, asked.progress)
+        outgoing = ExportDestination(
+            builder=builder, report=report, sealed=False, screening=screening
+        )
+        found = collect_records(view, asked.selection, outgoing, asked.progress)
         note_taken(view, found, report)
         require_some(bank, found, asked)
         records = RecordSet(*builder.finish(limits)).without_redactions(report)
@@ -193,9 +195,9 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
             key=asked.key,
             copy=asked.receipt,
         )
-        export = begun(bank, head, asked, (output, name), (records, found, screening))
+        export = start_export(bank, head, asked, (output, name), (records, found, screening))
         handing = _Handing(transfer, product, asked, records, past)
-        trial, tried = Report(dict(report.losses), list(report.notes)), Delivered()
+        trial, tried = Report(dict(report.losses), list(report.notes)), DeliveryResult()
         if dry_run or asked.fail_on_loss:
             tried = handing.tried(trial)
             if asked.fail_on_loss:
@@ -221,28 +223,30 @@ class _Handing:
     ) -> None:
         self._transfer = transfer
         self._product = product
-        self._shown = told(shown(product.name, product.address))
+        self._shown = receipt_text(display_address(product.name, product.address))
         self._asked = asked
         self._records = records
         self._past = past
 
-    def tried(self, trial: Report) -> Delivered:
+    def tried(self, trial: Report) -> DeliveryResult:
         """Return what would become of it, and count losses in a report; nothing is written."""
         product = replace(self._product, how=replace(self._product.how, dry_run=True))
         return deliver(self._transfer.settings, product, self._records, self._past, trial)
 
-    def planned(self, export: Export, tried: Delivered, trial: Report, census: Census) -> Export:
+    def planned(
+        self, export: Export, tried: DeliveryResult, trial: Report, census: RecordCounter
+    ) -> Export:
         """Return what would be done."""
         transfer = replace(self._transfer, report=trial)
-        target = Target(name=self._shown, created=tried.written, left_alone=tried.known)
+        target = TargetPlan(name=self._shown, created=tried.written, left_alone=tried.known)
         plan = plan_of(transfer, self._records, target, census)
         export = msgspec.structs.replace(export, written=tried.written, known=tried.known)
-        return msgspec.structs.replace(told_of(export, transfer), plan=plan)
+        return msgspec.structs.replace(with_report(export, transfer), plan=plan)
 
     def done(self, export: Export) -> Export:
         """Hand it over, read it again, and return what was done, with its receipt."""
         transfer, product = self._transfer, self._product
-        with Handed(self._again) as handed:
+        with DeliveredRecords(self._again) as handed:
             done = deliver(
                 transfer.settings, product, self._records, self._past, transfer.report, handed
             )
@@ -252,11 +256,11 @@ class _Handing:
                 f"{done.older} older versions were exported; they were not verified by reading back"
             )
         there = sum(again.records.values())
-        output = End(name=self._shown, format=transfer.format, records=there)
+        output = TransferEnd(name=self._shown, format=transfer.format, records=there)
         account = account_of_output(transfer, output, again)
         receipt = keep_receipt(transfer, account) if self._asked.keeps_receipt else None
         return msgspec.structs.replace(
-            told_of(export, transfer),
+            with_report(export, transfer),
             written=done.written,
             known=done.known,
             account=account,
@@ -265,5 +269,5 @@ class _Handing:
 
     def _again(self) -> Connector:
         product, settings = self._product, self._transfer.settings
-        how = Asked(embeddings=product.how.embeddings)
+        how = ConnectorOptions(embeddings=product.how.embeddings)
         return opened_connector(product.name, product.address, settings, how)

@@ -27,12 +27,12 @@ from satchel.config.options import (
     Receipt,
     SigningOptions,
 )
-from satchel.config.path_permissions import Permission, file_to_write
+from satchel.config.path_permissions import PathPermission, file_to_write
 from satchel.crypto.key_succession import ENDING, OWNING
 from satchel.crypto.signatures import SigningKey as Key
 from satchel.errors import LimitError, RetiredMemoryError, SigningKeyError, UsageError
 from satchel.ledger.authority import ADMISSION, DECISIONS
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Config
@@ -40,9 +40,9 @@ from satchel.model.times import now
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_records import Outgoing, Taken
+from satchel.transfer.export_records import ExportCounts, ExportDestination
 from satchel.transfer.export_results import Export, ExportOptions, export_format
-from satchel.transfer.exports import Part, export_part
+from satchel.transfer.exports import ExportPart, export_part
 
 MOST = 100_000
 """Entries and ancestors of one disclosure."""
@@ -53,8 +53,11 @@ _ABOUT_THE_LOG = Filter(types=frozenset({"bank", "config"}))
 
 
 def disclose(
-    view: View, chosen: Iterable[Logged], outgoing: Outgoing, withhold: frozenset[str] = frozenset()
-) -> Taken:
+    view: View,
+    chosen: Iterable[VerifiedRecord],
+    outgoing: ExportDestination,
+    withhold: frozenset[str] = frozenset(),
+) -> ExportCounts:
     """Add entries, their ancestors, and the proofs that all were logged, to a builder.
 
     Args:
@@ -82,8 +85,8 @@ def disclose(
 class _Disclosing:
     """One way through the ancestors, each looked at once."""
 
-    def __init__(self, view: View, outgoing: Outgoing, withhold: frozenset[str]) -> None:
-        self.found = Taken()
+    def __init__(self, view: View, outgoing: ExportDestination, withhold: frozenset[str]) -> None:
+        self.found = ExportCounts()
         self.endings = list[str]()
         """Ids of the records by which keys ended."""
 
@@ -94,7 +97,7 @@ class _Disclosing:
         self._seen = set[str]()
         self._now = now()
 
-    def take(self, chosen: Iterable[Logged]) -> None:
+    def take(self, chosen: Iterable[VerifiedRecord]) -> None:
         """Add entries, and what they were drawn from, generation by generation."""
         some = {logged.record.id: logged for logged in chosen}
         self._note(some)
@@ -108,7 +111,7 @@ class _Disclosing:
             )
             self._add(some)
             self._note(parents)
-            shown, hidden = dict[str, Logged](), list[str]()
+            shown, hidden = dict[str, VerifiedRecord](), list[str]()
             for ids in _groups(list(parents)):
                 there = self._view.get([one for one in ids if one not in self._withhold])
                 shown |= {name: one for name, one in there.items() if not one.row.hold}
@@ -124,7 +127,7 @@ class _Disclosing:
                 hint="Withhold some, which ends their chains, or export the bank.",
             )
 
-    def _add(self, some: dict[str, Logged]) -> None:
+    def _add(self, some: dict[str, VerifiedRecord]) -> None:
         for ids in _groups(list(some)):
             proofs = self._view.proofs(ids)
             for identity in ids:
@@ -204,7 +207,7 @@ def disclose_to(
     if asked.key is None and not asked.dry_run:
         raise SigningKeyError("a disclosure must be signed")
 
-    def take(view: View, outgoing: Outgoing) -> Taken:
+    def take(view: View, outgoing: ExportDestination) -> ExportCounts:
         chosen = [find_memory(view, one, "entry") for one in entries]
         if any(one.row.hold for one in chosen):
             raise RetiredMemoryError("it is quarantined", field="entry")
@@ -220,7 +223,7 @@ def disclose_to(
                 field="output",
                 hint="Write a .pam.jsonl, .pam or .pam.cbor file.",
             )
-        return export_part(bank, outlet, asked, Part(take, FileScope(kind="disclosure")))
+        return export_part(bank, outlet, asked, ExportPart(take, FileScope(kind="disclosure")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +285,7 @@ def disclose_memories(
     options: DiscloseOptions,
     *,
     owner: Callable[[], Key] | None = None,
-    permission: Permission | None = None,
+    permission: PathPermission | None = None,
     outlet: Outlet | None = None,
 ) -> Export:
     """Disclose memories and all that they derive from, each with the proof that it was logged.

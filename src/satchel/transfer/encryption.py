@@ -16,13 +16,13 @@ from satchel.crypto.age import HEAD_BYTES, NOBODY, Lock, is_encrypted
 from satchel.crypto.encrypted_files import EncryptedOutlet
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.input import OpenFile, open_input
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.spool import CHUNK
 from satchel.transfer.export_file import digest_of
 
 
-class Crypted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FileEncryption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file that was encrypted, or decrypted."""
 
     output: str
@@ -72,7 +72,7 @@ def encrypt(
     options: EncryptOptions,
     *,
     new_file_passphrase: Callable[[], str] | None = None,
-) -> Crypted:
+) -> FileEncryption:
     """Encrypt a file for one or more recipients.
 
     Commands that read files read encrypted ones too, with an identity that is stored here, with
@@ -111,7 +111,7 @@ class DecryptOptions(Options):
     example="satchel --identity laptop.txt decrypt memory.pam.age memory.pam",
     absent=_FILES,
 )
-def decrypt(settings: Settings, options: DecryptOptions) -> Crypted:
+def decrypt(settings: Settings, options: DecryptOptions) -> FileEncryption:
     """Decrypt a file, with an identity that is stored here or named before the command.
 
     The decrypted file has mode 0600.
@@ -130,7 +130,7 @@ def decrypt(settings: Settings, options: DecryptOptions) -> Crypted:
 
 def encrypt_file(
     settings: Settings, source: Path, output: Path | Outlet, lock: Lock, *, overwrite: bool = False
-) -> Crypted:
+) -> FileEncryption:
     """Encrypt a file. It is there whole or not at all, and was decrypted again and compared.
 
     Args:
@@ -150,7 +150,7 @@ def encrypt_file(
             "no recipient or passphrase given", hint="Add --recipient or --passphrase."
         )
     with stored_file(settings, source) as file, file_to_write(settings, output) as outlet:
-        with reading(file) as stream:
+        with open_input(file) as stream:
             head = stream.read(HEAD_BYTES)
         if is_encrypted(head):
             raise UsageError("the file is already encrypted", file=str(source))
@@ -162,7 +162,7 @@ def encrypt_file(
 
 def decrypt_file(
     settings: Settings, source: Path, output: Path | Outlet, *, overwrite: bool = False
-) -> Crypted:
+) -> FileEncryption:
     """Decrypt a file. It is there when all of it held, and not at all otherwise.
 
     Args:
@@ -178,7 +178,7 @@ def decrypt_file(
     """
     with stored_file(settings, source) as stored, file_to_write(settings, output) as outlet:
         refuse_existing(outlet, overwrite=overwrite)
-        with reading(stored) as stream:
+        with open_input(stored) as stream:
             if not is_encrypted(stream.read(HEAD_BYTES)):
                 raise UsageError("the file is not encrypted", file=str(source))
         with file_to_read(settings, stored) as plain:
@@ -189,7 +189,7 @@ def decrypt_file(
 def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
     refuse_existing(outlet, overwrite=overwrite)
     with outlet.proving():
-        with reading(file) as stream, outlet.writing(overwrite=overwrite) as sink:
+        with open_input(file) as stream, outlet.writing(overwrite=overwrite) as sink:
             shutil.copyfileobj(stream, sink, CHUNK)
         with outlet.written() as made:
             again, before = digest_of(made), digest_of(file)
@@ -198,10 +198,10 @@ def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
             raise UsageError("the file changed while it was being read", file=str(file))
 
 
-def _told(outlet: Outlet, lock: Lock) -> Crypted:
+def _told(outlet: Outlet, lock: Lock) -> FileEncryption:
     with outlet.stored() as made:
         digest, size = digest_of(made)
-    return Crypted(
+    return FileEncryption(
         output=str(outlet),
         output_digest=digest,
         output_bytes=size,

@@ -14,15 +14,15 @@ from blake3 import blake3
 
 from satchel.artifact.judge import verify_file
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.verifier import Request
+from satchel.artifact.verifier import VerificationRequest
 from satchel.errors import LossError, TargetError, UsageError
-from satchel.ports.format import Format, Writing
+from satchel.ports.format import Format, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
 from satchel.receipts.account import is_accepted
-from satchel.runtime.input import OpenFile, ToRead, reading
+from satchel.runtime.input import InputPath, OpenFile, open_input
 from satchel.runtime.output import Outlet
 from satchel.runtime.spool import CHUNK, making_temporary
 
@@ -49,7 +49,7 @@ class _Nowhere(RawIOBase):
         return memoryview(data).nbytes
 
 
-class Scratch(Target):
+class ScratchTarget(Target):
     """A target of the same name whose bytes go into a nameless file, to be read back and forgotten.
 
     A context manager.
@@ -115,7 +115,7 @@ def is_own(name: str) -> bool:
     return formats[name].info.traits.sealed and name != "pam_sdk"
 
 
-def tried(writer: Format, records: RecordSet, output: Path, writing: Writing) -> Report:
+def tried(writer: Format, records: RecordSet, output: Path, writing: WriteContext) -> Report:
     """Return what writing would lose; nothing is written."""
     report = Report()
     trial = replace(writing, report=report)
@@ -127,7 +127,7 @@ def write(
     writer: Format,
     records: RecordSet,
     target: Target,
-    writing: Writing,
+    writing: WriteContext,
     *,
     whole: bool,
     accepted: tuple[str, ...] = (),
@@ -163,7 +163,7 @@ def read_back(
     output: Outlet,
     writer: Format,
     policy: TrustPolicy,
-    request: Request,
+    request: VerificationRequest,
     known: Outcome | None = None,
 ) -> str | None:
     """Verify what is now on the disk, and return the verdict; a bad file is taken away again.
@@ -195,10 +195,10 @@ def read_back(
     return verdict.outcome.value
 
 
-def digest_of(path: ToRead) -> tuple[str, int]:
+def digest_of(path: InputPath) -> tuple[str, int]:
     """Return the digest and size of a file."""
     found, size = blake3(), 0
-    with reading(path) as stream:
+    with open_input(path) as stream:
         while chunk := stream.read(CHUNK):
             found.update(chunk)
             size += len(chunk)

@@ -11,8 +11,8 @@ from msgspec import structs
 from satchel.artifact.statement import SourceAgent
 from satchel.bank.drafts import moment
 from satchel.bank.identities import lock_for
-from satchel.bank.jobs import Step, teller
-from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.jobs import ProgressStep, teller
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
@@ -33,7 +33,7 @@ from satchel.config.options import (
     Unsigned,
     WithSidecar,
 )
-from satchel.config.path_permissions import Permission, file_to_write, require_uncontained
+from satchel.config.path_permissions import PathPermission, file_to_write, require_uncontained
 from satchel.config.settings import Settings
 from satchel.crypto import signatures as keys
 from satchel.errors import SatchelError, UsageError
@@ -42,8 +42,8 @@ from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_file import chosen_format
+from satchel.transfer.export_records import MemorySelection
 from satchel.transfer.export_records import Progress as OnProgress
-from satchel.transfer.export_records import Selection
 from satchel.transfer.export_results import Export, ExportOptions, is_signed, selection
 from satchel.transfer.live_products import connector_for
 from satchel.transfer.providers import LiveBank, Owners, export_from
@@ -140,7 +140,7 @@ class ExportSource:
     output: Path | Outlet | None = None
     """What is written in place of the path of the options."""
 
-    permission: Permission | None = None
+    permission: PathPermission | None = None
     """Where paths may lead; as the options say by default."""
 
     key: Callable[[str | None], keys.SigningKey] | None = None
@@ -148,7 +148,7 @@ class ExportSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Banks:
+class StoreBanks:
     """The banks of a store that is open."""
 
     settings: Settings
@@ -169,7 +169,7 @@ def opened_source(
     if settings.provider is not None:
         yield LiveBank(settings, wanted, owner)
         return
-    with opened_bank(settings, wanted) as bank:
+    with open_bank(settings, wanted) as bank:
         yield bank
 
 
@@ -220,7 +220,7 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
 )
 @contextmanager
 def export_bank(
-    banks: Banks, options: ExportBankRequest
+    banks: StoreBanks, options: ExportBankRequest
 ) -> Iterator[tuple[ExportSource, ExportRequest]]:
     """Export a bank to a file, by its name.
 
@@ -238,7 +238,7 @@ def export_bank(
         overwrite = options.overwrite
         if overwrite is None:
             overwrite = _is_earlier_export(output, options.to)
-        bank = banks.open(named(options.bank_id))
+        bank = banks.open(require_bank_name(options.bank_id))
         yield (
             ExportSource(bank=bank, output=output, permission=permission),
             ExportRequest(
@@ -292,7 +292,7 @@ def create_artifact(source: ExportSource, options: ArtifactRequest) -> Export:
 ARTIFACT_SUFFIXES = {"pam": ".pam", "pam_jsonl": ".pam.jsonl", "pam_cbor": ".pam.cbor"}
 
 
-def named(bank_id: str) -> str:
+def require_bank_name(bank_id: str) -> str:
     """Return a bank's name: unlike elsewhere, an empty one does not mean the default bank.
 
     Raises:
@@ -340,7 +340,7 @@ def check(options: ExportRequest, output: Path) -> None:
     is_signed(output, options.to)
 
 
-def selected(options: SelectionOptions) -> Selection:
+def selected(options: SelectionOptions) -> MemorySelection:
     """Return the selection that options describe."""
     return selection(
         components=texts(options.type),
@@ -364,7 +364,7 @@ def _progress(options: ExportSettings) -> OnProgress | None:
 
     def report(done: int, total: int, record: str | None) -> None:
         try:
-            tell(Step(done, total, record))
+            tell(ProgressStep(done, total, record))
         except Exception as error:
             error.add_note("Nothing was written.")
             raise

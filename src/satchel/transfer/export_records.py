@@ -18,7 +18,7 @@ from satchel.artifact.statement import FileScope
 from satchel.artifact.writer import ArtifactBuilder
 from satchel.crypto.key_succession import ENDING
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.entries import Entry
 from satchel.model.records import Config, Edge, FileVersion, Redaction, Status
@@ -28,13 +28,13 @@ from satchel.ports.losses import Report
 from satchel.ports.rows import Filter
 from satchel.runtime.scratch import Scratch
 from satchel.runtime.spool import Spool
-from satchel.screening.policy import Screening
+from satchel.screening.records import SecretScreener
 
 _TOGETHER = 256
 _BESIDE_ENTRIES = frozenset({"graph_node", "session_event", "file_version"})
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemorySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which memory is meant; an absent member wants all.
 
     What is not current, and what is in quarantine, is never meant. What is past its expiry is: it
@@ -67,7 +67,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether it leaves nothing out that is current."""
         return self == WHOLE
 
-    def wants(self, logged: Logged) -> bool:
+    def wants(self, logged: VerifiedRecord) -> bool:
         """Tell whether a record that is memory is meant; edges are judged by their ends."""
         model, row = logged.model, logged.row
         if isinstance(model, Entry):
@@ -90,11 +90,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return at < len(self.ids) and self.ids[at] == identity
 
 
-WHOLE = Selection()
+WHOLE = MemorySelection()
 """All that is current."""
 
 
-class Chosen(Scratch):
+class ExportedIds(Scratch):
     """The ids of what is taken along, and of the parents that it names; on disk when many.
 
     SQLite's temporary database keeps small sets in memory and spills large ones by itself.
@@ -143,7 +143,7 @@ Progress = Callable[[int, int, str | None], None]
 """Called now and then with the records done and the records there are."""
 
 
-class Wanted(Protocol):
+class RecordSelector(Protocol):
     """Says which memory is meant."""
 
     @property
@@ -151,7 +151,7 @@ class Wanted(Protocol):
         """How the bank was when its log had this many records; None for now."""
         ...
 
-    def wants(self, logged: Logged) -> bool:
+    def wants(self, logged: VerifiedRecord) -> bool:
         """Tell whether a record that is memory is meant."""
         ...
 
@@ -164,7 +164,7 @@ _EXAMPLES = 3
 
 
 @dataclass(slots=True)
-class Taken:
+class ExportCounts:
     """What was taken out of a bank, besides the records themselves."""
 
     entries: int = 0
@@ -187,7 +187,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class ExportDestination:
     """Where memory goes that is taken out of a bank."""
 
     builder: ArtifactBuilder
@@ -199,13 +199,16 @@ class Outgoing:
     sealed: bool
     """Whether an artifact is made, which shows the log's keys and proves what it lacks."""
 
-    screening: Screening = field(default_factory=Screening)
+    screening: SecretScreener = field(default_factory=SecretScreener)
     """What each record goes through."""
 
 
-def take_out(
-    view: View, wanted: Wanted, outgoing: Outgoing, progress: Progress | None = None
-) -> Taken:
+def collect_records(
+    view: View,
+    wanted: RecordSelector,
+    outgoing: ExportDestination,
+    progress: Progress | None = None,
+) -> ExportCounts:
     """Add the memory that is wanted to a builder, in the order of the log.
 
     Args:
@@ -217,7 +220,7 @@ def take_out(
     Raises:
         VerificationError: If a record is not what was logged, or is hidden.
     """
-    with Chosen() as chosen:
+    with ExportedIds() as chosen:
         taking = _Taking(view, wanted, outgoing, chosen)
         try:
             end = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
@@ -239,8 +242,10 @@ def take_out(
 class _Taking:
     """One pass over a bank."""
 
-    def __init__(self, view: View, wanted: Wanted, outgoing: Outgoing, chosen: Chosen) -> None:
-        self.found = Taken()
+    def __init__(
+        self, view: View, wanted: RecordSelector, outgoing: ExportDestination, chosen: ExportedIds
+    ) -> None:
+        self.found = ExportCounts()
         self._view = view
         self._wanted = wanted
         self._builder = outgoing.builder
@@ -260,7 +265,7 @@ class _Taking:
 
         self._now = now()
 
-    def look_at(self, logged: Logged) -> None:
+    def look_at(self, logged: VerifiedRecord) -> None:
         """Add a record, let it wait, or leave it."""
         record, model = logged.record, logged.model
         if isinstance(model, Edge) or record.type == "source" or _promotes(model):
@@ -329,7 +334,7 @@ class _Taking:
         """Give the space on disk back."""
         self._waiting.close()
 
-    def _add(self, logged: Logged) -> None:
+    def _add(self, logged: VerifiedRecord) -> None:
         record, model = logged.record, logged.model
         shown = self._screening(model)
         changed = shown is not model
@@ -374,7 +379,7 @@ def _promotes(model: Any) -> bool:
     return isinstance(model, Status) and model.state == "promoted"
 
 
-def scope_of(wanted: Selection) -> FileScope:
+def scope_of(wanted: MemorySelection) -> FileScope:
     """Return what a statement says of how much of the memory a file holds."""
     if wanted.is_whole:
         return FileScope(kind="full")

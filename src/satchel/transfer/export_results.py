@@ -13,10 +13,10 @@ from satchel.model.times import read_time
 from satchel.model.values import Component
 from satchel.ports.format import Format
 from satchel.ports.losses import Loss
-from satchel.receipts.account import Account
+from satchel.receipts.account import ReceiptBody
 from satchel.receipts.plans import TransferPlan
 from satchel.transfer.export_file import chosen_format
-from satchel.transfer.export_records import WHOLE, Progress, Selection
+from satchel.transfer.export_records import WHOLE, MemorySelection, Progress
 from satchel.transfer.live_products import connector_for
 
 OTHERWISE = "pam"
@@ -30,7 +30,7 @@ class ExportOptions:
     format: str | None = None
     """From the output's name when not given, or else ``OTHERWISE``."""
 
-    selection: Selection = WHOLE
+    selection: MemorySelection = WHOLE
     key: SigningKey | None = None
     """Signs an artifact; None writes it unsigned."""
 
@@ -78,7 +78,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Records in the bank's log when it was read."""
 
     root: str
-    selection: Selection
+    selection: MemorySelection
     output: str
     format: str
     records: dict[str, int]
@@ -115,7 +115,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipt: str | None = None
     """Id of the receipt; ``satchel receipt show`` prints it."""
 
-    account: Account | None = None
+    account: ReceiptBody | None = None
     """What the receipt says."""
 
     unaccepted: int = 0
@@ -156,7 +156,7 @@ def selection(  # noqa: PLR0913 - each filter on its own
     owner: str | None = None,
     as_of: int | None = None,
     ids: tuple[str, ...] = (),
-) -> Selection:
+) -> MemorySelection:
     """Return which memory is meant, from what a person says.
 
     Args:
@@ -182,7 +182,7 @@ def selection(  # noqa: PLR0913 - each filter on its own
         raise UsageError("the number of records must be at least 1", field="as_of")
     if as_of is not None and ids:
         raise UsageError("IDs select current memories only: drop as_of", field="as_of")
-    return Selection(
+    return MemorySelection(
         components=tuple(sorted(set(components))),
         tags=tuple(sorted(set(tags))),
         since=_moment(since, "since"),

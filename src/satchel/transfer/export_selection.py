@@ -14,16 +14,16 @@ from satchel.ledger.heads import BankStanding
 from satchel.ledger.view import View
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.ports.vectors import Maker, Sum
-from satchel.recall.vector_index import Made, in_use
-from satchel.receipts.account import End, told, unaccepted
-from satchel.screening.policy import Screening
-from satchel.transfer.export_records import Taken
+from satchel.ports.vectors import Maker, VectorChecksum
+from satchel.recall.vector_index import GenerationInfo, current_generation
+from satchel.receipts.account import TransferEnd, receipt_text, unaccepted
+from satchel.screening.records import SecretScreener
+from satchel.transfer.export_records import ExportCounts
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.outputs import Transfer
 
 
-def require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
+def require_some(bank: OpenBank, found: ExportCounts, asked: ExportOptions) -> None:
     """Refuse to go on with nothing.
 
     Raises:
@@ -39,14 +39,16 @@ def require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
     )
 
 
-def screening_of(bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool) -> Screening:
+def screening_of(
+    bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool
+) -> SecretScreener:
     """Return what goes out through: secrets are replaced where it is asked for, or settled."""
-    return Screening(
+    return SecretScreener(
         scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
     )
 
 
-def note_taken(view: View, found: Taken, report: Report) -> None:
+def note_taken(view: View, found: ExportCounts, report: Report) -> None:
     """Note what is worth knowing about what was exported."""
     for note in view.notes:
         report.note(note)
@@ -70,7 +72,7 @@ def note_taken(view: View, found: Taken, report: Report) -> None:
         )
 
 
-def told_of(done: Export, errand: Transfer) -> Export:
+def with_report(done: Export, errand: Transfer) -> Export:
     """Return an export with what its report has to say."""
     report = errand.report
     return msgspec.structs.replace(
@@ -81,10 +83,10 @@ def told_of(done: Export, errand: Transfer) -> Export:
     )
 
 
-def input_of(bank: OpenBank, head: Head, found: Taken) -> End:
+def input_of(bank: OpenBank, head: Head, found: ExportCounts) -> TransferEnd:
     """Return the bank as a receipt has it: what was taken out of it, and under which head."""
-    return End(
-        name=told(bank.name or bank.id),
+    return TransferEnd(
+        name=receipt_text(bank.name or bank.id),
         bank=bank.id,
         size=head.size,
         root=head.root,
@@ -92,12 +94,12 @@ def input_of(bank: OpenBank, head: Head, found: Taken) -> End:
     )
 
 
-def begun(
+def start_export(
     bank: OpenBank,
     head: Head,
     asked: ExportOptions,
     target: tuple[Path, str],
-    taken: tuple[RecordSet, Taken, Screening],
+    taken: tuple[RecordSet, ExportCounts, SecretScreener],
 ) -> Export:
     """Return what is known of an export before anything is written.
 
@@ -140,7 +142,7 @@ class BankVectors:
         count: How many vectors it has.
     """
 
-    def __init__(self, bank: OpenBank, made: Made, count: int) -> None:
+    def __init__(self, bank: OpenBank, made: GenerationInfo, count: int) -> None:
         self.count = count
         self.maker = Maker(
             model=made.model,
@@ -148,7 +150,7 @@ class BankVectors:
             revision=made.revision,
             learnt="" if made.learnt is None else blake3(made.learnt).hexdigest()[:_DIGITS],
         )
-        self.sent = Sum()
+        self.sent = VectorChecksum()
         """Those that were written."""
 
         self.placed = False
@@ -159,7 +161,7 @@ class BankVectors:
 
     def begin(self) -> None:
         """Forget what was written: it is written again."""
-        self.sent, self.placed = Sum(), True
+        self.sent, self.placed = VectorChecksum(), True
 
     def of(self, ids: Sequence[str]) -> Mapping[str, Sequence[float]]:
         """Return vectors by id, of this generation or none: it may be replaced meanwhile."""
@@ -177,7 +179,7 @@ def vectors_of(bank: OpenBank, view: View) -> BankVectors | None:
     Those that were made unasked can be made again by whoever reads the file, at no cost: they would
     only take the place of vectors that came with memories.
     """
-    made = in_use(view) if view.is_whole else None
+    made = current_generation(view) if view.is_whole else None
     if made is None or not made.asked:
         return None
     return BankVectors(bank, made, view.generations().get(made.generation, 0))

@@ -13,50 +13,55 @@ from satchel.bank.connections import again_if_disturbed
 from satchel.bank.memory_ids import current_memory
 from satchel.bank.open_bank import OpenBank
 from satchel.config.path_permissions import file_to_write, require_uncontained
-from satchel.crypto.encrypted_files import locked
+from satchel.crypto.encrypted_files import encrypted_outlet
 from satchel.errors import UsageError
-from satchel.files.catch_up import catch_up
+from satchel.files.catch_up import log_pending_changes
 from satchel.ledger.view import View
 from satchel.model.times import now
-from satchel.ports.format import Format, Writing
+from satchel.ports.format import Format, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.archive import refuse_copy
-from satchel.receipts.census import Census
+from satchel.receipts.census import RecordCounter
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.transfer.conversion import VerifyOptions, policy_of, request_of
 from satchel.transfer.delivery import hand_over
 from satchel.transfer.export_file import is_own, require_no_loss
 from satchel.transfer.export_records import (
-    Outgoing,
-    Selection,
-    Taken,
+    ExportCounts,
+    ExportDestination,
+    MemorySelection,
+    collect_records,
     head_members,
     scope_of,
-    take_out,
 )
 from satchel.transfer.export_results import Export, ExportOptions, export_format
 from satchel.transfer.export_selection import (
     BankVectors,
-    begun,
     input_of,
     note_taken,
     require_some,
     screening_of,
-    told_of,
+    start_export,
     vectors_of,
+    with_report,
 )
 from satchel.transfer.folders import output_for
 from satchel.transfer.live_products import connector_for
-from satchel.transfer.output_files import Judging, beside, put_out, refuse_other
-from satchel.transfer.outputs import Errand, account_of_output, keep_receipt, tried_plan
+from satchel.transfer.output_files import (
+    OutputVerification,
+    refuse_other,
+    sidecar_outlet,
+    write_output,
+)
+from satchel.transfer.outputs import OutputJob, account_of_output, keep_receipt, tried_plan
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExportPart:
     """What of a bank goes out."""
 
-    take: Callable[[View, Outgoing], Taken]
+    take: Callable[[View, ExportDestination], ExportCounts]
     """Takes it out."""
 
     scope: FileScope
@@ -90,7 +95,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         RetiredMemoryError: If one is not current, or in quarantine.
     """
     bank, asked = bank.asked("export"), options or ExportOptions()
-    catch_up(bank)
+    log_pending_changes(bank)
     if asked.selection.ids:
         asked = replace(asked, selection=_named_in_full(bank, asked.selection))
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
@@ -109,35 +114,37 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         return again_if_disturbed(lambda: export_part(bank, outlet, asked, _selected(asked)))
 
 
-def _selected(asked: ExportOptions) -> Part:
-    def take(view: View, outgoing: Outgoing) -> Taken:
+def _selected(asked: ExportOptions) -> ExportPart:
+    def take(view: View, outgoing: ExportDestination) -> ExportCounts:
         for identity in asked.selection.ids:  # one may have changed since it was looked up
             current_memory(view, identity)
-        return take_out(view, asked.selection, outgoing, asked.progress)
+        return collect_records(view, asked.selection, outgoing, asked.progress)
 
-    return Part(take, scope_of(asked.selection))
+    return ExportPart(take, scope_of(asked.selection))
 
 
-def _named_in_full(bank: OpenBank, wanted: Selection) -> Selection:
+def _named_in_full(bank: OpenBank, wanted: MemorySelection) -> MemorySelection:
     with bank.ledger.reading() as view:
         ids = {current_memory(view, each).record.id for each in wanted.ids}
     return msgspec.structs.replace(wanted, ids=tuple(sorted(ids)))
 
 
-def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part) -> Export:
+def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: ExportPart) -> Export:
     """Write a part of a bank's memory to a file; see ``export``."""
     output = outlet.path
     name, writer = export_format(output, asked.format)
-    outlet = output_for(locked(outlet, asked.lock), writer, asked.lock)
+    outlet = output_for(encrypted_outlet(outlet, asked.lock), writer, asked.lock)
     _refuse(bank, outlet, writer, asked)
     sealed, report, began = writer.info.traits.sealed, Report(), now()
-    census = Census(texts=asked.dry_run)
+    census = RecordCounter(texts=asked.dry_run)
     with ExitStack() as held:
         held.enter_context(census.timed())
         builder = held.enter_context(ArtifactBuilder())
         with bank.ledger.reading() as view:
             screening = screening_of(bank, view, asked, sealed=sealed)
-            outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
+            outgoing = ExportDestination(
+                builder=builder, report=report, sealed=sealed, screening=screening
+            )
             found = part.take(view, outgoing)
             head, header, vectors = view.head, _header(view, asked, part), vectors_of(bank, view)
             note_taken(view, found, report)
@@ -146,7 +153,7 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
         records = held.enter_context(closing(RecordSet(*builder.finish(limits))))
         if not is_own(name):
             records.without_redactions(report)
-        writing = Writing(
+        writing = WriteContext(
             limits=limits,
             report=report,
             keys=(asked.key,) if asked.key else (),
@@ -159,8 +166,8 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
             embeddings=asked.embeddings,
             vectors=vectors,
         )
-        done = begun(bank, head, asked, (output, name), (records, found, screening))
-        errand = Errand(
+        done = start_export(bank, head, asked, (output, name), (records, found, screening))
+        errand = OutputJob(
             settings=bank.settings,
             kind="export",
             began=began,
@@ -168,7 +175,9 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
             outlet=outlet,
             format=name,
             writer=writer,
-            sidecar=held.enter_context(beside(outlet, asked.lock)) if asked.sidecar else None,
+            sidecar=held.enter_context(sidecar_outlet(outlet, asked.lock))
+            if asked.sidecar
+            else None,
             replaces=asked.overwrite,
             report=report,
             accepted=asked.accept_loss,
@@ -179,20 +188,20 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
         )
         if asked.dry_run:
             plan = tried_plan(errand, records, writing, census)
-            return msgspec.structs.replace(told_of(done, errand), plan=plan)
+            return msgspec.structs.replace(with_report(done, errand), plan=plan)
         if asked.fail_on_loss:
             require_no_loss(report, output, asked.accept_loss)
         deep = VerifyOptions(deep=builder.refers or bool(found.withheld) or part.proves)
-        judging = Judging(
+        judging = OutputVerification(
             policy_of(bank.settings, VerifyOptions()), request_of(bank.settings, deep)
         )
-        put = put_out(errand, records, writing, judging, overwrite=asked.overwrite)
+        put = write_output(errand, records, writing, judging, overwrite=asked.overwrite)
         _note_vectors(vectors, writing, name)
     signed_by = asked.key.did if asked.key and sealed else None
     account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
     bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return msgspec.structs.replace(
-        told_of(done, errand),
+        with_report(done, errand),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
@@ -217,13 +226,13 @@ def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions
         )
 
 
-def _note_vectors(vectors: BankVectors | None, writing: Writing, name: str) -> None:
+def _note_vectors(vectors: BankVectors | None, writing: WriteContext, name: str) -> None:
     """Say that vectors stay behind which somebody asked for."""
     if writing.embeddings and vectors is not None and not vectors.placed:
         writing.report.note(f"{name} does not support vectors; they were not exported")
 
 
-def _header(view: View, asked: ExportOptions, part: Part) -> Header:
+def _header(view: View, asked: ExportOptions, part: ExportPart) -> Header:
     return Header(
         source_agent=asked.source_agent,
         scope=part.scope,

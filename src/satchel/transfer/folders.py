@@ -13,19 +13,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from satchel.config.path_permissions import OWN, Permission, file_to_read, folder_to_read
+from satchel.config.path_permissions import OWN, PathPermission, file_to_read, folder_to_read
 from satchel.config.settings import Settings
 from satchel.crypto.age import Lock
 from satchel.crypto.limits import DEFAULT_LIMITS
 from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
-from satchel.formats._chats.archive import Archive, File, opened
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, open_archive
 from satchel.ports.format import Format
 from satchel.ports.place import MOST_WITHIN, Place
 from satchel.runtime.atomic_files import PRIVATE_FILE
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.input import OpenFile, reading
-from satchel.runtime.output import Outlet, OutletOver, StagedFolder
-from satchel.runtime.roots import Said
+from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.output import Outlet, StagedFolder, WrappedOutlet
+from satchel.runtime.roots import PathInput
 
 READ = (".json", ".jsonl", ".md", ".html", ".txt")
 """Endings of the files whose contents are looked at; of others, the names alone."""
@@ -48,7 +48,7 @@ _THEN = (1980, 1, 1, 0, 0, 0)
 
 @contextmanager
 def input_to_read(
-    settings: Settings, path: Said | OpenFile, permission: Permission = OWN
+    settings: Settings, path: PathInput | OpenFile, permission: PathPermission = OWN
 ) -> Iterator[OpenFile]:
     """Open what somebody names to be read in: a file, or a folder with the files of an export.
 
@@ -74,7 +74,7 @@ def input_to_read(
         yield file
 
 
-def _is_folder(path: Said) -> bool:
+def _is_folder(path: PathInput) -> bool:
     try:
         return Path(path).is_dir()
     except (OSError, ValueError):  # a name that is too long, or no name; opening it says so
@@ -153,7 +153,7 @@ def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> Non
     """
     with folder.open(name) as stream, OpenFile(os.dup(stream.fileno()), Path(name)) as held:
         left = max(DEFAULT_LIMITS.expansion_free_bytes, _EXPANSION * held.status.st_size)
-        with opened(Place(folder.path / name, held=held)) as packed:
+        with open_archive(Place(folder.path / name, held=held)) as packed:
             for file in packed.files:
                 info = zipfile.ZipInfo(f"{name}/{file.path}", _THEN)
                 with archive.open(info, "w", force_zip64=True) as sink:
@@ -161,7 +161,7 @@ def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> Non
                         left -= _copied(packed, file, sink, left)
 
 
-def _copied(packed: Archive, file: File, sink: IO[bytes], most: int) -> int:
+def _copied(packed: ChatArchive, file: ArchiveFile, sink: IO[bytes], most: int) -> int:
     done = 0
     with packed.stream(file) as source:
         while chunk := source.read(_CHUNK):
@@ -178,7 +178,7 @@ ARCHIVE = ".zip"
 _MODES = 0o777
 
 
-class FolderOutlet(OutletOver):
+class FolderOutlet(WrappedOutlet):
     """A name that a folder is going to have; who writes to it writes an archive of its files.
 
     What is read back is put together from the files on the disk.
@@ -238,7 +238,7 @@ class FolderOutlet(OutletOver):
         self._staged = None
 
 
-class WithinOutlet(OutletOver):
+class WithinOutlet(WrappedOutlet):
     """The name of a file that something is written into, which may be there already.
 
     What was there is kept beside it, as ``NAME.bak``, when it changes.
@@ -296,7 +296,7 @@ class WithinOutlet(OutletOver):
         file = self._inner.there()
         if file is None:
             return None
-        with file, reading(file) as stream:
+        with file, open_input(file) as stream:
             self._mode = file.status.st_mode & _MODES
             found = stream.read(MOST_WITHIN + 1)
         if len(found) > MOST_WITHIN:
@@ -304,7 +304,7 @@ class WithinOutlet(OutletOver):
         return found
 
     def _keep(self) -> None:
-        with self.written() as file, reading(file) as stream:
+        with self.written() as file, open_input(file) as stream:
             is_same = stream.read(MOST_WITHIN + 1) == self.before
         if self.before is None or is_same:
             return

@@ -10,7 +10,7 @@ from itertools import chain
 
 import msgspec
 
-from satchel.bank.jobs import SIDE, Journal, side_name, take_back
+from satchel.bank.jobs import SIDE, ImportJournal, revert_import, side_name
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, ConflictError, SlotTakenError, StoreDamagedError
 from satchel.ledger.ledger import Ledger
@@ -19,9 +19,9 @@ from satchel.model.records import Source, Status
 from satchel.model.times import now
 from satchel.ports.rows import Row
 from satchel.receipts.tally import Tally
-from satchel.transfer.import_plan import Plan
-from satchel.transfer.import_rules import OnConflict
-from satchel.transfer.import_stage import NotAtOnceError
+from satchel.transfer.import_plan import ImportPlan
+from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_stage import CommitTooLargeError
 
 _ATTEMPTS = 8
 
@@ -29,7 +29,7 @@ Progress = Callable[[int, int, str | None], None]
 """Is told how many records are logged, of how many, and the id of the last one."""
 
 
-class Begun:
+class StreamedImport:
     """One import into one bank, logged in one transaction while its file is still read.
 
     Args:
@@ -50,7 +50,7 @@ class Begun:
             self._log.begin_import(size)
         except ChangedError as error:
             self.take_back()
-            raise NotAtOnceError from error
+            raise CommitTooLargeError from error
         except BaseException:
             self.take_back()
             raise
@@ -69,10 +69,10 @@ class Begun:
         try:
             self._log.append_unnamed(rows)
         except SlotTakenError as error:
-            raise NotAtOnceError from error
+            raise CommitTooLargeError from error
         self.tally.add_many(rows)
 
-    def close(self, source: Source, receipt: Callable[[], Sealed], plan: Plan) -> str:
+    def close(self, source: Source, receipt: Callable[[], Sealed], plan: ImportPlan) -> str:
         """Commit it, visible then, and return the id of the receipt; see ``Batch.log_at_once``."""
         record = seal(source)
         place = self._log.name_import(record)
@@ -85,13 +85,13 @@ class Begun:
 
     def take_back(self) -> None:
         """Have nothing of it be there, unless it was closed."""
-        with suppress(NotAtOnceError):
-            error = NotAtOnceError()
-            if not self._block.__exit__(NotAtOnceError, error, None):
+        with suppress(CommitTooLargeError):
+            error = CommitTooLargeError()
+            if not self._block.__exit__(CommitTooLargeError, error, None):
                 raise error
 
 
-class Batch:
+class ImportBatch:
     """One import into one bank.
 
     Args:
@@ -102,7 +102,7 @@ class Batch:
     """
 
     def __init__(
-        self, ledger: Ledger, plan: Plan, journal: Journal, on_conflict: OnConflict
+        self, ledger: Ledger, plan: ImportPlan, journal: ImportJournal, on_conflict: ConflictPolicy
     ) -> None:
         self._ledger = ledger
         self._plan = plan
@@ -199,7 +199,7 @@ class Batch:
             else:
                 if next(planned, None) is None:
                     return tally
-        take_back(self._ledger, self.source, "reads back differently")
+        revert_import(self._ledger, self.source, "reads back differently")
         raise StoreDamagedError(
             "the logged records read back differently; the import was rolled back",
             hint="The disk may be failing. See: satchel doctor --deep.",
@@ -244,14 +244,14 @@ class Batch:
                 current = view.current(one.row.slot) if one.row.slot is not None else None
                 if current is None:
                     continue
-                if self._mode is OnConflict.OVERWRITE:
+                if self._mode is ConflictPolicy.OVERWRITE:
                     target, state, by = current.record.id, "superseded", one.record.id
                 else:
                     target, state, by = one.record.id, "rejected", current.record.id
                 status = Status(target=target, state=state, by=by, reason="import", at=at)  # type: ignore[arg-type]
                 statuses.append(seal(status))
-        if self._mode is OnConflict.ERROR and statuses:
-            take_back(self._ledger, self.source, "conflict")
+        if self._mode is ConflictPolicy.ERROR and statuses:
+            revert_import(self._ledger, self.source, "conflict")
             raise ConflictError(
                 f"{len(statuses)} memories were changed by another process",
                 hint="Nothing was imported. Use --on-conflict skip, overwrite or rename.",
@@ -260,12 +260,12 @@ class Batch:
             self._ledger.append(statuses[start : start + 1000], batch=self.source)
 
 
-def _left_beside(plan: Plan, source: str, place: int) -> Mapping[str, bytes | None]:
+def _left_beside(plan: ImportPlan, source: str, place: int) -> Mapping[str, bytes | None]:
     """Return the values that a complete import leaves beside the log."""
     return {**plan.known.missing, side_name(place): plan.keys, SIDE + source: None}
 
 
-def logged_part(ledger: Ledger, plan: Plan, source: str) -> int | None:
+def logged_part(ledger: Ledger, plan: ImportPlan, source: str) -> int | None:
     """Return how much of a plan an earlier attempt logged; None where that was another plan."""
     count = 0
     with ledger.reading() as view:

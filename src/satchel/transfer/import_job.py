@@ -11,11 +11,24 @@ from math import inf
 import msgspec
 from blake3 import blake3
 
-from satchel.bank.banks import bank_in_making, made_bank
-from satchel.bank.connections import has_store, local_path, opened_store, shown_address, writer_key
+from satchel.bank.banks import bank_in_making, create_bank_in
+from satchel.bank.connections import (
+    configured_store,
+    has_store,
+    local_path,
+    shown_address,
+    writer_key,
+)
 from satchel.bank.effective_settings import effective
-from satchel.bank.jobs import Journal, Step, job_id, journals, new_journal, take_back
-from satchel.bank.open_bank import Names, OpenBank, find_bank, open_bank_in
+from satchel.bank.jobs import (
+    ImportJournal,
+    ProgressStep,
+    job_id,
+    journals,
+    new_journal,
+    revert_import,
+)
+from satchel.bank.open_bank import BankNames, OpenBank, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
 from satchel.crypto.redaction import signed_redaction
@@ -29,33 +42,38 @@ from satchel.model.records import Redaction
 from satchel.model.times import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
-from satchel.recall.duplicates import TAKEN_UP, Arrivals, NearDuplicates
+from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode
 from satchel.recall.embedding import STEP, embed_bank, keep_up
 from satchel.recall.imported_vectors import reuse
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
-from satchel.receipts.account import Account
+from satchel.receipts.account import ReceiptBody
 from satchel.receipts.archive import require_whole, signer
-from satchel.receipts.census import Census
+from satchel.receipts.census import RecordCounter
 from satchel.receipts.receipt import receipt_of
 from satchel.receipts.tally import Tally
 from satchel.runtime.lock_waits import is_watched
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Strands
-from satchel.transfer.import_batches import Batch, Begun, logged_part
-from satchel.transfer.import_plan import Plan, is_vacant
-from satchel.transfer.import_results import BankImported, ImportOptions, Owners, account_of_import
-from satchel.transfer.import_rules import OnConflict, Planned, Rules
-from satchel.transfer.import_source import Arriving
-from satchel.transfer.import_stage import COMMIT_BYTES, NotAtOnceError
-from satchel.transfer.tenants import OneOwner, Tenants, maps_from
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import SpoolStreams
+from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part
+from satchel.transfer.import_plan import ImportPlan, is_vacant
+from satchel.transfer.import_results import (
+    BankImportResult,
+    ImportOptions,
+    Owners,
+    account_of_import,
+)
+from satchel.transfer.import_rules import ConflictPolicy, ImportCounts, ImportRules
+from satchel.transfer.import_source import ImportSource
+from satchel.transfer.import_stage import COMMIT_BYTES, CommitTooLargeError
+from satchel.transfer.tenants import OneOwner, TenantRouter, maps_from
 
 _BATCH = 100
 
 
-def put_back(bank: OpenBank, returned: Keyed) -> None:
+def put_back(bank: OpenBank, returned: ScratchMap) -> None:
     """Log that memories are whole again, each in the commit that puts its bytes there.
 
     Args:
@@ -82,7 +100,7 @@ _TOGETHER = 100
 _LONGEST_HELD = 25.0
 """Seconds for which a file is read while the store is locked; other writers give up after 30."""
 
-_AGAIN = ((UnfinishedError, NotAtOnceError), UnfinishedError)
+_AGAIN = ((UnfinishedError, CommitTooLargeError), UnfinishedError)
 """After which everything is read again: a process that was killed costs time, and nothing else."""
 
 _GO_ON = (
@@ -93,7 +111,7 @@ _GO_ON = (
 _COMPLETE = "The import is complete. To undo it: satchel undo {source}"
 
 
-class Work:
+class ImportJob:
     """One import: two passes, over all banks that it is for.
 
     Args:
@@ -110,7 +128,7 @@ class Work:
         self,
         settings: Settings,
         store: Store | None,
-        arriving: Arriving,
+        arriving: ImportSource,
         wanted: str | None,
         asked: ImportOptions,
         owner: Owners | None,
@@ -118,21 +136,21 @@ class Work:
         one_owner: OneOwner | None = None,
     ) -> None:
         maps = maps_from(asked.maps)
-        self.tenants = Tenants(wanted, maps, counting=asked.dry_run, one_owner=one_owner)
-        self.banks: dict[str, BankImported] = {}
+        self.tenants = TenantRouter(wanted, maps, counting=asked.dry_run, one_owner=one_owner)
+        self.banks: dict[str, BankImportResult] = {}
         """By name."""
 
-        self.strands = Strands()
-        self.plans: dict[str, Plan] = {}
-        self.census = Census(texts=asked.dry_run)
+        self.strands = SpoolStreams()
+        self.plans: dict[str, ImportPlan] = {}
+        self.census = RecordCounter(texts=asked.dry_run)
         self.arriving = arriving
         self.asked = asked
         self._settings = settings
         self._store = store
-        self._names = Names(store)
+        self._names = BankNames(store)
         self._wanted = wanted
-        self._rules = Rules(
-            on_conflict=asked.on_conflict or OnConflict.SKIP,
+        self._rules = ImportRules(
+            on_conflict=asked.on_conflict or ConflictPolicy.SKIP,
             mirror=asked.mirror,
             keeps_ids=arriving.keeps_ids,
             bank=arriving.bank,
@@ -140,7 +158,7 @@ class Work:
         self._read_here: dict[str, Counter[str]] = {}
         self._open: dict[str, OpenBank] = {}
         self._linked = False
-        self.near = Arrivals(settings, asked.near_duplicates, dry_run=asked.dry_run)
+        self.near = DuplicateFinder(settings, asked.near_duplicates, dry_run=asked.dry_run)
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
         changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
         changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
@@ -151,12 +169,12 @@ class Work:
         changed += [f"sidecar {arriving.sidecar.digest}"] if arriving.sidecar else []
         self._words = " ".join(map(str, (*words, arriving.scrubs, *asked.maps, *changed)))
         self._journal = self._new_journal()
-        self._begun: dict[str, Journal] = {}
-        self._accounts: dict[str, tuple[Account, Sealed]] = {}
+        self._begun: dict[str, ImportJournal] = {}
+        self._accounts: dict[str, tuple[ReceiptBody, Sealed]] = {}
         self._key: SigningKey | None = None
         self._owner = owner
         self._early = True
-        self._logged: Begun | None = None
+        self._logged: StreamedImport | None = None
         """What is logged while it is read."""
 
     def close(self) -> None:
@@ -181,7 +199,7 @@ class Work:
         self._read()
         if not self.asked.dry_run and not self._goes_on():
             for name, journal in self._begun.items():
-                take_back(self._open[name].ledger, journal.source, "started again")
+                revert_import(self._open[name].ledger, journal.source, "started again")
             self._begun, self._journal = {}, self._new_journal()
             self._read()
         if not self.plans:
@@ -207,7 +225,7 @@ class Work:
             one.clear()
         twins = self.near.find(self._parts, self._there)
         if self.near.mode in TAKEN_UP:
-            merge = self.near.mode is NearDuplicates.MERGE
+            merge = self.near.mode is NearDuplicateMode.MERGE
             self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
         self.census.begin()
         read = 0
@@ -241,7 +259,7 @@ class Work:
             and not self._begun
             and self.near.mode not in TAKEN_UP
             and not self._rules.keeps_ids
-            and self._rules.mode is not OnConflict.OVERWRITE
+            and self._rules.mode is not ConflictPolicy.OVERWRITE
             and self.arriving.is_read_apart
         )
 
@@ -255,7 +273,7 @@ class Work:
             rest = self.census.spent / share - self.census.spent
             if self.plans[name].stage.size >= COMMIT_BYTES * share or rest > _LONGEST_HELD:
                 return False
-            self._logged = Begun(self._block(name), size)
+            self._logged = StreamedImport(self._block(name), size)
         self._logged.add(rows)
         return True
 
@@ -275,7 +293,7 @@ class Work:
     def _tell_read(self, read: int) -> None:
         """Report how much was read; nothing of it is logged yet."""
         if self.asked.on_step is not None:
-            self.asked.on_step(Step(0, read, None))
+            self.asked.on_step(ProgressStep(0, read, None))
 
     def _parts(self) -> Iterator[dict[str, Sequence[Row]]]:
         """Yield what arrives, some at a time, by the name of the bank that it goes into."""
@@ -363,7 +381,7 @@ class Work:
                 put_back(self._for_writing(name), plan.returned)
 
     def _log_in_groups(self) -> None:
-        batches = dict[str, Batch]()
+        batches = dict[str, ImportBatch]()
         try:
             self._log_all(batches)
         except Exception as error:
@@ -389,7 +407,7 @@ class Work:
         if plan.is_empty or not plan.stage.is_one_commit:
             return False
         told = self.banks[name]
-        logged = self._logged or Batch(
+        logged = self._logged or ImportBatch(
             self._for_writing(name).ledger, plan, self._journal, self._rules.mode
         )
 
@@ -401,12 +419,12 @@ class Work:
             if self.asked.on_logging is not None:
                 self.asked.on_logging(done, total)
             if self.asked.on_step is not None and done < total:  # the last one, when it is durable
-                self.asked.on_step(Step(done, total, None))
+                self.asked.on_step(ProgressStep(done, total, None))
 
         source, total = self.arriving.source(self._journal.at), plan.stage.records
         if self.asked.on_step is not None:  # what it raises ends the import; later it cannot
-            self.asked.on_step(Step(0, total, None))
-        if isinstance(logged, Begun):
+            self.asked.on_step(ProgressStep(0, total, None))
+        if isinstance(logged, StreamedImport):
             told.bank, told.made = logged.ledger.bank, name not in self._open
             told.receipt = logged.close(source, receipt, plan)
             self._open_again(name, told.bank)
@@ -417,10 +435,10 @@ class Work:
             except SlotTakenError:  # somebody was quicker; it is decided record by record
                 told.source = None
                 return False
-        self._tell_complete(Step(total, total, plan.stage.last), logged.source)
+        self._tell_complete(ProgressStep(total, total, plan.stage.last), logged.source)
         return True
 
-    def _tell_complete(self, step: Step, source: str) -> None:
+    def _tell_complete(self, step: ProgressStep, source: str) -> None:
         if self.asked.on_step is not None:
             try:
                 self.asked.on_step(step)
@@ -428,14 +446,14 @@ class Work:
                 error.add_note(_COMPLETE.format(source=source))
                 raise
 
-    def _log_all(self, batches: dict[str, Batch]) -> None:
+    def _log_all(self, batches: dict[str, ImportBatch]) -> None:
         source, step = self.arriving.source(self._journal.at), self._tell
         for name, plan in self.plans.items():
             if plan.is_empty and name not in self._begun:
                 continue
             opened = self._for_writing(name)
             journal = self._begun.get(name) or msgspec.structs.replace(self._journal, source="")
-            batches[name] = Batch(opened.ledger, plan, journal, self._rules.mode)
+            batches[name] = ImportBatch(opened.ledger, plan, journal, self._rules.mode)
             batches[name].log(source, step)
         if not batches:
             number = sum(one.done.read for one in self.banks.values())
@@ -445,9 +463,9 @@ class Work:
         if self.asked.on_logging is not None:
             self.asked.on_logging(done, total)
         if self.asked.on_step is not None:
-            self.asked.on_step(Step(done, total, record))
+            self.asked.on_step(ProgressStep(done, total, record))
 
-    def accounted(self) -> tuple[list[Account], list[Sealed]]:
+    def accounted(self) -> tuple[list[ReceiptBody], list[Sealed]]:
         """Return what is to be told of each bank, and the receipts of that."""
         found = [self._accounts[name] for name in self.banks if name in self._accounts]
         return [account for account, _ in found], [receipt for _, receipt in found]
@@ -460,7 +478,7 @@ class Work:
         self._accounts[name] = account, receipt
         return receipt
 
-    def _new_journal(self) -> Journal:
+    def _new_journal(self) -> ImportJournal:
         path = self.arriving.kept_at
         request = {**self.asked.request, **({"bank": self._wanted} if self._wanted else {})}
         return new_journal(self._words, {**request, **({"input": path} if path else {})})
@@ -494,10 +512,10 @@ class Work:
         except UnknownBankError:
             return []
 
-    def _plan_of(self, name: str, views: ExitStack) -> Plan:
+    def _plan_of(self, name: str, views: ExitStack) -> ImportPlan:
         plan = self.plans.get(name)
         if plan is None:
-            told = BankImported(name=name, done=Planned())
+            told = BankImportResult(name=name, done=ImportCounts())
             opened, early = self._there(name), self._is_logged_early()
             view, size = None, None
             if opened is not None:
@@ -513,7 +531,7 @@ class Work:
             linked = self._linked or bool(replaces)
             going_on = begun.source if begun else ""
             rules = replace(self._rules, going_on=going_on, linked=linked, replaces=replaces)
-            plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
+            plan = ImportPlan(view, rules, self.strands, nonces=nonces, at=at)
             if early and view is None:
                 plan.stage.sink = partial(self._log_early, name, size)
             told.done, told.conflicts = plan.done, plan.conflicts
@@ -556,7 +574,7 @@ class Work:
 
     def _for_writing(self, name: str) -> OpenBank:
         if name not in self._open and self._store is not None and self._owner is not None:
-            made = made_bank(
+            made = create_bank_in(
                 self._settings, self._store, name, self._owner(), joins=self._is_first
             ).bank
             self.banks[name].bank, self.banks[name].made = made, True
@@ -611,7 +629,7 @@ def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
         # What is not there yet, or only a writer can put right, is for the import to see to.
         with (
             suppress(UnknownBankError, StoreError),
-            opened_store(settings, read_only=True) as store,
+            configured_store(settings, read_only=True) as store,
         ):
             opened = open_bank_in(settings, store, find_bank(store, wanted))
             with opened.ledger.reading() as view:

@@ -30,7 +30,7 @@ from satchel.config.options import (
     TrustOptions,
 )
 from satchel.config.path_permissions import (
-    Permission,
+    PathPermission,
     file_to_read,
     file_to_write,
     require_uncontained,
@@ -39,17 +39,16 @@ from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import ReadOnlyStoreError
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts, values_of
-from satchel.recall.duplicates import NearDuplicates
+from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts import archive
-from satchel.receipts.archive import Receipt as StoredReceipt
-from satchel.receipts.archive import ReceiptLine
+from satchel.receipts.archive import ReceiptLine, StoredReceipt
 from satchel.runtime.input import OpenFile
 from satchel.transfer import imports
-from satchel.transfer.export_operations import Banks, named
+from satchel.transfer.export_operations import StoreBanks, require_bank_name
 from satchel.transfer.folders import input_to_read
-from satchel.transfer.import_results import Imported, ImportOptions
-from satchel.transfer.import_rules import OnConflict
-from satchel.transfer.imports import Cancelled, ImportLine
+from satchel.transfer.import_results import ImportOptions, ImportSummary
+from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.imports import ImportLine, JobCancelResult
 from satchel.transfer.live_products import connector_for
 from satchel.transfer.providers import import_into
 
@@ -178,7 +177,7 @@ class ImportTarget:
     reads_stdin: bool = False
     """Whether the path - means standard input."""
 
-    permission: Permission | None = None
+    permission: PathPermission | None = None
     """Where paths may lead; as the options say by default."""
 
     on_reading: OnBytes | None = None
@@ -190,7 +189,7 @@ class ImportTarget:
     example="satchel import mem0.json --bank assistant",
     for_models=NO_FILES_FOR_MODELS,
 )
-def import_(target: ImportTarget, options: ImportRequest) -> Imported:
+def import_(target: ImportTarget, options: ImportRequest) -> ImportSummary:
     """Import memories from a file into a bank, or into one for each user in the file.
 
     Everything is read and checked first, and becomes visible at once; an import that was killed
@@ -247,7 +246,7 @@ def import_(target: ImportTarget, options: ImportRequest) -> Imported:
 )
 @contextmanager
 def import_bank(
-    banks: Banks, options: ImportBankRequest
+    banks: StoreBanks, options: ImportBankRequest
 ) -> Iterator[tuple[ImportTarget, ImportRequest]]:
     """Import a file into a bank, by its name. The bank is created if there is none.
 
@@ -262,7 +261,7 @@ def import_bank(
     with file_to_read(banks.settings, options.path, options.permission) as source:
         target = ImportTarget(
             settings=banks.settings,
-            bank=named(options.bank_id),
+            bank=require_bank_name(options.bank_id),
             owner=banks.owner,
             read_only=banks.read_only,
             source=source,
@@ -277,12 +276,12 @@ def _options(
     conflict, near = options.on_conflict, options.near_duplicates
     return ImportOptions(
         source_format=options.from_,
-        on_conflict=None if conflict is None else OnConflict(conflict),
+        on_conflict=None if conflict is None else ConflictPolicy(conflict),
         mirror=options.mirror,
         maps=texts(options.maps),
         include_deleted=options.include_deleted,
         embeddings=options.include_embeddings,
-        near_duplicates=None if near is None else NearDuplicates(near),
+        near_duplicates=None if near is None else NearDuplicateMode(near),
         re_embed=options.re_embed,
         re_extract_entities=options.re_extract_entities,
         scrub_secrets=options.scrub_secrets,
@@ -311,7 +310,7 @@ class NoOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class JobOptions(Options):
+class JobCancelOptions(Options):
     """Which job to cancel."""
 
     job: Annotated[str, Option(f"Job: {BY_ID}.", argument=True, metavar="JOB")]
@@ -320,7 +319,7 @@ class JobOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeOptions(Options):
+class JobResumeOptions(Options):
     """Which job to resume."""
 
     job: Annotated[str, Option(f"Job: {BY_ID}.", argument=True, metavar="JOB")]
@@ -393,12 +392,12 @@ def list_jobs(settings: Settings, options: NoOptions) -> list[Job]:
 
 
 @operation(
-    ResumeOptions,
+    JobResumeOptions,
     name="job resume",
     example="satchel job resume 3f9a2c",
     absent=NOT_FOR_MODELS | {"http": "A request that uploads the same file again resumes it."},
 )
-def resume_job(target: ImportTarget, options: ResumeOptions) -> Imported:
+def resume_job(target: ImportTarget, options: JobResumeOptions) -> ImportSummary:
     """Resume an import that was interrupted, with the options that it was begun with.
 
     Raises:
@@ -417,13 +416,13 @@ def resume_job(target: ImportTarget, options: ResumeOptions) -> Imported:
 
 
 @operation(
-    JobOptions,
+    JobCancelOptions,
     name="job cancel",
     example="satchel job cancel 3f9a2c",
     absent=NOT_FOR_MODELS
     | {"http": "`DELETE /v1/jobs/{job}` stops a server's work before anything is visible."},
 )
-def cancel_job(settings: Settings, options: JobOptions) -> Cancelled:
+def cancel_job(settings: Settings, options: JobCancelOptions) -> JobCancelResult:
     """Cancel an import that was interrupted: remove what it logged. Nobody had seen any of it.
 
     Raises:

@@ -5,30 +5,30 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from satchel.crypto.redaction import is_form
+from satchel.crypto.redaction import is_redacted_form
 from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
 from satchel.errors import ConflictError, RedactionRefusedError
-from satchel.ledger.records import Logged
+from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import SessionEvent, Source, State
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin, Scope
 from satchel.ports.placeholders import event_with
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
-from satchel.runtime.scratch import PLAN_TIMES, Keyed
-from satchel.runtime.spool import Strands
-from satchel.transfer.import_rules import OnConflict, Planned, Rules
-from satchel.transfer.import_stage import Stage
+from satchel.runtime.scratch import PLAN_TIMES, ScratchMap
+from satchel.runtime.spool import SpoolStreams
+from satchel.transfer.import_rules import ConflictPolicy, ImportCounts, ImportRules
+from satchel.transfer.import_stage import ImportStage
 from satchel.transfer.known_records import (
-    Known,
-    Times,
+    KnownRecords,
+    RepeatCounter,
     key_of,
     key_of_row,
-    packed,
+    pack_keys,
     pending_in,
     repeated,
 )
-from satchel.transfer.source_history import NONE, Ended, Endings, Older, Version
+from satchel.transfer.source_history import NONE, Endings, OlderVersion, OlderVersions, SourceEnd
 
 _PREFIX, _ID_BYTES = "blake3:", 32
 _MOST_STEPS = 64
@@ -47,7 +47,7 @@ class _Ends(msgspec.Struct, gc=False):
 _ends = msgspec.json.Decoder(resolved(_Ends)).decode
 
 
-class Finals:
+class FinalIds:
     """Where records of an import are found that are not in the bank under the ids they came with.
 
     Args:
@@ -58,7 +58,7 @@ class Finals:
     def __init__(self, current: Current, nonces: Nonces) -> None:
         self._current = current
         self._nonces = nonces
-        self._found = Keyed()
+        self._found = ScratchMap()
 
     def is_at(self, arriving: str, there: str) -> None:
         """Remember that another record stands for one that arrived."""
@@ -149,14 +149,14 @@ class _Said(msgspec.Struct, gc=False):
 _decode_form = msgspec.json.Decoder(resolved(_Said)).decode
 
 
-class Forms:
+class PendingForms:
     """What was said last of a form that is to follow.
 
     Args:
         done: Where redactions are counted: as left behind, until their form is taken.
     """
 
-    def __init__(self, done: Planned) -> None:
+    def __init__(self, done: ImportCounts) -> None:
         self._done = done
         self._last: Row | None = None
 
@@ -186,7 +186,7 @@ class Slots:
     """By slot: where what it speaks of may be replaced, the last record that did so."""
 
     def __init__(self) -> None:
-        self._held = Keyed(times=PLAN_TIMES)
+        self._held = ScratchMap(times=PLAN_TIMES)
 
     def add(self, slot: bytes, last: str | None) -> bool:
         """Remember that a slot was spoken of, and tell whether that is the first time."""
@@ -265,7 +265,7 @@ def is_vacant(view: View) -> bool:
     return not any(view.head.counts.get(name) for name in (*_ENTRIES, *_CARRIED))
 
 
-class Plan:
+class ImportPlan:
     """Takes the records of an import some at a time, in their order.
 
     Args:
@@ -277,11 +277,17 @@ class Plan:
     """
 
     def __init__(
-        self, view: View | None, rules: Rules, strands: Strands, *, nonces: Nonces, at: str
+        self,
+        view: View | None,
+        rules: ImportRules,
+        strands: SpoolStreams,
+        *,
+        nonces: Nonces,
+        at: str,
     ) -> None:
-        self.stage = Stage(strands)
-        self.done = Planned()
-        self.known = Known(view)
+        self.stage = ImportStage(strands)
+        self.done = ImportCounts()
+        self.known = KnownRecords(view)
         self.conflicts = list[str]()
         """The first things of which the bank has another version."""
 
@@ -297,20 +303,20 @@ class Plan:
         self.keys = b""
         """The fingerprints of what arrived, as they are kept; once all of it did."""
 
-        self.seen = Keyed(times=PLAN_TIMES)
+        self.seen = ScratchMap(times=PLAN_TIMES)
         """Fingerprints of what arrived; on disk, as everything that grows with the file."""
 
-        self.returned = Keyed()
+        self.returned = ScratchMap()
         """Whole memories, by id, that take the place of forms which an import brought."""
 
-        self._forgotten: Keyed | None = None
+        self._forgotten: ScratchMap | None = None
         """Slots of what is retired here; looked up when it is first needed."""
 
-        self._forms = Forms(self.done)
-        self._finals = Finals(self.current, nonces) if rules.linked else None
-        self._times = Times()
+        self._forms = PendingForms(self.done)
+        self._finals = FinalIds(self.current, nonces) if rules.linked else None
+        self._times = RepeatCounter()
         self._slots = Slots()
-        self._older = Older(self)
+        self._older = OlderVersions(self)
         self._owners = set[Owner]()
         self._accounts = set[tuple[str | None, str | None]]()
         imports = view.imports() if view is not None else []
@@ -321,7 +327,7 @@ class Plan:
             self._empty
             and self.known.is_empty
             and not (rules.keeps_ids or rules.linked or rules.replaces or rules.twins)
-            and self._mode is not OnConflict.OVERWRITE
+            and self._mode is not ConflictPolicy.OVERWRITE
         )
 
     def take(self, rows: Sequence[Row], endings: Endings = NONE) -> None:
@@ -385,7 +391,7 @@ class Plan:
                 self._count(logged.row, "vanished")
         if self._finals is not None:
             self._finals.close()
-        self.keys = packed(self.seen)
+        self.keys = pack_keys(self.seen)
         if self._forgotten is not None:
             self._forgotten.close()
         for done_with in (self.seen, self._slots, self._times):
@@ -403,19 +409,27 @@ class Plan:
         if slot is not None:
             self._slots.add(slot, self._last(row))
         gone = there.retired is not None and (
-            self._mode is OnConflict.OVERWRITE or there.batch in self._undone
+            self._mode is ConflictPolicy.OVERWRITE or there.batch in self._undone
         )
         if not gone:
             self.done.known += 1
             # An id is the hash of the bytes, so there is no other way for these to differ.
-            if there.body is not None and there.body != row.body and not is_form(row.body or b""):
+            if (
+                there.body is not None
+                and there.body != row.body
+                and not is_redacted_form(row.body or b"")
+            ):
                 self._bring_back(row, there)
             return
         current = self.current(slot)
-        if current is not None and self._mode is not OnConflict.OVERWRITE:
+        if current is not None and self._mode is not ConflictPolicy.OVERWRITE:
             self.done.skipped += 1
             return
-        if there.body is not None and there.body != row.body and not is_form(row.body or b""):
+        if (
+            there.body is not None
+            and there.body != row.body
+            and not is_redacted_form(row.body or b"")
+        ):
             self._bring_back(row, there)
         if current is not None:
             self.done.overwritten += 1
@@ -464,17 +478,19 @@ class Plan:
         """Plan a status of a record, of now when no moment is given."""
         self.stage.say(target, state, by=by, at=at or self._at, nonces=self._nonces)
 
-    def _take_past(self, row: Row, ended: Ended) -> None:
+    def _take_past(self, row: Row, ended: SourceEnd) -> None:
         """Let an older version wait for the current one, or bring what was deleted."""
         key, slot = key_of_row(row), _raw(row.slot)
         self._remember_owner(row)
         if slot is None:
             self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
             return
-        self._older.wait(slot, Version(row, key, ended))
+        self._older.wait(slot, OlderVersion(row, key, ended))
         if ended.state == "deleted":
             self._slots.put(slot, None)
-            self._older.end(slot, self.current(slot), overwrite=self._mode is OnConflict.OVERWRITE)
+            self._older.end(
+                slot, self.current(slot), overwrite=self._mode is ConflictPolicy.OVERWRITE
+            )
 
     def _is_current(self, identity: str) -> bool:
         there = self._here([identity]).get(identity)
@@ -514,7 +530,7 @@ class Plan:
             self._take_again(row, slot, key)
             return
         self.seen.add(key)
-        if key in self.known and (slot is None or self._mode is not OnConflict.OVERWRITE):
+        if key in self.known and (slot is None or self._mode is not ConflictPolicy.OVERWRITE):
             self._leave_known(row, slot, None)
             return
         joined = row if self._finals is None else self._finals.joined(row)
@@ -549,7 +565,7 @@ class Plan:
         if slot is None or self._view is None:
             return False
         if self._forgotten is None:
-            self._forgotten = Keyed()
+            self._forgotten = ScratchMap()
             for logged in self._view.scan(Filter(types=_ENTRIES, retired=True)):
                 if logged.row.slot is not None:
                     self._forgotten.add(bytes.fromhex(logged.row.slot))
@@ -587,25 +603,27 @@ class Plan:
         if len(self.conflicts) < _EXAMPLES:
             self.conflicts.append(_named(_decode(row.body or b"")))
         mode = self._mode
-        if mode is OnConflict.RENAME and is_form(row.body or b""):  # it has the id that it has
-            mode = OnConflict.SKIP
+        if mode is ConflictPolicy.RENAME and is_redacted_form(
+            row.body or b""
+        ):  # it has the id that it has
+            mode = ConflictPolicy.SKIP
         match mode:
-            case OnConflict.ERROR:
+            case ConflictPolicy.ERROR:
                 raise ConflictError(
                     f"another version exists: {_named(_decode(row.body or b''))}",
                     hint="Choose: --on-conflict skip, overwrite or rename.",
                 )
-            case OnConflict.SKIP:
+            case ConflictPolicy.SKIP:
                 self._count(row, "skipped")
                 self._older.leave(slot)
                 self._stands(row.id, there)
-            case OnConflict.RENAME:
+            case ConflictPolicy.RENAME:
                 self._count(row, "renamed")
                 self._older.leave(slot)
                 renamed = self._renamed(row)
                 self._stands(row.id, renamed.id)
                 self._add(renamed)
-            case OnConflict.OVERWRITE:
+            case ConflictPolicy.OVERWRITE:
                 self._count(row, "overwritten")
                 self._older.bring(slot, there, then=row.id)
                 self._stands(there, row.id)
@@ -614,7 +632,7 @@ class Plan:
                     self._slots.put(slot, row.id)
 
     def _last(self, row: Row) -> str | None:
-        return row.id if self._mode is OnConflict.OVERWRITE else None
+        return row.id if self._mode is ConflictPolicy.OVERWRITE else None
 
     def _add(self, row: Row) -> None:
         self._count(row, "added")
@@ -677,7 +695,7 @@ class Plan:
             self._owners.add(owner_of(row))
             self._accounts.add(account_of(_decode(row.body or b"").origin))
 
-    def _vanished(self) -> Iterator[Logged]:
+    def _vanished(self) -> Iterator[VerifiedRecord]:
         """Yield what the bank has of the same owners and accounts, and the file has not."""
         if self._view is None:
             return

@@ -13,29 +13,29 @@ from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import OnStep
 from satchel.crypto.signatures import SigningKey
 from satchel.model.times import now
-from satchel.ports.losses import Loss, Refused
-from satchel.recall.duplicates import Arrivals, NearDuplicates, NearPair
-from satchel.recall.embedding import Embedded
-from satchel.recall.imported_vectors import Reused
+from satchel.ports.losses import Loss, RefusedRecord
+from satchel.recall.duplicates import DuplicateFinder, NearDuplicateMode, NearPair
+from satchel.recall.embedding import EmbedResult
+from satchel.recall.imported_vectors import VectorReuse
 from satchel.receipts.account import (
     VERSION,
-    Account,
-    End,
-    counted,
+    ReceiptBody,
+    TransferEnd,
+    combine_counts,
     lost_in,
     notes_in,
+    receipt_text,
     refusals_in,
-    told,
 )
-from satchel.receipts.archive import tool
-from satchel.receipts.census import Census
-from satchel.receipts.plans import NearDuplicate, Target, Tenant, TransferPlan
+from satchel.receipts.archive import tool_version
+from satchel.receipts.census import RecordCounter
+from satchel.receipts.plans import NearDuplicate, TargetPlan, Tenant, TransferPlan
 from satchel.receipts.tally import Tally
 from satchel.runtime.input import OpenFile
-from satchel.transfer.import_plan import Plan
-from satchel.transfer.import_rules import OnConflict, Planned
-from satchel.transfer.import_source import Arriving
-from satchel.transfer.tenants import Tenants
+from satchel.transfer.import_plan import ImportPlan
+from satchel.transfer.import_rules import ConflictPolicy, ImportCounts
+from satchel.transfer.import_source import ImportSource
+from satchel.transfer.tenants import TenantRouter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class ImportOptions:
     embeddings: bool = False
     """Keep the vectors of a live source with its memories."""
 
-    on_conflict: OnConflict | None = None
+    on_conflict: ConflictPolicy | None = None
     """As the bank's settings say when not given, or else ``SKIP``."""
 
     mirror: bool = False
@@ -100,7 +100,7 @@ class ImportOptions:
     re_extract_entities: bool = False
     """Find the entities of memories anew, in the place of those that the source gives."""
 
-    near_duplicates: NearDuplicates | None = None
+    near_duplicates: NearDuplicateMode | None = None
     """What to do with them; None lists them on a dry run where that costs little."""
 
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
@@ -147,11 +147,11 @@ class ImportOptions:
         return {name: part for name, part in said.items() if part}
 
 
-class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
+class BankImportResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What an import does to one bank."""
 
     name: str | None
-    done: Planned
+    done: ImportCounts
     bank: str | None = None
     """Its id; None for one that a dry run would make."""
 
@@ -170,24 +170,24 @@ class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
     conflicts: list[str] = []
     """The first things that the bank has another version of."""
 
-    reused: Reused | None = None
+    reused: VectorReuse | None = None
     """What became of the vectors that came with its memories, where some did."""
 
-    embedded: Embedded | None = None
+    embedded: EmbedResult | None = None
     """What became of its vectors, where that was asked for."""
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ImportSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an import did, or would do."""
 
     input: str
     source_format: str
     input_digest: str
     input_bytes: int
-    banks: list[BankImported]
+    banks: list[BankImportResult]
     losses: list[Loss]
     notes: list[str]
-    refused: list[Refused] = []
+    refused: list[RefusedRecord] = []
     """Bad records that were left out, with their places; the first thousand."""
 
     secrets: dict[str, int] = {}
@@ -215,7 +215,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipts: list[str] = []
     """Ids of the receipts, one for each bank; ``satchel receipt show`` prints them."""
 
-    accounts: list[Account] = []
+    accounts: list[ReceiptBody] = []
     """What the receipts say."""
 
     unaccepted: int = 0
@@ -239,21 +239,21 @@ _PASSES = 2.5
 """How often reading takes as long as all of it: reading, logging, reading back."""
 
 
-class Work(Protocol):
+class ImportState(Protocol):
     """An import, as far as it is told of."""
 
-    arriving: Arriving
+    arriving: ImportSource
     asked: ImportOptions
-    census: Census
-    tenants: Tenants
-    banks: dict[str, BankImported]
-    plans: dict[str, Plan]
-    near: Arrivals
+    census: RecordCounter
+    tenants: TenantRouter
+    banks: dict[str, BankImportResult]
+    plans: dict[str, ImportPlan]
+    near: DuplicateFinder
 
 
 def account_of_import(
-    work: Work, bank: BankImported, read: Counter[str], tally: Tally | None
-) -> Account:
+    work: ImportState, bank: BankImportResult, read: Counter[str], tally: Tally | None
+) -> ReceiptBody:
     """Return what was done to one bank.
 
     Args:
@@ -269,19 +269,19 @@ def account_of_import(
         for name, number in msgspec.to_builtins(bank.done).items()
         if name not in ("left", "read")
     }
-    return Account(
+    return ReceiptBody(
         version=VERSION,
         kind="import",
-        tool=tool(),
+        tool=tool_version(),
         began=work.arriving.began,
         ended=now(),
         input=_input(work),
-        output=End(
-            name=told(bank.name or ""),
+        output=TransferEnd(
+            name=receipt_text(bank.name or ""),
             bank=bank.bank,
             records=there.total() if tally is not None else None,
         ),
-        counts=counted(read, there, there, there),
+        counts=combine_counts(read, there, there, there),
         source=bank.source,
         unchanged=tally is None,
         done=done,
@@ -294,10 +294,10 @@ def account_of_import(
     )
 
 
-def _input(work: Work) -> End:
+def _input(work: ImportState) -> TransferEnd:
     arriving = work.arriving
-    return End(
-        name=told(arriving.name),
+    return TransferEnd(
+        name=receipt_text(arriving.name),
         format=arriving.format,
         digest=arriving.digest,
         bytes=arriving.size,
@@ -305,7 +305,7 @@ def _input(work: Work) -> End:
     )
 
 
-def _told_of(work: Work) -> dict[str, Any]:
+def _told_of(work: ImportState) -> dict[str, Any]:
     """Return what is said of the input as a whole."""
     report, screening = work.arriving.report, work.arriving.screening
     return {
@@ -313,14 +313,14 @@ def _told_of(work: Work) -> dict[str, Any]:
         "lost": lost_in(report, work.asked.accept_loss),
         "refused": report.left_out,
         "refusals": refusals_in(report),
-        "accepted": [told(one) for one in work.asked.accept_loss],
+        "accepted": [receipt_text(one) for one in work.asked.accept_loss],
         "secrets": screening.found,
         "secrets_kept": screening.kept,
         "notes": notes_in(report),
     }
 
 
-def plan_of_import(work: Work) -> TransferPlan:
+def plan_of_import(work: ImportState) -> TransferPlan:
     """Return what an import would do."""
     report, census, size = work.arriving.report, work.census, work.arriving.size
     near = work.near
@@ -330,9 +330,9 @@ def plan_of_import(work: Work) -> TransferPlan:
     return TransferPlan(
         version=VERSION,
         kind="import",
-        tool=tool(),
+        tool=tool_version(),
         input=_input(work),
-        output=End(name=only),
+        output=TransferEnd(name=only),
         read=dict(sorted(census.types.items())),
         targets=targets,
         embedding=census.embedding,
@@ -341,7 +341,7 @@ def plan_of_import(work: Work) -> TransferPlan:
         tenants=[
             Tenant(
                 sort=owner[0] or "nobody",
-                name=told(owner[1]),
+                name=receipt_text(owner[1]),
                 records=number,
                 bank=work.tenants.bank_of(owner),
                 mapped=work.tenants.is_mapped(owner),
@@ -358,19 +358,19 @@ def plan_of_import(work: Work) -> TransferPlan:
             for pair in near.pairs[:_MOST_NEAR]
         ],
         secrets=work.arriving.screening.found,
-        notes=[*notes_in(report), *map(told, near.notes)],
+        notes=[*notes_in(report), *map(receipt_text, near.notes)],
     )
 
 
-def _target(bank: BankImported, plan: Plan) -> Target:
-    done: Planned = bank.done
-    return Target(
-        name=told(bank.name or bank.bank or ""),
+def _target(bank: BankImportResult, plan: ImportPlan) -> TargetPlan:
+    done: ImportCounts = bank.done
+    return TargetPlan(
+        name=receipt_text(bank.name or bank.bank or ""),
         bank=bank.bank,
         makes=bank.bank is None,
         created=done.added + done.others,
         changed=done.overwritten + done.vanished + done.restored + done.others_changed,
         left_alone=done.known + done.forgotten + done.twice + done.skipped + done.others_left,
         conflicts=done.skipped + done.overwritten + done.renamed + done.others_in_conflict,
-        conflict_examples=[told(one) for one in plan.conflicts],
+        conflict_examples=[receipt_text(one) for one in plan.conflicts],
     )

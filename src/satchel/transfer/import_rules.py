@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 
-class OnConflict(StrEnum):
+class ConflictPolicy(StrEnum):
     """What to do with a record when the bank has another version of the same thing."""
 
     SKIP = "skip"
@@ -16,7 +16,7 @@ class OnConflict(StrEnum):
     ERROR = "error"
 
 
-class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ImportCounts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What an import does to one bank, counted."""
 
     read: int = 0
@@ -111,10 +111,10 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ImportRules:
     """How an import decides."""
 
-    on_conflict: OnConflict = OnConflict.SKIP
+    on_conflict: ConflictPolicy = ConflictPolicy.SKIP
     mirror: bool = False
     """Whether the bank is to lose what the source has lost; other versions overwrite then."""
 
@@ -140,6 +140,6 @@ class Rules:
     """Id of the source record of the import that is gone on with."""
 
     @property
-    def mode(self) -> OnConflict:
+    def mode(self) -> ConflictPolicy:
         """What to do with other versions."""
-        return OnConflict.OVERWRITE if self.mirror else self.on_conflict
+        return ConflictPolicy.OVERWRITE if self.mirror else self.on_conflict

@@ -26,25 +26,25 @@ from satchel.model.records import Model, Source
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.model.values import Entity, TrustClass
-from satchel.ports.drafts import drawn
-from satchel.ports.format import Format, Reading
+from satchel.ports.drafts import read_with_drafts
+from satchel.ports.format import Format, ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place
-from satchel.ports.record_set import opened_records
+from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
-from satchel.ports.rows import Row, texts_of, unplaced_row
-from satchel.receipts.account import EmptyTexts, End, told
+from satchel.ports.rows import Row, entry_texts, unplaced_row
+from satchel.receipts.account import EmptyTexts, TransferEnd, receipt_text
 from satchel.runtime.input import OpenFile
-from satchel.runtime.processes import UnfinishedError, forked, may_fork
-from satchel.screening.policy import Screening
+from satchel.runtime.processes import UnfinishedError, may_fork, run_in_fork
+from satchel.screening.records import SecretScreener
 from satchel.transfer.conversion import VerifyOptions, refusal, require_trust, verify
 from satchel.transfer.export_file import NEVER, digest_of
 from satchel.transfer.folders import input_to_read
 from satchel.transfer.import_plan import BANK
-from satchel.transfer.import_stage import Brought
-from satchel.transfer.live_products import Listed, OfAList
-from satchel.transfer.sidecars import Restoring
-from satchel.transfer.source_history import Ended
+from satchel.transfer.import_stage import SourceVectors
+from satchel.transfer.live_products import ListedSource, ListReading
+from satchel.transfer.sidecars import SidecarFormat
+from satchel.transfer.source_history import SourceEnd
 
 OF_AMA = {
     "person": "PERSON",
@@ -78,7 +78,7 @@ class Extraction:
         """Return a memory with its entities; what is no memory as it is."""
         if not isinstance(draft, Entry):
             return draft
-        [mentions] = self._extractor.extract([texts_of(draft)])
+        [mentions] = self._extractor.extract([entry_texts(draft)])
         found = dict[str, Entity]()
         for one in mentions:
             found.setdefault(
@@ -108,7 +108,7 @@ SIDECAR = "sidecar"
 """What is lost, and may be accepted as lost, where a file comes without the sidecar that it had."""
 
 
-class Arriving:
+class ImportSource:
     """An input: how it is read, and what is known of it.
 
     Args:
@@ -137,13 +137,13 @@ class Arriving:
     text_member: str | None = None
     """The member of a row that is its text, as a person named it."""
 
-    sidecar: End | None = None
+    sidecar: TransferEnd | None = None
     """The file beside the input from which comes what its format has no place for."""
 
     lacks_sidecar: bool = False
     """Whether it is known to have been written with a sidecar, which is not here."""
 
-    _restoring: Restoring | None = None
+    _restoring: SidecarFormat | None = None
     _alone = False
     """Whether it is read in this process, since another one did not get to its end."""
     _unproved: frozenset[str] = frozenset()
@@ -152,7 +152,7 @@ class Arriving:
     def __init__(
         self,
         settings: Settings,
-        file: OpenFile | Listed,
+        file: OpenFile | ListedSource,
         name: str,
         format_: str | None,
         on_progress: Progress | None,
@@ -161,15 +161,15 @@ class Arriving:
     ) -> None:
         self.name = name
         self.began = now()
-        self._listed = file if isinstance(file, Listed) else None
-        held = None if isinstance(file, Listed) else file
+        self._listed = file if isinstance(file, ListedSource) else None
+        held = None if isinstance(file, ListedSource) else file
         self.digest, self.size = digest_of(file.path if held is None else held)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
         self.skip_bad = False
         """Whether bad records are left out and counted."""
 
-        self.reading = Reading()
+        self.reading = ReadContext()
         """Of the last time that the records were read."""
 
         self.verdict: Verification | None = None
@@ -181,7 +181,7 @@ class Arriving:
         self.read_bytes = 0
         """How much of it another process has read."""
 
-        self.endings = dict[str, Ended]()
+        self.endings = dict[str, SourceEnd]()
         """Of the records that were given out: which are not current at the source, by id."""
 
         self.is_sealed = self._adapter.info.traits.sealed
@@ -192,13 +192,13 @@ class Arriving:
                 hint="Import it without --scrub-secrets, or scrub it at its source.",
             )
         self._scrub = scrub
-        self.screening = Screening(scrub=scrub)
+        self.screening = SecretScreener(scrub=scrub)
         """What was found out about secrets in it."""
 
         self.extraction: Extraction | None = None
         """What gives its memories their entities; None to leave them as they are."""
 
-        self.brought = Brought()
+        self.brought = SourceVectors()
         """The vectors that came with it."""
 
         self._empty = EmptyTexts(Report())
@@ -224,9 +224,9 @@ class Arriving:
                 hint="Import it with --ignore-sidecar, or scrub it at its source.",
             )
         digest, size = digest_of(sidecar)
-        name = told(str(sidecar.path))
-        self.sidecar = End(name=name, digest=digest, bytes=size)
-        self._restoring = Restoring(self._adapter, self.format, sidecar, name, self.digest)
+        name = receipt_text(str(sidecar.path))
+        self.sidecar = TransferEnd(name=name, digest=digest, bytes=size)
+        self._restoring = SidecarFormat(self._adapter, self.format, sidecar, name, self.digest)
         self._adapter = self._restoring
 
     def close(self) -> None:
@@ -315,11 +315,11 @@ class Arriving:
         Raises:
             InputError: If a record cannot be taken in, naming file, line and record.
         """
-        self.screening = Screening(scrub=self._scrub)
+        self.screening = SecretScreener(scrub=self._scrub)
         limits = self._settings.options.limits
         self.brought.begin_again()  # nothing is counted twice
         self.reading = (
-            Reading(
+            ReadContext(
                 limits=limits,
                 skip_bad=self.skip_bad,
                 vectors=self.brought,
@@ -327,7 +327,7 @@ class Arriving:
                 any_version=self.any_version,
             )
             if self._listed is None
-            else OfAList(limits=limits, skip_bad=self.skip_bad, endings=self._listed.endings)
+            else ListReading(limits=limits, skip_bad=self.skip_bad, endings=self._listed.endings)
         )
         self.reading.text_member, self.reading.requires_content = self.text_member, True
         self._empty = EmptyTexts(self.report)
@@ -358,7 +358,7 @@ class Arriving:
             return
         tell = self._place.on_progress
         try:
-            with forked(partial(self._frames, nonces, most)) as frames:
+            with run_in_fork(partial(self._frames, nonces, most)) as frames:
                 for frame in frames:
                     if frame[:1] == _STATE:
                         self._take_state(pickle.loads(frame[1:]))  # noqa: S301 - of our own child
@@ -414,7 +414,7 @@ class Arriving:
         }
 
     def _take_state(self, state: dict[str, Any]) -> None:
-        self.reading = Reading(limits=self._settings.options.limits, skip_bad=self.skip_bad)
+        self.reading = ReadContext(limits=self._settings.options.limits, skip_bad=self.skip_bad)
         for name, value in state["reading"].items():
             setattr(self.reading, name, value)
         self.screening = state["screening"]
@@ -424,7 +424,7 @@ class Arriving:
             self.extraction.memories, self.extraction.entities = state["entities"]
 
     def _sealed_rows(self) -> Iterator[Row]:
-        with opened_records(self._place.file, self.reading.limits) as found:
+        with open_record_set(self._place.file, self.reading.limits) as found:
             for record in found.with_forms():
                 if record.type in self.without or self._is_unproved(record):
                     continue
@@ -434,7 +434,7 @@ class Arriving:
 
     def _drawn_rows(self, nonces: Nonces) -> Iterator[Row]:
         adapter, place = self._adapter, self._place
-        pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
+        pairs = read_with_drafts(adapter, place, self.reading, nonces=nonces, through=self._through)
         for record, draft in pairs:
             if self._listed is not None:
                 self._note_ending(record)
@@ -532,7 +532,7 @@ class Arriving:
 
 
 @contextmanager
-def arrived(settings: Settings, source: Path | OpenFile | None) -> Iterator[OpenFile]:
+def open_rereadable(settings: Settings, source: Path | OpenFile | None) -> Iterator[OpenFile]:
     """Give a file that can be read more than once; the standard input is kept in a private one.
 
     Raises:

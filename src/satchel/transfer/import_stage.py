@@ -14,7 +14,7 @@ from satchel.model.type_info import resolved
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.vectors import MARK_BYTES, Maker, as_kept
 from satchel.runtime.scratch import scratch
-from satchel.runtime.spool import Strand, Strands
+from satchel.runtime.spool import SpoolStream, SpoolStreams
 
 GROUP = 4096
 """Records of one group at most: one head."""
@@ -42,18 +42,18 @@ Sink = Callable[[Sequence[Row]], bool]
 """Takes some records, and tells whether it did."""
 
 
-class NotAtOnceError(Exception):
+class CommitTooLargeError(Exception):
     """What was logged as it was read does not fit into one transaction; it is to be read again."""
 
 
-class Stage:
+class ImportStage:
     """Records in their order, then the statuses that go with them; each as the row it will be.
 
     Args:
         strands: Where they are held.
     """
 
-    def __init__(self, strands: Strands) -> None:
+    def __init__(self, strands: SpoolStreams) -> None:
         self._records = _Rows(strands.strand())
         self._statuses = _Rows(strands.strand())
         self.records = 0
@@ -116,7 +116,7 @@ class Stage:
 
     def _give(self) -> None:
         if self._took and self.size >= COMMIT_BYTES:
-            raise NotAtOnceError
+            raise CommitTooLargeError
         if self.sink is not None and self.sink(self._group):
             self._took = True
         else:
@@ -132,7 +132,7 @@ class Stage:
             NotAtOnceError: If the sink has records: they are current as soon as they are logged.
         """
         if self._took:
-            raise NotAtOnceError
+            raise CommitTooLargeError
         status = Status(target=target, state=state, by=by, reason="import", at=at)
         record = seal(status, nonces=nonces)
         self._statuses.add(unplaced_row(status, record.id, record.body))
@@ -180,7 +180,7 @@ class Stage:
 class _Rows:
     """Rows in packs of some."""
 
-    def __init__(self, strand: Strand) -> None:
+    def __init__(self, strand: SpoolStream) -> None:
         self._strand = strand
         self._waiting: list[Row] = []
 
@@ -201,7 +201,7 @@ _NOT_ONE = "they are not {} finite 32-bit numbers"
 _TWO = "the text has two vectors"
 
 
-class Brought:
+class SourceVectors:
     """The vectors of one file, by the mark of the text that each was made of."""
 
     def __init__(self) -> None:

@@ -11,9 +11,25 @@ import msgspec
 
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
-from satchel.bank.connections import has_store, opened_store
-from satchel.bank.jobs import Job, Journal, OnStep, Part, job_id, jobs_of, journals, take_back
-from satchel.bank.open_bank import OpenBank, called, chosen_bank, name_of, open_bank_in, opened_bank
+from satchel.bank.connections import configured_store, has_store
+from satchel.bank.jobs import (
+    ImportJournal,
+    Job,
+    JobPart,
+    OnStep,
+    job_id,
+    jobs_of,
+    journals,
+    revert_import,
+)
+from satchel.bank.open_bank import (
+    OpenBank,
+    chosen_bank,
+    find_by_name,
+    name_of,
+    open_bank,
+    open_bank_in,
+)
 from satchel.bank.owner_rights import require_owner
 from satchel.config.path_permissions import require_uncontained
 from satchel.config.settings import Settings
@@ -25,24 +41,29 @@ from satchel.errors import (
     UnknownJobError,
     UsageError,
 )
-from satchel.ledger.records import Import
+from satchel.ledger.records import LogImport
 from satchel.ports.store import Store
-from satchel.recall.duplicates import NearDuplicates
+from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.account import unaccepted
-from satchel.receipts.archive import keep, refuse_copy
+from satchel.receipts.archive import refuse_copy, save_receipts
 from satchel.runtime.input import OpenFile
-from satchel.transfer.import_job import Work, import_lock, settings_for, tell_imported
+from satchel.transfer.import_job import ImportJob, import_lock, settings_for, tell_imported
 from satchel.transfer.import_results import (
-    BankImported,
-    Imported,
+    BankImportResult,
     ImportOptions,
+    ImportSummary,
     Owners,
     plan_of_import,
 )
-from satchel.transfer.import_rules import OnConflict
-from satchel.transfer.import_source import Arriving, arrived
-from satchel.transfer.live_products import Asked, connector_for, listed, shown
-from satchel.transfer.output_files import found as found_beside
+from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_source import ImportSource, open_rereadable
+from satchel.transfer.live_products import (
+    ConnectorOptions,
+    connector_for,
+    display_address,
+    list_source,
+)
+from satchel.transfer.output_files import open_sidecar as found_beside
 from satchel.transfer.output_files import was_written_with_one
 from satchel.transfer.tenants import OneOwner
 
@@ -53,7 +74,7 @@ def import_file(
     bank: str | None,
     owner: Owners,
     options: ImportOptions | None = None,
-) -> Imported:
+) -> ImportSummary:
     """Import a file.
 
     All of it is read, checked and planned first; then it is logged in groups that nobody sees
@@ -88,10 +109,10 @@ def import_file(
         arriving.verify(asked.trusted_keys, asked.unsafe_accept, remember=not asked.dry_run)
         store: Store | None = None
         if not asked.dry_run:
-            store = stack.enter_context(opened_store(settings))
+            store = stack.enter_context(configured_store(settings))
             stack.enter_context(import_lock(settings, waits=True))
         elif has_store(settings):
-            store = stack.enter_context(opened_store(settings, read_only=True))
+            store = stack.enter_context(configured_store(settings, read_only=True))
         if asked.re_extract_entities:
             arriving.extract_entities()
         maker = None if asked.dry_run else owner
@@ -106,8 +127,10 @@ def import_file(
                 work.keep_up()
             tell_imported(settings, work.banks.values())
     accounts, receipts = work.accounted()
-    ids, notes = keep(settings, receipts, asked.receipt) if asked.keeps_receipt else ([], [])
-    return Imported(
+    ids, notes = (
+        save_receipts(settings, receipts, asked.receipt) if asked.keeps_receipt else ([], [])
+    )
+    return ImportSummary(
         input=arriving.name,
         source_format=arriving.format,
         input_digest=arriving.digest,
@@ -132,7 +155,7 @@ def import_file(
 
 
 def _by_settings(
-    settings: Settings, wanted: str | None, asked: ImportOptions, arriving: Arriving
+    settings: Settings, wanted: str | None, asked: ImportOptions, arriving: ImportSource
 ) -> ImportOptions:
     """Return what is asked for, completed by the settings of the bank that is meant."""
     says = settings_for(settings, wanted)
@@ -140,23 +163,23 @@ def _by_settings(
         arriving.scrub_if_it_can_be()
     if asked.on_conflict is not None:
         return asked
-    return replace(asked, on_conflict=OnConflict(says.on_conflict or OnConflict.SKIP))
+    return replace(asked, on_conflict=ConflictPolicy(says.on_conflict or ConflictPolicy.SKIP))
 
 
 def _planned(  # noqa: PLR0913 - of an import that is under way
     settings: Settings,
     store: Store | None,
-    arriving: Arriving,
+    arriving: ImportSource,
     wanted: str | None,
     asked: ImportOptions,
     owner: Owners | None,
     stack: ExitStack,
-) -> Work:
+) -> ImportJob:
     """Return the import into the bank that is named, each owner's, or the default bank, planned."""
 
-    def planned(bank: str | None, one_owner: OneOwner | None) -> Work:
+    def planned(bank: str | None, one_owner: OneOwner | None) -> ImportJob:
         chosen = _by_settings(settings, bank, asked, arriving)
-        work = Work(settings, store, arriving, bank, chosen, owner, one_owner=one_owner)
+        work = ImportJob(settings, store, arriving, bank, chosen, owner, one_owner=one_owner)
         stack.callback(work.close)
         work.plan()
         return work
@@ -188,16 +211,16 @@ def _default_bank(settings: Settings, store: Store | None) -> str | None:
         return None
     with store.reading() as reader:
         name = name_of(reader, bank)
-        return name if name is not None and called(reader, name) == [bank] else bank
+        return name if name is not None and find_by_name(reader, name) == [bank] else bank
 
 
-def _is_vouched_for(arriving: Arriving) -> bool:
+def _is_vouched_for(arriving: ImportSource) -> bool:
     """Tell whether a trusted key signed it, as the owner's does of their own backups."""
     verdict = arriving.verdict
     return verdict is not None and verdict.outcome in (Outcome.GOOD, Outcome.OLDER)
 
 
-def _advice(banks: Sequence[BankImported]) -> str | None:
+def _advice(banks: Sequence[BankImportResult]) -> str | None:
     """Return how to scan for instructions in imported memories; None if nothing was imported."""
     names = [one.name or one.bank for one in banks if one.source is not None]
     if not names:
@@ -215,7 +238,7 @@ def _arriving(
     source: Path | OpenFile | str | None,
     asked: ImportOptions,
     stack: ExitStack,
-) -> Arriving:
+) -> ImportSource:
     """Return what arrives: a file, or what a live source lists."""
     name = "standard input" if source is None else str(source)
     scrub, tell = asked.scrub_secrets, asked.on_reading
@@ -223,13 +246,15 @@ def _arriving(
     live = None if is_open else connector_for(name, asked.source_format)
     if live is not None:
         require_uncontained(settings, name)
-        how = Asked(
+        how = ConnectorOptions(
             include_deleted=asked.include_deleted,
             embeddings=asked.embeddings,
             skip_bad=asked.skip_bad,
         )
-        found = stack.enter_context(listed(live, name, settings, how))
-        arriving = Arriving(settings, found, shown(live, name), live, tell, scrub=scrub)
+        found = stack.enter_context(list_source(live, name, settings, how))
+        arriving = ImportSource(
+            settings, found, display_address(live, name), live, tell, scrub=scrub
+        )
         arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
         return arriving
     if asked.include_deleted or asked.embeddings:
@@ -238,8 +263,8 @@ def _arriving(
             field="include_deleted" if asked.include_deleted else "embeddings",
         )
     given = Path(source) if isinstance(source, str) else source
-    file = stack.enter_context(arrived(settings, given))
-    arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
+    file = stack.enter_context(open_rereadable(settings, given))
+    arriving = ImportSource(settings, file, name, asked.source_format, tell, scrub=scrub)
     arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
     arriving.agent, arriving.any_version = asked.agent, asked.any_version
     arriving.without = asked.without
@@ -272,7 +297,7 @@ class ImportLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str | None = None
 
 
-class Undone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UndoResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What taking an import back did."""
 
     source: str
@@ -294,7 +319,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def list_imports(settings: Settings, bank: str | None) -> list[ImportLine]:
     """Return the imports into a bank, in the order in which they began."""
-    with opened_bank(settings, bank) as opened:
+    with open_bank(settings, bank) as opened:
         return list_imports_in(opened)
 
 
@@ -327,7 +352,7 @@ def undo_import(
     *,
     reason: str | None = None,
     dry_run: bool = False,
-) -> Undone:
+) -> UndoResult:
     """Take an import back: what came with it goes, what it replaced is there again.
 
     Args:
@@ -341,7 +366,7 @@ def undo_import(
         UnknownImportError: If there is no such import.
     """
     require_owner(settings, "undo")
-    with opened_bank(settings, bank, writes=not dry_run) as opened:
+    with open_bank(settings, bank, writes=not dry_run) as opened:
         return undo_in(opened, wanted, reason=reason, dry_run=dry_run)
 
 
@@ -352,7 +377,7 @@ def undo_in(
     reason: str | None = None,
     dry_run: bool = False,
     progress: UndoProgress | None = None,
-) -> Undone:
+) -> UndoResult:
     """Take an import into an open bank back; see ``undo_import``.
 
     Args:
@@ -367,9 +392,9 @@ def undo_in(
         one = _chosen_import(view.imports(), wanted)
     replaced = list[str]()
     if not one.undone and not dry_run:
-        replaced = take_back(bank.ledger, one.source, reason, progress)
+        replaced = revert_import(bank.ledger, one.source, reason, progress)
         bank.tell("on_undo", [one.source], {"records": one.records})
-    return Undone(
+    return UndoResult(
         source=one.source,
         records=one.records,
         already=one.undone,
@@ -378,7 +403,7 @@ def undo_in(
     )
 
 
-def _chosen_import(found: list[Import], wanted: str | None) -> Import:
+def _chosen_import(found: list[LogImport], wanted: str | None) -> LogImport:
     if wanted is None:
         there = [one for one in found if not one.undone][-1:]
     else:
@@ -392,13 +417,13 @@ def _chosen_import(found: list[Import], wanted: str | None) -> Import:
     return there[0]
 
 
-def _state(one: Import) -> str:
+def _state(one: LogImport) -> str:
     if one.undone:
         return "undone"
     return "complete" if one.complete else "begun"
 
 
-class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+class JobCancelResult(msgspec.Struct, frozen=True, kw_only=True):
     """What cancelling a job did."""
 
     job: Job
@@ -415,7 +440,7 @@ def list_jobs(settings: Settings) -> list[Job]:
     require_owner(settings, "jobs")
     if not has_store(settings):
         return []
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         found = [(journal, _part(bank, journal)) for bank, journal in _journals(settings, store)]
     running = _is_running(settings) if found else False
     newest = max((journal.at for journal, _ in found), default="")
@@ -431,7 +456,7 @@ def resume_job(
     *,
     on_reading: Progress | None = None,
     on_step: OnStep | None = None,
-) -> Imported:
+) -> ImportSummary:
     """Go on with an import that was cut short, as it was begun.
 
     Args:
@@ -471,7 +496,7 @@ def _options(stored: Mapping[str, Any]) -> ImportOptions:
     """Return the options of an import from its journal."""
     return ImportOptions(
         source_format=stored.get("from"),
-        on_conflict=OnConflict(stored.get("on_conflict", "skip")),
+        on_conflict=ConflictPolicy(stored.get("on_conflict", "skip")),
         include_deleted=bool(stored.get("include_deleted")),
         embeddings=bool(stored.get("embeddings")),
         mirror=bool(stored.get("mirror")),
@@ -493,11 +518,11 @@ def _options(stored: Mapping[str, Any]) -> ImportOptions:
     )
 
 
-def _near(stored: str | None) -> NearDuplicates | None:
-    return None if stored is None else NearDuplicates(stored)
+def _near(stored: str | None) -> NearDuplicateMode | None:
+    return None if stored is None else NearDuplicateMode(stored)
 
 
-def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> Cancelled:
+def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> JobCancelResult:
     """Take back what an import logged that was cut short; nobody had seen any of it.
 
     Raises:
@@ -507,12 +532,12 @@ def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) ->
     require_owner(settings, "jobs")
     job = _chosen(list_jobs(settings), wanted)
     records = 0
-    with opened_store(settings) as store, import_lock(settings):
+    with configured_store(settings) as store, import_lock(settings):
         for bank, journal in list(_journals(settings, store, writes=True)):
             if job_id(journal) == job.id:
                 records += _part(bank, journal).done
-                take_back(bank.ledger, journal.source, reason or "cancelled")
-    return Cancelled(job=job, records=records)
+                revert_import(bank.ledger, journal.source, reason or "cancelled")
+    return JobCancelResult(job=job, records=records)
 
 
 def _chosen(found: list[Job], wanted: str) -> Job:
@@ -533,7 +558,7 @@ def _chosen(found: list[Job], wanted: str) -> Job:
 
 def _journals(
     settings: Settings, store: Store, *, writes: bool = False
-) -> Iterator[tuple[OpenBank, Journal]]:
+) -> Iterator[tuple[OpenBank, ImportJournal]]:
     with store.reading() as reader:
         banks = reader.banks()
     for bank in banks:
@@ -544,10 +569,10 @@ def _journals(
             yield opened, journal
 
 
-def _part(bank: OpenBank, journal: Journal) -> Part:
+def _part(bank: OpenBank, journal: ImportJournal) -> JobPart:
     with bank.ledger.reading() as view:
         done = next(one.records for one in view.imports() if one.source == journal.source)
-    return Part(
+    return JobPart(
         bank=bank.id, name=bank.name, source=journal.source, done=done, total=journal.records
     )
 

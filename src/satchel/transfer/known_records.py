@@ -20,8 +20,8 @@ from satchel.ledger.view import View
 from satchel.model.type_info import resolved
 from satchel.model.values import Component
 from satchel.ports.rows import Row
-from satchel.runtime.scratch import PLAN_TIMES, Keyed
-from satchel.transfer.import_rules import Rules
+from satchel.runtime.scratch import PLAN_TIMES, ScratchMap
+from satchel.transfer.import_rules import ImportRules
 
 WIDTH = 16
 """Bytes of a fingerprint."""
@@ -90,7 +90,7 @@ def repeated(found: bytes, times: int) -> bytes:
     return found if times == 0 else blake3(found + times.to_bytes(8)).digest(length=WIDTH)
 
 
-class Keys:
+class SortedKeys:
     """Sorted fingerprints, searched where they lie."""
 
     def __init__(self, packed: bytes) -> None:
@@ -109,7 +109,7 @@ class Keys:
         return place < len(self) and self[place] == key
 
 
-class Known:
+class KnownRecords:
     """What a bank was given by imports that hold.
 
     Args:
@@ -120,7 +120,7 @@ class Known:
         self.missing: dict[str, bytes | None] = {}
         """Side values that were made again here, to be kept with the next append."""
 
-        self._all: list[Keys] = []
+        self._all: list[SortedKeys] = []
         if view is None:
             return
         kept = view.side(_SIDE)
@@ -134,7 +134,7 @@ class Known:
             if packed is None:
                 packed = _packed_again(view, one.source)
                 self.missing[name] = packed
-            self._all.append(Keys(packed))
+            self._all.append(SortedKeys(packed))
 
     @property
     def is_empty(self) -> bool:
@@ -145,7 +145,7 @@ class Known:
         return any(key in keys for keys in self._all)
 
 
-def packed(keys: Keyed) -> bytes:
+def pack_keys(keys: ScratchMap) -> bytes:
     """Return fingerprints as they are kept: one after another, the smallest first."""
     found = bytearray()
     for key in keys:
@@ -153,11 +153,11 @@ def packed(keys: Keyed) -> bytes:
     return bytes(found)
 
 
-class Times:
+class RepeatCounter:
     """How often a file says the same thing; on disk, as it may say very much."""
 
     def __init__(self) -> None:
-        self._held = Keyed(times=PLAN_TIMES)
+        self._held = ScratchMap(times=PLAN_TIMES)
 
     def before(self, key: bytes) -> int:
         """Return how often the same thing was said before, and count it once more."""
@@ -171,18 +171,18 @@ class Times:
 
 
 def _packed_again(view: View, source: str) -> bytes:
-    times, keys = Times(), Keyed()
+    times, keys = RepeatCounter(), ScratchMap()
     for logged in view.imported(source):
         if logged.record.type in _ENTRIES or logged.row.slot is not None:
             found = key_of(logged.record.id, logged.record.body)
             keys.add(repeated(found, times.before(found)))
     times.close()
-    made = packed(keys)
+    made = pack_keys(keys)
     keys.close()
     return made
 
 
-def pending_in(view: View, rules: Rules) -> Iterator[str]:
+def pending_in(view: View, rules: ImportRules) -> Iterator[str]:
     """Yield the ids that other imports brought and that are not visible yet."""
     for one in view.imports() if rules.keeps_ids else ():
         if not one.complete and not one.undone and one.source != rules.going_on:

@@ -25,11 +25,11 @@ from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.model.records import AnyRecord, Model, State
 from satchel.model.type_info import resolved
 from satchel.ports.connector import Connector, Page, pages
-from satchel.ports.format import Info, Reading, Writing
+from satchel.ports.format import Info, ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.transfer.source_history import Ended
+from satchel.transfer.source_history import SourceEnd
 
 MEM0_LOCAL, QDRANT_LOCAL, CHROMA_LOCAL = "mem0-local", "qdrant-local", "chroma-local"
 LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
@@ -42,7 +42,7 @@ _Line = tuple[State | None, str | None, AnyRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ConnectorOptions:
     """How a live product is to be opened."""
 
     include_deleted: bool = False
@@ -110,7 +110,7 @@ def _is_mem0s(folder: Path) -> bool:
     return any(map(_OF_MEM0.search, found.collections))
 
 
-def shown(name: str, text: str) -> str:
+def display_address(name: str, text: str) -> str:
     """Return the address of a live product as it may be kept and shown: without a password.
 
     Args:
@@ -124,7 +124,9 @@ class _Meta(msgspec.Struct):
     collections: dict[str, Any]
 
 
-def opened_connector(name: str, text: str, settings: Settings, asked: Asked) -> Connector:
+def opened_connector(
+    name: str, text: str, settings: Settings, asked: ConnectorOptions
+) -> Connector:
     """Open a live product; the caller closes it.
 
     Raises:
@@ -146,7 +148,7 @@ class _How(TypedDict):
     skip_bad: bool
 
 
-def _how(settings: Settings, asked: Asked) -> _How:
+def _how(settings: Settings, asked: ConnectorOptions) -> _How:
     return {
         "limits": settings.options.limits,
         "writes": asked.writes,
@@ -156,53 +158,53 @@ def _how(settings: Settings, asked: Asked) -> _How:
     }
 
 
-def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
-    from satchel.connectors.mem0_address import Address
+def _mem0_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+    from satchel.connectors.mem0_address import Mem0Address
     from satchel.connectors.mem0_local import Mem0Local
 
     return Mem0Local(
-        Address.read(text),
+        Mem0Address.read(text),
         include_deleted=asked.include_deleted,
         embeddings=asked.embeddings,
         **_how(settings, asked),
     )
 
 
-def _qdrant_local(text: str, settings: Settings, asked: Asked) -> Connector:
-    from satchel.connectors.qdrant_local import Address, QdrantLocal
+def _qdrant_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+    from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 
     return QdrantLocal(
-        Address.read(text),
+        QdrantAddress.read(text),
         **_how(settings, asked),
     )
 
 
-def _chroma_local(text: str, settings: Settings, asked: Asked) -> Connector:
-    from satchel.connectors.chroma_local import Address, ChromaLocal
+def _chroma_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+    from satchel.connectors.chroma_local import ChromaAddress, ChromaLocal
 
-    return ChromaLocal(Address.read(text), **_how(settings, asked))
+    return ChromaLocal(ChromaAddress.read(text), **_how(settings, asked))
 
 
-def _langgraph_postgres(text: str, settings: Settings, asked: Asked) -> Connector:
-    from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+def _langgraph_postgres(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+    from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 
     return LangGraphPostgres(
-        Address.read(text),
+        LangGraphAddress.read(text),
         **_how(settings, asked),
     )
 
 
-def _letta_memfs(text: str, settings: Settings, asked: Asked) -> Connector:
-    from satchel.connectors.letta_memfs import Address, LettaMemfs
+def _letta_memfs(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+    from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 
     return LettaMemfs(
-        Address.read(text),
+        MemfsAddress.read(text),
         include_deleted=asked.include_deleted,
         **_how(settings, asked),
     )
 
 
-_OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {
+_OPENERS: dict[str, Callable[[str, Settings, ConnectorOptions], Connector]] = {
     MEM0_LOCAL: _mem0_local,
     QDRANT_LOCAL: _qdrant_local,
     CHROMA_LOCAL: _chroma_local,
@@ -219,18 +221,18 @@ _SCHEMES = {
 
 
 @dataclass(slots=True, kw_only=True)
-class OfAList(Reading):
+class ListReading(ReadContext):
     """How a list is read: what is left out of it takes along how it ended at the source."""
 
-    endings: deque[Ended | None]
+    endings: deque[SourceEnd | None]
 
     def refuse(self, error: InputError) -> None:
         """Leave a bad record out; see ``Reading.refuse``."""
-        Reading.refuse(self, error)  # slots: a class made anew knows no super()
+        ReadContext.refuse(self, error)  # slots: a class made anew knows no super()
         self.endings.popleft()
 
 
-class Listed:
+class ListedSource:
     """What a live source listed, as a format whose file is the list.
 
     Args:
@@ -246,7 +248,7 @@ class Listed:
         # Each product has its own; the protocol knows them by class.
         self.info = info  # type: ignore[misc]
         self._report = report
-        self.endings = deque[Ended | None]()
+        self.endings = deque[SourceEnd | None]()
         """Of the records that were read and not yet handed on: how each ended at the source.
 
         Whoever leaves one of them out takes its ending away.
@@ -257,7 +259,7 @@ class Listed:
         del place
         return False
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the records in the order of the list."""
         for note in self._report.notes:
             reading.report.note(note)
@@ -268,10 +270,10 @@ class Listed:
         with place.open() as stream:
             while line := stream.readline():
                 state, at, record = _decode(line)
-                self.endings.append(Ended(state, at) if state is not None else None)
+                self.endings.append(SourceEnd(state, at) if state is not None else None)
                 yield record
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Refuse: a list is read, and never written."""
         del records, target, writing
         raise UsageError("a listing of a live source cannot be written")
@@ -281,7 +283,9 @@ _decode = msgspec.json.Decoder(resolved(_Line)).decode
 
 
 @contextmanager
-def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[Listed]:
+def list_source(
+    name: str, text: str, settings: Settings, asked: ConnectorOptions
+) -> Iterator[ListedSource]:
     """Give everything that a live source has, in a private file.
 
     Raises:
@@ -301,9 +305,11 @@ def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[L
             _keep(page, kept)
         if count == 0:
             hint = report.first_refused
-            raise EmptyInputError("it contains no memories", file=shown(name, text), hint=hint)
+            raise EmptyInputError(
+                "it contains no memories", file=display_address(name, text), hint=hint
+            )
         _flushed(kept)
-        yield Listed(Path(kept.name), connector.info, report)
+        yield ListedSource(Path(kept.name), connector.info, report)
 
 
 def _keep(page: Page, kept: Any) -> None:

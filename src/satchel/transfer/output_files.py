@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.verifier import Request
-from satchel.config.path_permissions import OWN, Permission, file_to_read
+from satchel.artifact.verifier import VerificationRequest
+from satchel.config.path_permissions import OWN, PathPermission, file_to_read
 from satchel.config.settings import Settings
 from satchel.crypto.age import Lock
 from satchel.crypto.encrypted_files import SUFFIX as ENCRYPTED
-from satchel.crypto.encrypted_files import locked
+from satchel.crypto.encrypted_files import encrypted_outlet
 from satchel.errors import EmptyInputError, SatchelError, TargetExistsError
-from satchel.ports.format import Format, Reading, Writing
+from satchel.ports.format import Format, ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.receipts.account import End, told
+from satchel.receipts.account import TransferEnd, receipt_text
 from satchel.receipts.archive import folder_of
 from satchel.receipts.receipt import receipts_in
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_file import digest_of, read_back, write
-from satchel.transfer.outputs import Errand, ReadOutput, Sidecar, compare_output, nothing_in
-from satchel.transfer.sidecars import SUFFIX, Making, Output, head_of
+from satchel.transfer.outputs import OutputCheck, OutputJob, Sidecar, compare_output, nothing_in
+from satchel.transfer.sidecars import SUFFIX, Output, SidecarBuilder, head_of
 
 _NEEDLESS = "the format can hold everything: no sidecar was written"
 _MOST_BESIDE = 1000
@@ -38,9 +38,9 @@ def name_for(output: Path, *, encrypted: bool) -> str:
     return f"{bare}{SUFFIX}{ENCRYPTED}" if encrypted else f"{output.name}{SUFFIX}"
 
 
-def beside(outlet: Outlet, lock: Lock) -> Outlet:
+def sidecar_outlet(outlet: Outlet, lock: Lock) -> Outlet:
     """Return where the sidecar of an output goes, encrypted for the same; its holder closes it."""
-    return locked(outlet.beside(name_for(outlet.path, encrypted=lock.is_set)), lock)
+    return encrypted_outlet(outlet.beside(name_for(outlet.path, encrypted=lock.is_set)), lock)
 
 
 def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: bool) -> None:
@@ -62,10 +62,10 @@ def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: boo
 
 
 def put_beside(
-    errand: Errand,
+    errand: OutputJob,
     outlet: Outlet,
     records: RecordSet,
-    writing: Writing,
+    writing: WriteContext,
     known: frozenset[tuple[str, str]],
 ) -> Sidecar | None:
     """Write the sidecar of what was written just now; None where that holds everything.
@@ -87,10 +87,10 @@ def put_beside(
         return None
     with errand.outlet.written() as there:
         digest, size = digest_of(there)
-        reading = Reading(limits=limits, only_ours=writing.around)
+        reading = ReadContext(limits=limits, only_ours=writing.around)
         items = writer.read(Place(there.path, held=there), reading)
         try:
-            made = Making(records, items, keeps_ids=writer.info.traits.keeps_ids)
+            made = SidecarBuilder(records, items, keeps_ids=writer.info.traits.keeps_ids)
         except EmptyInputError as error:
             errand.outlet.remove()
             raise nothing_in(errand) from error
@@ -103,11 +103,11 @@ def put_beside(
                 making.write(sink, errand.format, Output(digest=digest, bytes=size))
     with outlet.stored() as there:
         found, length = digest_of(there)
-    end = End(name=told(str(outlet.path)), digest=found, bytes=length)
+    end = TransferEnd(name=receipt_text(str(outlet.path)), digest=found, bytes=length)
     return Sidecar(end, known, digest, Report())
 
 
-def remove_stale(errand: Errand) -> None:
+def remove_stale(errand: OutputJob) -> None:
     """Take away the sidecar of what was replaced: it would be read as that of what is there now."""
     if not errand.replaces:
         return
@@ -115,11 +115,13 @@ def remove_stale(errand: Errand) -> None:
         with errand.outlet.beside(name) as there:
             if there.status is not None:
                 there.remove()
-                errand.report.note(f"the sidecar of the previous file was removed: {told(name)}")
+                errand.report.note(
+                    f"the sidecar of the previous file was removed: {receipt_text(name)}"
+                )
 
 
 @contextmanager
-def found(
+def open_sidecar(
     settings: Settings, source: Path, named: Path | OpenFile | None, digest: str
 ) -> Iterator[OpenFile | None]:
     """Open the sidecar of an input, decrypted where it is encrypted; None where there is none.
@@ -136,7 +138,7 @@ def found(
     """
     folder = source.absolute().parent
     # Whoever may name the input has not named this: a link there leads nowhere.
-    permission = OWN if named else Permission(allowed_roots=[folder.resolve()])
+    permission = OWN if named else PathPermission(allowed_roots=[folder.resolve()])
     path = named or _beside(settings, folder.resolve() / source.name, digest)
     if path is None:
         yield None
@@ -175,7 +177,7 @@ def _says_so(path: Path, digest: str) -> bool:
 
 def _is_of(settings: Settings, path: Path, digest: str) -> bool:
     try:
-        with file_to_read(settings, path, Permission(allowed_roots=[path.parent])) as file:
+        with file_to_read(settings, path, PathPermission(allowed_roots=[path.parent])) as file:
             return head_of(file).output.digest == digest
     except SatchelError:
         return False
@@ -188,33 +190,33 @@ def _names(output: Path) -> dict[str, None]:
     return dict.fromkeys([*both, name_for(bare, encrypted=False)])
 
 
-class Judging(NamedTuple):
+class OutputVerification(NamedTuple):
     """How a sealed output is verified."""
 
     policy: TrustPolicy
-    request: Request
+    request: VerificationRequest
     known: Outcome | None = None
     """The verdict on the same seal before it was written again."""
 
 
-class Put(NamedTuple):
+class OutputResult(NamedTuple):
     """What is there now."""
 
-    there: End
-    again: ReadOutput
+    there: TransferEnd
+    again: OutputCheck
     verdict: str | None
     """On a sealed output."""
 
 
-def put_out(
-    errand: Errand,
+def write_output(
+    errand: OutputJob,
     records: RecordSet,
-    writing: Writing,
-    judging: Judging,
+    writing: WriteContext,
+    judging: OutputVerification,
     *,
     overwrite: bool,
     meanwhile: Callable[[], None] | None = None,
-) -> Put:
+) -> OutputResult:
     """Write records, read them back, and only then give the output its name.
 
     Args:
@@ -246,12 +248,12 @@ def put_out(
     if sidecar is None:
         remove_stale(errand)
     if outlet.kept is not None:
-        errand.report.note(f"the previous file was renamed to {told(outlet.kept.name)}")
-    there = End(
+        errand.report.note(f"the previous file was renamed to {receipt_text(outlet.kept.name)}")
+    there = TransferEnd(
         name=errand.called,
         format=errand.format,
         digest=digest,
         bytes=size,
         records=sum(again.records.values()),
     )
-    return Put(there, again, verdict)
+    return OutputResult(there, again, verdict)

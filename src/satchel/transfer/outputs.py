@@ -15,34 +15,40 @@ from satchel.errors import EmptyInputError, InputError, LossError, TargetError
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.model.values import Scope
-from satchel.ports.format import Format, Writing
+from satchel.ports.format import Format, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import (
     VERSION,
-    Account,
-    End,
-    counted,
+    ReceiptBody,
+    TransferEnd,
+    combine_counts,
     lost_in,
     notes_in,
+    receipt_text,
     refusals_in,
-    told,
     unaccepted,
 )
-from satchel.receipts.archive import keep, signer, tool
-from satchel.receipts.census import Census
-from satchel.receipts.comparison import Differences, Found, Handed, Written, read_again
-from satchel.receipts.plans import Target, Tenant, TransferPlan
+from satchel.receipts.archive import save_receipts, signer, tool_version
+from satchel.receipts.census import RecordCounter
+from satchel.receipts.comparison import (
+    DeliveredRecords,
+    Differences,
+    ReadBackResult,
+    WrittenOutput,
+    read_again,
+)
+from satchel.receipts.plans import TargetPlan, Tenant, TransferPlan
 from satchel.receipts.receipt import receipt_of
 from satchel.receipts.record_plan import lines_of, tallied, trim_of, unchanged
 from satchel.receipts.tally import CARRIED, Tally, by_type
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.screening.policy import Screening
-from satchel.transfer.export_file import Scratch, require_no_loss
+from satchel.screening.records import SecretScreener
+from satchel.transfer.export_file import ScratchTarget, require_no_loss
 from satchel.transfer.import_plan import Owner, owner_of
-from satchel.transfer.sidecars import Restoring
+from satchel.transfer.sidecars import SidecarFormat
 
 _MOST_TENANTS = 1000
 _MOST_NAMED = 12
@@ -57,7 +63,7 @@ class Transfer:
     settings: Settings
     kind: Literal["export", "convert"]
     began: str
-    input: End
+    input: TransferEnd
     format: str
     """Of the output."""
 
@@ -65,7 +71,7 @@ class Transfer:
     accepted: tuple[str, ...]
     fail_on_loss: bool = False
     verdict: str | None = None
-    screening: Screening | None = None
+    screening: SecretScreener | None = None
     key: SigningKey | None = None
     """Who signs the receipt; this machine's writer key when not given."""
 
@@ -74,7 +80,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand(Transfer):
+class OutputJob(Transfer):
     """A transfer to a file."""
 
     outlet: Outlet
@@ -95,14 +101,14 @@ class Errand(Transfer):
     @property
     def called(self) -> str:
         """What a receipt calls the output."""
-        return told(self.outlet.called or str(self.output))
+        return receipt_text(self.outlet.called or str(self.output))
 
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
     """A sidecar that was written, before it has its name."""
 
-    there: End
+    there: TransferEnd
     known: frozenset[tuple[str, str]]
     """Losses that are none of the format: those that were told of before it was written."""
 
@@ -112,11 +118,11 @@ class Sidecar:
     report: Report
     """What is in the sidecar only."""
 
-    def over(self, errand: Errand, stack: ExitStack) -> Restoring:
+    def over(self, errand: OutputJob, stack: ExitStack) -> SidecarFormat:
         """Return the format of an output as it is read with this; the caller closes it."""
         assert errand.sidecar is not None  # noqa: S101 - it was written there
         file = stack.enter_context(errand.sidecar.written())
-        return Restoring(errand.writer, errand.format, file, self.there.name, self.digest)
+        return SidecarFormat(errand.writer, errand.format, file, self.there.name, self.digest)
 
     def keep_losses(self, report: Report) -> None:
         """Take what the format cannot hold out of what is lost."""
@@ -130,13 +136,13 @@ def named_in(report: Report) -> str:
     """Return the fields that a report counts, with their numbers."""
     found = Counter[str]()
     for loss in report.losses.values():
-        found[told(loss.name)] += loss.count
+        found[receipt_text(loss.name)] += loss.count
     named = [f"{name} ({number:,})" for name, number in sorted(found.items())]
     rest = len(named) - _MOST_NAMED
     return ", ".join(named[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-class ReadOutput(NamedTuple):
+class OutputCheck(NamedTuple):
     """What is at the output."""
 
     word: Literal["equal", "verified", "differs"]
@@ -149,8 +155,8 @@ class ReadOutput(NamedTuple):
 
 
 def compare_output(
-    errand: Errand, records: RecordSet, writing: Writing, sidecar: Sidecar | None = None
-) -> ReadOutput:
+    errand: OutputJob, records: RecordSet, writing: WriteContext, sidecar: Sidecar | None = None
+) -> OutputCheck:
     """Read an output again, and count what is not as it was planned in the errand's report.
 
     A sealed one that holds everything was verified: that is more than comparing. One with a sidecar
@@ -162,7 +168,7 @@ def compare_output(
     """
     planned = tallied(records, trim_of(errand.writer, writing))
     if _is_proved(errand.writer):
-        return ReadOutput("verified", planned, by_type(records, CARRIED), Differences())
+        return OutputCheck("verified", planned, by_type(records, CARRIED), Differences())
     try:
         found = _found(errand, records, writing, errand.outlet.written, sidecar)
     except TargetError:
@@ -180,7 +186,7 @@ def compare_output(
             hint="Drop --fail-on-loss to write what the format can hold.",
         )
     word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
-    return ReadOutput(word, planned, found.records, found.differences, sidecar)
+    return OutputCheck(word, planned, found.records, found.differences, sidecar)
 
 
 def _is_proved(writer: Format) -> bool:
@@ -189,12 +195,12 @@ def _is_proved(writer: Format) -> bool:
 
 
 def _found(
-    errand: Errand,
+    errand: OutputJob,
     records: RecordSet,
-    writing: Writing,
+    writing: WriteContext,
     written: Callable[[], OpenFile],
     sidecar: Sidecar | None = None,
-) -> Found:
+) -> ReadBackResult:
     """Read what was written, wherever that is, and compare it with what was planned.
 
     Raises:
@@ -211,7 +217,7 @@ def _found(
                 trim = unchanged
                 adapter = stack.enter_context(closing(sidecar.over(errand, stack)))
             place = Place(made.path, held=made)
-            there = Written(errand.format, adapter, place, limits, trim, sent, writing.around)
+            there = WrittenOutput(errand.format, adapter, place, limits, trim, sent, writing.around)
             found = read_again(there, records)
     except EmptyInputError as error:
         raise nothing_in(errand) from error
@@ -225,7 +231,7 @@ def _found(
     return found
 
 
-def nothing_in(errand: Errand) -> TargetError:
+def nothing_in(errand: OutputJob) -> TargetError:
     """Return the error for an output that has nothing in it, and is to be taken away."""
     return TargetError(
         f"the format {errand.format} cannot hold any of these records; nothing was written",
@@ -234,7 +240,7 @@ def nothing_in(errand: Errand) -> TargetError:
     )
 
 
-def compare_handed(transfer: Transfer, handed: Handed, records: RecordSet) -> ReadOutput:
+def compare_handed(transfer: Transfer, handed: DeliveredRecords, records: RecordSet) -> OutputCheck:
     """Read a live product again, and count what is not as it was planned in the report.
 
     Raises:
@@ -242,7 +248,7 @@ def compare_handed(transfer: Transfer, handed: Handed, records: RecordSet) -> Re
     """
     limits, name = transfer.settings.options.limits, handed.info.title
     try:
-        written = Written(transfer.format, handed, Place(Path(name)), limits)
+        written = WrittenOutput(transfer.format, handed, Place(Path(name)), limits)
         found = read_again(written, records)
     except InputError as error:
         raise TargetError(
@@ -250,12 +256,12 @@ def compare_handed(transfer: Transfer, handed: Handed, records: RecordSet) -> Re
         ) from error
     found.differences.into(transfer.report)
     word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
-    return ReadOutput(word, tallied(records), found.records, found.differences)
+    return OutputCheck(word, tallied(records), found.records, found.differences)
 
 
 def account_of_output(
-    errand: Transfer, output: End, found: ReadOutput, *, signed_by: str | None = None
-) -> Account:
+    errand: Transfer, output: TransferEnd, found: OutputCheck, *, signed_by: str | None = None
+) -> ReceiptBody:
     """Return what was done.
 
     Args:
@@ -271,15 +277,15 @@ def account_of_output(
         lost[loss.name] += loss.count
     written = {name: max(0, number - lost[name]) for name, number in taken.items()}
     kept = Counter(found.planned.kept) - found.differences.members
-    return Account(
+    return ReceiptBody(
         version=VERSION,
         kind=errand.kind,
-        tool=tool(),
+        tool=tool_version(),
         began=errand.began,
         ended=now(),
         input=errand.input,
         output=output,
-        counts=counted(taken, taken, written, found.records),
+        counts=combine_counts(taken, taken, written, found.records),
         verdict=errand.verdict,
         read_back=found.word,
         sidecar=found.sidecar.there if found.sidecar else None,
@@ -289,7 +295,7 @@ def account_of_output(
         lost=lost_in(report, errand.accepted),
         refused=report.left_out,
         refusals=refusals_in(report),
-        accepted=[told(one) for one in errand.accepted],
+        accepted=[receipt_text(one) for one in errand.accepted],
         secrets=screening.found if screening else {},
         secrets_kept=screening.kept if screening else 0,
         signed_by=signed_by,
@@ -297,10 +303,10 @@ def account_of_output(
     )
 
 
-def keep_receipt(errand: Transfer, account: Account) -> str | None:
+def keep_receipt(errand: Transfer, account: ReceiptBody) -> str | None:
     """Sign and keep the receipt of a transfer, and return its id; what goes wrong is noted."""
     receipt = receipt_of(account, signer(errand.settings, errand.key))
-    ids, notes = keep(errand.settings, [receipt], errand.copy)
+    ids, notes = save_receipts(errand.settings, [receipt], errand.copy)
     for note in notes:
         errand.report.note(note)
     return ids[0] if ids else None
@@ -314,7 +320,7 @@ _decode = msgspec.json.Decoder(resolved(_Scoped)).decode
 
 
 def tried_plan(
-    errand: Errand, records: RecordSet, writing: Writing, census: Census
+    errand: OutputJob, records: RecordSet, writing: WriteContext, census: RecordCounter
 ) -> TransferPlan:
     """Return what a transfer to a file would do; what would be lost goes into its report.
 
@@ -326,7 +332,7 @@ def tried_plan(
     """
     known = Report() if errand.sidecar is not None else errand.report
     trial = replace(writing, report=known)
-    with Scratch(errand.output) as scratch:
+    with ScratchTarget(errand.output) as scratch:
         errand.writer.write(records, scratch, trial)
         if not _is_proved(errand.writer):
             _found(errand, records, trial, scratch.written).differences.into(known)
@@ -337,7 +343,7 @@ def tried_plan(
             errand.report.note(note)
     if errand.fail_on_loss:
         require_no_loss(errand.report, errand.output, errand.accepted)
-    target = Target(
+    target = TargetPlan(
         name=errand.called, makes=errand.outlet.status is None, created=records_in(records)
     )
     return plan_of(errand, records, target, census)
@@ -348,7 +354,9 @@ def records_in(records: RecordSet) -> int:
     return sum(by_type(records, CARRIED).values())
 
 
-def plan_of(errand: Transfer, records: RecordSet, target: Target, census: Census) -> TransferPlan:
+def plan_of(
+    errand: Transfer, records: RecordSet, target: TargetPlan, census: RecordCounter
+) -> TransferPlan:
     """Return what a transfer would do, once its report has what would be lost.
 
     Args:
@@ -364,16 +372,16 @@ def plan_of(errand: Transfer, records: RecordSet, target: Target, census: Census
     return TransferPlan(
         version=VERSION,
         kind=errand.kind,
-        tool=tool(),
+        tool=tool_version(),
         input=errand.input,
-        output=End(name=target.name, format=errand.format, records=census.types.total()),
+        output=TransferEnd(name=target.name, format=errand.format, records=census.types.total()),
         read=dict(sorted(census.types.items())),
         targets=[target],
         embedding=census.embedding,
         seconds=census.seconds_for(_PASSES),
         bytes_per_second=census.rate(census.size),
         tenants=[
-            Tenant(sort=owner[0] or "nobody", name=told(owner[1]), records=there)
+            Tenant(sort=owner[0] or "nobody", name=receipt_text(owner[1]), records=there)
             for owner, there in owners.most_common(_MOST_TENANTS)
         ],
         tenants_left=max(0, len(owners) - _MOST_TENANTS),

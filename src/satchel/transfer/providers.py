@@ -13,22 +13,22 @@ from pathlib import Path
 
 from msgspec import structs
 
-from satchel.bank.connections import opened_store
-from satchel.bank.open_bank import OpenBank, open_bank_in, opened_bank
+from satchel.bank.connections import configured_store
+from satchel.bank.open_bank import OpenBank, open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, Provider
 from satchel.config.settings import Settings, StoreSettings
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.registry import installed_connectors
-from satchel.receipts.account import End, told
-from satchel.receipts.steps import joined, joined_plan, kept
+from satchel.receipts.account import TransferEnd, receipt_text
+from satchel.receipts.steps import join_receipt_bodies, joined_plan, save_receipt
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import Imported, ImportOptions
-from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_results import ImportOptions, ImportSummary
+from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import import_file
 
 Owners = Callable[[], SigningKey]
@@ -54,26 +54,26 @@ def place_of(provider: Provider) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class ProviderMemory:
     """All memory of a product, in a store of the moment."""
 
     stage: Settings
     """The surroundings with that store."""
 
-    imported: Imported
+    imported: ImportSummary
     """What was found out when it was read."""
 
-    def end(self, name: str | None = None) -> End:
+    def end(self, name: str | None = None) -> TransferEnd:
         """Return the product, or one of its users, as the input of a transfer."""
         account = self.imported.accounts[0]
         if name is None:
             return account.input
         input_ = f"{account.input.name} of {name}"
-        return structs.replace(account.input, name=told(input_), records=None)
+        return structs.replace(account.input, name=receipt_text(input_), records=None)
 
 
 @contextmanager
-def staged(settings: Settings) -> Iterator[Settings]:
+def temporary_store(settings: Settings) -> Iterator[Settings]:
     """Give surroundings with an empty store of the moment, private and soon gone; the same keys."""
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         store = StoreSettings(address=str(Path(folder) / "staged.db"))
@@ -82,9 +82,9 @@ def staged(settings: Settings) -> Iterator[Settings]:
 
 
 @contextmanager
-def drawn(
+def read_provider(
     settings: Settings, provider: Provider, owner: Owners, accept_loss: tuple[str, ...] = ()
-) -> Iterator[Drawn]:
+) -> Iterator[ProviderMemory]:
     """Give all memory of a product, a bank for each of its users.
 
     Raises:
@@ -92,10 +92,10 @@ def drawn(
         InputError: If it cannot be read, is empty, or a memory's owner is not known.
     """
     place = place_of(provider)
-    with staged(settings) as stage:
+    with temporary_store(settings) as stage:
         quiet = structs.replace(stage, hooks=type(stage.hooks)({}))
         options = ImportOptions(accept_loss=accept_loss, keeps_receipt=False)
-        yield Drawn(stage, import_file(quiet, place, None, owner, options))
+        yield ProviderMemory(stage, import_file(quiet, place, None, owner, options))
 
 
 def export_live(
@@ -120,8 +120,8 @@ def export_live(
     output, options = asked
     provider = _provider(settings)
     with (
-        drawn(settings, provider, owner, options.accept_loss) as found,
-        opened_bank(found.stage, wanted) as bank,
+        read_provider(settings, provider, owner, options.accept_loss) as found,
+        open_bank(found.stage, wanted) as bank,
     ):
         done = export(bank, output, replace(options, keeps_receipt=False))
         end, imported = found.end(bank.name), found.imported
@@ -136,14 +136,14 @@ def export_live(
     if done.account is None:
         return done
     read = structs.replace(imported.accounts[0], counts={})
-    account = joined("export", (end, done.account.output), [read], [done.account])
+    account = join_receipt_bodies("export", (end, done.account.output), [read], [done.account])
     account = structs.replace(
         account,
         counts=done.account.counts,
         secrets=done.account.secrets,
         secrets_kept=done.account.secrets_kept,
     )
-    receipt, notes = kept(settings, account, key=options.key, copy=options.receipt)
+    receipt, notes = save_receipt(settings, account, key=options.key, copy=options.receipt)
     return structs.replace(done, receipt=receipt, account=account, notes=[*done.notes, *notes])
 
 
@@ -152,7 +152,7 @@ def import_live(
     source: Path | OpenFile | str | None,
     owner: Owners,
     asked: tuple[str | None, ImportOptions],
-) -> Imported:
+) -> ImportSummary:
     """Bring a file's memory into a product; what that has no place for is among the losses.
 
     Args:
@@ -168,24 +168,24 @@ def import_live(
     require_owner(settings, "provider")
     place = place_of(_provider(settings))
     bank, options = asked
-    if options.mirror or options.on_conflict in (OnConflict.RENAME, OnConflict.ERROR):
+    if options.mirror or options.on_conflict in (ConflictPolicy.RENAME, ConflictPolicy.ERROR):
         raise UsageError(
             "a live product supports only skipping or overwriting other versions",
             field="mirror" if options.mirror else "on_conflict",
             hint="Use --on-conflict skip or overwrite.",
         )
-    with staged(settings) as stage:
+    with temporary_store(settings) as stage:
         # What would be written can be told only of what was read.
         step = replace(options, dry_run=False, keeps_receipt=False)
         read = import_file(stage, source, bank, owner, step)
         how = ExportOptions(
             dry_run=options.dry_run,
-            overwrite=options.on_conflict is OnConflict.OVERWRITE,
+            overwrite=options.on_conflict is ConflictPolicy.OVERWRITE,
             accept_loss=options.accept_loss,
             embeddings=options.embeddings,
             keeps_receipt=False,
         )
-        written = put(stage, place, how)
+        written = write_banks(stage, place, how)
     found = structs.replace(
         read,
         losses=[*read.losses, *(loss for one in written for loss in one.losses)],
@@ -194,12 +194,15 @@ def import_live(
         dry_run=options.dry_run,
         accounts=[],
     )
-    ends = read.accounts[0].input, End(name=told(str(place)), format=written[0].format)
+    ends = (
+        read.accounts[0].input,
+        TransferEnd(name=receipt_text(str(place)), format=written[0].format),
+    )
     plans = [one.plan for one in written if one.plan is not None]
     if plans:
         return structs.replace(found, plan=joined_plan(ends, read.accounts[0], plans))
     accounts = [one.account for one in written if one.account is not None]
-    account = joined("import", ends, read.accounts, accounts)
+    account = join_receipt_bodies("import", ends, read.accounts, accounts)
     output = structs.replace(account.output, records=account.total.read_back)
     taken = sum(one.written or 0 for one in written)
     account = structs.replace(
@@ -208,7 +211,7 @@ def import_live(
         done={"written": taken, "known": sum(one.known or 0 for one in written)},
         unchanged=taken == 0 and account.unaccepted == 0,
     )
-    receipt, notes = kept(settings, account, copy=options.receipt)
+    receipt, notes = save_receipt(settings, account, copy=options.receipt)
     return structs.replace(
         found,
         accounts=[account],
@@ -242,7 +245,7 @@ def import_into(
     bank: str | None,
     owner: Owners,
     options: ImportOptions,
-) -> Imported:
+) -> ImportSummary:
     """Import into the store, or into the provider that is set, which may have no place for all."""
     if settings.provider is None:
         return import_file(settings, source, bank, owner, options)
@@ -255,9 +258,9 @@ def _provider(settings: Settings) -> Provider:
     return settings.provider
 
 
-def put(stage: Settings, place: Path, options: ExportOptions) -> list[Export]:
+def write_banks(stage: Settings, place: Path, options: ExportOptions) -> list[Export]:
     """Write all banks of a store to a product."""
-    with opened_store(stage, read_only=True) as store:
+    with configured_store(stage, read_only=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
         return [export(open_bank_in(stage, store, bank), place, options) for bank in banks]

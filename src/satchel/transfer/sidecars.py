@@ -29,22 +29,28 @@ from satchel.crypto.value_domain import plain
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Edge, Model
 from satchel.model.type_info import resolved
-from satchel.ports.drafts import Again
-from satchel.ports.format import Format, Info, Reading, Writing
+from satchel.ports.drafts import RestoredRecord
+from satchel.ports.format import Format, Info, ReadContext, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.placeholders import placeholder_of
 from satchel.ports.record_set import RecordSet
-from satchel.receipts.comparison import MARK_BYTES, Pairing, Said, print_of, said_by
+from satchel.receipts.comparison import (
+    MARK_BYTES,
+    Pairing,
+    RecordIdentity,
+    identify_record,
+    print_of,
+)
 from satchel.receipts.record_plan import lines_of
 from satchel.receipts.tally import CARRIED
-from satchel.runtime.input import ToRead, reading
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.input import InputPath, open_input
+from satchel.runtime.scratch import ScratchMap
 from satchel.runtime.spool import Spool
 
 _MARK_BYTES = 8
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What makes one object of another."""
 
     to: dict[str, Any] = {}
@@ -53,16 +59,16 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     was: dict[str, str] = {}
     """Marks of members that were there; one that is not in ``to`` is to go."""
 
-    within: dict[str, "Change"] = {}
+    within: dict[str, "ObjectChange"] = {}
     """Changes of members that are objects on both sides."""
 
     def __bool__(self) -> bool:
         return bool(self.to or self.was or self.within)
 
 
-def change_of(before: dict[str, Any], after: dict[str, Any]) -> Change:
+def change_of(before: dict[str, Any], after: dict[str, Any]) -> ObjectChange:
     """Return what makes ``after`` of ``before``; both are in the canonical domain."""
-    found = Change({}, {}, {})
+    found = ObjectChange({}, {}, {})
     for name in sorted(before.keys() | after.keys()):
         one, other = before.get(name), after.get(name)
         if name in before and name in after:
@@ -78,7 +84,7 @@ def change_of(before: dict[str, Any], after: dict[str, Any]) -> Change:
     return found
 
 
-def changed(now: dict[str, Any], change: Change) -> dict[str, Any]:
+def apply_change(now: dict[str, Any], change: ObjectChange) -> dict[str, Any]:
     """Return an object with a change made to it, except for what is not as it was."""
     made = dict(now)
     for name in change.to.keys() | change.was.keys():
@@ -92,7 +98,7 @@ def changed(now: dict[str, Any], change: Change) -> dict[str, Any]:
     for name, inner in change.within.items():
         part = now.get(name)
         if isinstance(part, dict):
-            made[name] = changed(part, inner)
+            made[name] = apply_change(part, inner)
     return made
 
 
@@ -122,7 +128,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     bytes: Count
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarHead(msgspec.Struct, frozen=True, kw_only=True):
     """The first line."""
 
     satchel_sidecar: int
@@ -137,7 +143,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """``blake3:`` and 64 hex digits of all lines behind this one."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SidecarLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line behind the head."""
 
     known: tuple[str, str | None, str | None, str | None] | None = None
@@ -151,7 +157,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the record that it was; none for one that the format made up."""
 
     nonce: str | None = None
-    change: Change = Change()
+    change: ObjectChange = ObjectChange()
     record: dict[str, Any] | None = None
     """All of a record that is not in the output."""
 
@@ -161,12 +167,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(None if one is None else bytes.fromhex(one) for one in self.known or ())
 
 
-_decode_head = msgspec.json.Decoder(resolved(Head)).decode
-_decode_line = msgspec.json.Decoder(resolved(Line)).decode
+_decode_head = msgspec.json.Decoder(resolved(SidecarHead)).decode
+_decode_line = msgspec.json.Decoder(resolved(SidecarLine)).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def marks_of(said: Said) -> tuple[str, str | None, str | None, str | None]:
+def marks_of(said: RecordIdentity) -> tuple[str, str | None, str | None, str | None]:
     """Return by what a record is known, as a line has it."""
     return said.print.hex(), _hex(said.bare), _hex(said.key), _hex(said.words)
 
@@ -175,12 +181,12 @@ def _hex(mark: bytes | None) -> str | None:
     return None if mark is None else mark.hex()
 
 
-def line_of(body: bytes) -> Line:
+def line_of(body: bytes) -> SidecarLine:
     """Return a line that was checked before."""
     return _decode_line(body)
 
 
-class Lines:
+class SidecarLines:
     """The lines of a sidecar that is being made. They wait until all of them are known."""
 
     def __init__(self) -> None:
@@ -188,7 +194,7 @@ class Lines:
         self._sum = blake3()
         self.count = 0
 
-    def add(self, line: Line) -> None:
+    def add(self, line: SidecarLine) -> None:
         """Add one."""
         body = _encode(line) + b"\n"
         self._sum.update(body)
@@ -197,7 +203,7 @@ class Lines:
 
     def write(self, sink: BinaryIO, format_: str, output: Output) -> None:
         """Write the sidecar."""
-        head = Head(
+        head = SidecarHead(
             satchel_sidecar=VERSION,
             format=format_,
             output=output,
@@ -212,18 +218,18 @@ class Lines:
         self._spool.close()
 
 
-def head_of(file: ToRead) -> Head:
+def head_of(file: InputPath) -> SidecarHead:
     """Return the first line of a sidecar.
 
     Raises:
         MalformedError: If it is none, or of a version that is not known here.
         UnreadableError: If it cannot be read.
     """
-    with reading(file) as stream:
+    with open_input(file) as stream:
         return _head(stream)
 
 
-def _head(stream: BinaryIO) -> Head:
+def _head(stream: BinaryIO) -> SidecarHead:
     line = stream.readline(_HEAD_BYTES)
     try:
         head = _decode_head(line)
@@ -239,7 +245,7 @@ def _head(stream: BinaryIO) -> Head:
     return head
 
 
-def read_lines(file: ToRead, limits: Limits) -> Iterator[tuple[Line, bytes]]:
+def read_lines(file: InputPath, limits: Limits) -> Iterator[tuple[SidecarLine, bytes]]:
     """Yield the lines of a sidecar behind the head, each with its bytes.
 
     Believe none of them before the last came: only then it is known that nothing was changed.
@@ -250,7 +256,7 @@ def read_lines(file: ToRead, limits: Limits) -> Iterator[tuple[Line, bytes]]:
         UnreadableError: If it cannot be read.
     """
     most, found, count = _ROOM * limits.entry_bytes, blake3(), 0
-    with reading(file) as stream:
+    with open_input(file) as stream:
         head = _head(stream)
         while body := stream.readline(most + 1):
             count += 1
@@ -264,7 +270,7 @@ def read_lines(file: ToRead, limits: Limits) -> Iterator[tuple[Line, bytes]]:
             )
 
 
-def _line(body: bytes, number: int) -> Line:
+def _line(body: bytes, number: int) -> SidecarLine:
     try:
         line = _decode_line(body)
         marks = line.said
@@ -289,7 +295,7 @@ _LINKS = frozenset({"parent_ids", "source_event_ids"})
 _GIVEN = frozenset({"id", "nonce"})
 
 
-class Unsealed:
+class UnsealedRecords:
     """Gives what a reader yields as records that say the same each time they are read.
 
     A draft has neither id nor nonce. What was sealed by the reader itself is named, where others
@@ -319,7 +325,7 @@ class Unsealed:
         return Sealed(item.id, item.type, canonical_checked(value))
 
 
-class Making:
+class SidecarBuilder:
     """The lines of a sidecar, until the digest of its output is known; its holder closes it.
 
     Args:
@@ -331,12 +337,14 @@ class Making:
     def __init__(
         self, planned: RecordSet, found: Iterator[Model | Sealed], *, keeps_ids: bool
     ) -> None:
-        self._lines = Lines()
+        self._lines = SidecarLines()
         with ExitStack() as stack:
             stack.callback(self._lines.close)
             pairing = stack.enter_context(Pairing())
-            pairing.add(0, (said_by(_named(kind, line)) for kind, line in lines_of(planned)))
-            pairing.add(1, map(said_of, map(Unsealed(keeps_ids=keeps_ids), found)))
+            pairing.add(
+                0, (identify_record(_named(kind, line)) for kind, line in lines_of(planned))
+            )
+            pairing.add(1, map(said_of, map(UnsealedRecords(keeps_ids=keeps_ids), found)))
             pairing.pair(BY)
             pairing.pair_by_turn(surely=True)
             self._add(pairing)
@@ -349,11 +357,11 @@ class Making:
             needed = pair.one != pair.other or needed
             self._lines.add(_sidecar_line(_whole(value_of(pair.one)), pair.other))
         for _, kind, body in pairing.alone(1):
-            said = said_by(Sealed(value_of(body).get("id", ""), kind, body), draft=True)
-            self._lines.add(Line(known=marks_of(said), type=kind))
+            said = identify_record(Sealed(value_of(body).get("id", ""), kind, body), draft=True)
+            self._lines.add(SidecarLine(known=marks_of(said), type=kind))
             needed = True
         for _, _, body in pairing.alone(0):
-            self._lines.add(Line(record=_whole(value_of(body))))
+            self._lines.add(SidecarLine(record=_whole(value_of(body))))
             needed = True
         self.is_needed = needed
         """Whether the output has not all of it by itself."""
@@ -367,19 +375,19 @@ class Making:
         self._lines.close()
 
 
-def said_of(record: Sealed) -> Said:
+def said_of(record: Sealed) -> RecordIdentity:
     """Return what a record that was read is known by."""
-    return said_by(record, draft=True)
+    return identify_record(record, draft=True)
 
 
-def _sidecar_line(wanted: dict[str, Any], there: bytes) -> Line:
+def _sidecar_line(wanted: dict[str, Any], there: bytes) -> SidecarLine:
     before = value_of(there)
-    said = said_by(Sealed(before.get("id", ""), before["type"], there), draft=True)
+    said = identify_record(Sealed(before.get("id", ""), before["type"], there), draft=True)
     one, other = (
         {name: part for name, part in value.items() if name not in _GIVEN}
         for value in (before, wanted)
     )
-    return Line(
+    return SidecarLine(
         known=marks_of(said),
         type=before["type"],
         id=wanted["id"],
@@ -414,7 +422,7 @@ _NONCE_BYTES = 16
 _CONTEXT = "satchel 2026 nonce of a changed record"
 
 
-class Since(NamedTuple):
+class SidecarChanges(NamedTuple):
     """What became of the records of an output since its sidecar was made."""
 
     same: int = 0
@@ -423,7 +431,7 @@ class Since(NamedTuple):
     gone: int = 0
 
 
-class Restoring:
+class SidecarFormat:
     """A format whose records come back as the sidecar of the file has them.
 
     Args:
@@ -440,7 +448,7 @@ class Restoring:
     info: ClassVar[Info]
 
     def __init__(
-        self, adapter: Format, name: str, sidecar: ToRead, called: str, digest: str
+        self, adapter: Format, name: str, sidecar: InputPath, called: str, digest: str
     ) -> None:
         self._adapter = adapter
         self._sidecar = sidecar
@@ -460,7 +468,7 @@ class Restoring:
         self._keeps_ids = adapter.info.traits.keeps_ids
         traits = replace(adapter.info.traits, keeps_ids=True)
         self.info = replace(adapter.info, traits=traits)  # type: ignore[misc]
-        self.since = Since()
+        self.since = SidecarChanges()
         """Known once it was read."""
 
         self.replaces = dict[str, str]()
@@ -468,17 +476,17 @@ class Restoring:
 
         self._pairing: Pairing | None = None
         self._beside = Spool()
-        self._gone = Keyed()
+        self._gone = ScratchMap()
 
     def recognises(self, place: Place) -> bool:
         """Tell what the format does."""
         return self._adapter.recognises(place)
 
-    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Write what the format writes."""
         self._adapter.write(records, target, writing)
 
-    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the records as they were.
 
         Raises:
@@ -486,19 +494,21 @@ class Restoring:
             InputError: As the format.
         """
         pairing = self._paired(place, reading)
-        made_up = Keyed()
+        made_up = ScratchMap()
         try:
             for pair in pairing.pairs():
                 line = line_of(pair.one)
                 if line.id is not None and not _is_as_it_was(line, pair.other):
-                    yield Again(self._record(line, pair.other, reading.limits), _model(pair.other))
-            unsealed = Unsealed(keeps_ids=self._keeps_ids)
+                    yield RestoredRecord(
+                        self._record(line, pair.other, reading.limits), _model(pair.other)
+                    )
+            unsealed = UnsealedRecords(keeps_ids=self._keeps_ids)
             for number, item in enumerate(self._adapter.read(place, reading)):
                 body, found = unsealed(item).body, pairing.first_of(number)
                 if found is not None:
                     one = self._as_it_was(line_of(found), body, reading.limits)
                     if one is not None:
-                        yield Again(one, item)
+                        yield RestoredRecord(one, item)
                     elif line_of(found).id is None:
                         made_up.add((placeholder_of(item) or "").encode())
                 elif _leads_to(item, made_up):
@@ -509,7 +519,7 @@ class Restoring:
         finally:
             made_up.close()
 
-    def _as_it_was(self, line: Line, body: bytes, limits: Limits) -> Sealed | None:
+    def _as_it_was(self, line: SidecarLine, body: bytes, limits: Limits) -> Sealed | None:
         """Return what one in the file stands for; None where it is none, or came before."""
         if line.id is None or not _is_as_it_was(line, body):
             return None
@@ -535,7 +545,7 @@ class Restoring:
             "Changed records were merged with the sidecar; removed records were not restored"
         )
 
-    def _paired(self, place: Place, asked: Reading) -> Pairing:
+    def _paired(self, place: Place, asked: ReadContext) -> Pairing:
         """Find out which line speaks of which record; the sidecar is known to be whole then."""
         if self._pairing is not None:
             return self._pairing
@@ -545,26 +555,26 @@ class Restoring:
         except InputError as error:
             error.file = self._called
             raise
-        first = Reading(
+        first = ReadContext(
             limits=asked.limits,
             skip_bad=asked.skip_bad,
             agent=asked.agent,
             only_ours=asked.only_ours,
             any_version=asked.any_version,
         )
-        unsealed = Unsealed(keeps_ids=self._keeps_ids)
+        unsealed = UnsealedRecords(keeps_ids=self._keeps_ids)
         pairing.add(1, map(said_of, map(unsealed, self._adapter.read(place, first))))
         pairing.pair(BY)
         self._count(pairing, asked.limits)
         return pairing
 
-    def _lines(self, limits: Limits) -> Iterator[Said]:
+    def _lines(self, limits: Limits) -> Iterator[RecordIdentity]:
         for line, body in read_lines(self._sidecar, limits):
             if line.record is not None:
                 self._beside.write(body)
             else:
                 print_, bare, key, words = line.said
-                yield Said(line.type or "", print_ or b"", bare, key, words, body)
+                yield RecordIdentity(line.type or "", print_ or b"", bare, key, words, body)
 
     def _count(self, pairing: Pairing, limits: Limits) -> None:
         same = 0
@@ -580,7 +590,7 @@ class Restoring:
         for identity in gone:
             self._gone.add(identity.encode())
         new = sum(1 for _ in pairing.alone(1))
-        self.since = Since(same, len(self.replaces), new, len(gone))
+        self.since = SidecarChanges(same, len(self.replaces), new, len(gone))
         if not self.is_same and same + len(self.replaces) == 0:
             raise MalformedError(
                 "the sidecar belongs to another file: none of its records are here",
@@ -590,9 +600,9 @@ class Restoring:
                 hint=WITHOUT,
             )
 
-    def _record(self, line: Line, there: bytes, limits: Limits) -> Sealed:
+    def _record(self, line: SidecarLine, there: bytes, limits: Limits) -> Sealed:
         """Return the record that one in the file stands for; with what was changed in it since."""
-        value = changed(
+        value = apply_change(
             {name: part for name, part in value_of(there).items() if name not in ("id", "nonce")},
             line.change,
         )
@@ -627,7 +637,7 @@ class Restoring:
         error.file, error.hint = self._called, WITHOUT
         return error
 
-    def _beside_it(self, reading: Reading) -> Iterator[Sealed]:
+    def _beside_it(self, reading: ReadContext) -> Iterator[Sealed]:
         """Yield the records that are not in the file."""
         left = 0
         for body in self._beside.lines():
@@ -641,12 +651,12 @@ class Restoring:
             reading.report.note(f"links to records missing from the file were skipped: {left:,}")
 
 
-def _is_as_it_was(line: Line, there: bytes) -> bool:
+def _is_as_it_was(line: SidecarLine, there: bytes) -> bool:
     value = value_of(there)
     return line.known is not None and line.said[0] == print_of(value.get("id", ""), there)
 
 
-def _leads_to(item: Model | Sealed, made_up: Keyed) -> bool:
+def _leads_to(item: Model | Sealed, made_up: ScratchMap) -> bool:
     ends = (item.source, item.target) if isinstance(item, Edge) else ()
     return any(end.encode() in made_up for end in ends)
 

@@ -14,12 +14,12 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import State
 from satchel.model.type_info import resolved
 from satchel.ports.rows import Row
-from satchel.runtime.scratch import Keyed
-from satchel.transfer.import_stage import Stage
-from satchel.transfer.known_records import Known
+from satchel.runtime.scratch import ScratchMap
+from satchel.transfer.import_stage import ImportStage
+from satchel.transfer.known_records import KnownRecords
 
 
-class Ended(NamedTuple):
+class SourceEnd(NamedTuple):
     """That a record which arrives is not current at the source."""
 
     state: State
@@ -27,17 +27,17 @@ class Ended(NamedTuple):
     """When that happened; None where the source does not say."""
 
 
-class Version(NamedTuple):
+class OlderVersion(NamedTuple):
     """An older version that waits."""
 
     row: Row
     key: bytes
     """What it says, as it is recognised again."""
 
-    ended: Ended
+    ended: SourceEnd
 
 
-Endings = Mapping[str, Ended]
+Endings = Mapping[str, SourceEnd]
 """By id of the record."""
 
 NONE: Endings = {}
@@ -55,17 +55,17 @@ _times = msgspec.json.Decoder(resolved(_Times)).decode
 class _Plan(Protocol):
     """What the plan of an import does for older versions."""
 
-    stage: Stage
-    known: Known
+    stage: ImportStage
+    known: KnownRecords
     done: Any
-    seen: Keyed
+    seen: ScratchMap
 
     def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None: ...
 
     def current(self, slot: bytes | None) -> Sealed | None: ...
 
 
-class Older:
+class OlderVersions:
     """Older versions that wait, by the name of their slot.
 
     Args:
@@ -74,14 +74,14 @@ class Older:
 
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan
-        self._waiting = dict[bytes, list[Version]]()
+        self._waiting = dict[bytes, list[OlderVersion]]()
 
     @property
     def waits(self) -> bool:
         """Whether there is one."""
         return bool(self._waiting)
 
-    def wait(self, slot: bytes, version: Version) -> None:
+    def wait(self, slot: bytes, version: OlderVersion) -> None:
         """Let one wait, after those that were before it."""
         self._waiting.setdefault(slot, []).append(version)
 

@@ -42,7 +42,7 @@ def maps_from(texts: Iterable[str]) -> dict[Owner, str]:
     return found
 
 
-class Tenants:
+class TenantRouter:
     """Sends each record to the bank that it goes into, and remembers whose there were.
 
     Args:

@@ -7,8 +7,8 @@ from bank_kit import filled, keep
 from postgres_kit import run_sql
 
 from satchel.bank.links import links
-from satchel.bank.listing import Wanted, list_memories
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import VerificationError
 from satchel.stores.postgres.statements import OwnTransactions
@@ -43,13 +43,13 @@ def test_a_row_hidden_by_sql_is_refused_by_a_program_that_keeps_the_store_open(
         wanted = keep(bank, "the wombat sleeps", scope={"user": "u0"})
         keep(bank, "another", scope={"user": "u0"})
         row = f"id = '\\x{wanted.removeprefix('blake3:')}'"
-        with opened_bank(load_settings()) as reader:
+        with open_bank(load_settings()) as reader:
             for program in (reader, bank):
-                assert len(list_memories(program, Wanted(user="u0"))) == 2
+                assert len(list_memories(program, ListRequest(user="u0"))) == 2
             run_sql(edited, HIDING[edit].format(row=row))
             for program in (reader, bank):
                 with pytest.raises(VerificationError):
-                    list_memories(program, Wanted(user="u0"))
+                    list_memories(program, ListRequest(user="u0"))
 
 
 def test_a_link_deleted_by_sql_is_refused_by_a_program_that_keeps_the_store_open(

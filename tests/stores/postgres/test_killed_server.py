@@ -16,7 +16,7 @@ from postgres_kit import again, kill, server, stop_at_once
 from satchel.errors import StoreError
 from satchel.ledger.examination import examine
 from satchel.ledger.witness import Witness
-from satchel.ports.store import Commit, Sweep, Was
+from satchel.ports.store import Commit, RangeChange, RetiredFilter
 from satchel.stores.postgres import PostgresStore
 
 if TYPE_CHECKING:
@@ -73,7 +73,10 @@ def _next(store: PostgresStore, bank: str) -> Commit:
         head = reader.head(bank)
     assert head is not None
     return Commit(
-        rows=(), nodes=(), head=head, sweeps=[Sweep(0, 100, Was.CURRENT, retired=7, hold=True)]
+        rows=(),
+        nodes=(),
+        head=head,
+        sweeps=[RangeChange(0, 100, RetiredFilter.CURRENT, retired=7, hold=True)],
     )
 
 

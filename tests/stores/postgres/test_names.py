@@ -11,7 +11,7 @@ from postgres_kit import as_role, run_sql, schema_of
 from satchel.bank.open_bank import banks_called, named_banks
 from satchel.ledger.authority import naming
 from satchel.ledger.ledger import Ledger
-from satchel.ports.rows import saying_name
+from satchel.ports.rows import bank_name_bytes
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.postgres.reader import _BY_INDEX
 
@@ -42,7 +42,7 @@ def _told(store: PostgresStore) -> dict[str, list[str]]:
 
 def test_names_are_looked_for_in_their_index(store: PostgresStore, postgres: str) -> None:
     """The server takes it for the question that is asked, where going through rows costs more."""
-    said = f"'\\x{saying_name('four').hex()}'::bytea"
+    said = f"'\\x{bank_name_bytes('four').hex()}'::bytea"
     found = run_sql(
         postgres,
         f"SET search_path = {schema_of(store.address)}",
@@ -88,8 +88,8 @@ def test_a_tenant_is_told_of_no_other_bank_by_its_name(store: PostgresStore, pos
     try:
         assert _told(tenant) == {"four": [mine]}
         with tenant.reading() as reader:
-            assert reader.named(saying_name("one")) == []
-            assert reader.named(saying_name("three")) == [mine]  # as which it was founded
+            assert reader.named(bank_name_bytes("one")) == []
+            assert reader.named(bank_name_bytes("three")) == [mine]  # as which it was founded
     finally:
         tenant.close()
         run_sql(postgres, f"DROP OWNED BY {role}", f"DROP ROLE {role}")

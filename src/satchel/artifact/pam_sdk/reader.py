@@ -34,12 +34,12 @@ from satchel.artifact.reader import MAGIC, plain_bytes
 from satchel.crypto.cbor import CborReader
 from satchel.crypto.json_reader import JsonReader
 from satchel.crypto.limits import Limits
-from satchel.crypto.value_domain import carried_float, carry, checked
+from satchel.crypto.value_domain import carried_float, check_value, encode_foreign
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.model.entries import ENTRY_CLASSES, Entry
 from satchel.model.times import read_time
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.runtime.input import ToRead, reading
+from satchel.runtime.input import InputPath, open_input
 
 _MAX_DIGITS = 4300
 _OURS = frozenset({"statement", "signatures", "components"})
@@ -217,7 +217,7 @@ class SdkDocument:
 
 
 @contextmanager
-def opening_sdk_file(path: ToRead, limits: Limits) -> Iterator[SdkDocument]:
+def opening_sdk_file(path: InputPath, limits: Limits) -> Iterator[SdkDocument]:
     """Open a file of the published SDK, plain or gzip; it can be read inside the block.
 
     Raises:
@@ -226,7 +226,7 @@ def opening_sdk_file(path: ToRead, limits: Limits) -> Iterator[SdkDocument]:
         LimitError: If it is larger than the SDK reads, or than ``limits.document_bytes``.
     """
     name = str(path)
-    with reading(path) as raw, plain_bytes(raw, limits) as (handle, _):
+    with open_input(path) as raw, plain_bytes(raw, limits) as (handle, _):
         size = handle.seek(0, 2)
         handle.seek(0)
         bound = min(limits.document_bytes, MAX_BYTES)
@@ -288,7 +288,7 @@ def _working(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _identity(value: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "preferences": checked(carry(value["preferences"])),
+        "preferences": check_value(encode_foreign(value["preferences"])),
         "policies": tuple(value["policies"]),
         **_texts(value, "persona", "language", "custom_instructions"),
     }
@@ -312,7 +312,7 @@ def _texts(value: Mapping[str, Any], *members: str) -> dict[str, str | None]:
 
 
 def _data(parts: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(checked(carry(part)) for part in parts)
+    return tuple(check_value(encode_foreign(part)) for part in parts)
 
 
 _FREE = frozenset({"schema_version", "usage_count", "last_used"})
@@ -361,7 +361,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def _exactly(value: Any) -> Any:
     """Return a value in a reversible form that also tells 1.0 from 1, as the SDK's hash does."""
-    return _floats_named(carry(value))
+    return _floats_named(encode_foreign(value))
 
 
 def _floats_named(value: Any) -> Any:
@@ -375,7 +375,7 @@ def _floats_named(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SdkEntryDraft:
     """An entry for the SDK."""
 
     members: dict[str, Any]
@@ -388,7 +388,7 @@ class Written:
     """Whether something absent had to be written as the SDK's default."""
 
 
-def written(entry: Entry, theirs: Mapping[str, str]) -> Written:
+def to_sdk_entry(entry: Entry, theirs: Mapping[str, str]) -> SdkEntryDraft:
     """Return what the SDK can hold of an entry.
 
     Args:
@@ -403,7 +403,7 @@ def written(entry: Entry, theirs: Mapping[str, str]) -> Written:
     if members["created_at"] == UNKNOWN_TIME:
         writer.lost("created_at", "absent, which the SDK cannot express")
     defaulted = any(getattr(entry, name) is None for name in DEFAULTED[writer.component])
-    return Written(members, writer.losses, defaulted)
+    return SdkEntryDraft(members, writer.losses, defaulted)
 
 
 def _as_it_was(entry: Entry, members: dict[str, Any]) -> None:

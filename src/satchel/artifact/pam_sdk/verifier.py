@@ -20,19 +20,19 @@ from satchel.artifact.pam_sdk.layout import (
 from satchel.artifact.pam_sdk.reader import SdkDocument, SdkEntry, opening_sdk_file
 from satchel.artifact.verification import (
     STEPS,
-    Finding,
     Outcome,
     Signer,
-    Step,
     StepState,
     TrustPolicy,
     Verification,
+    VerificationFinding,
+    VerificationStep,
     shortfall,
 )
 from satchel.crypto.limits import Limits
 from satchel.crypto.signatures import public_key
 from satchel.errors import LimitError, MalformedError
-from satchel.runtime.input import ToRead
+from satchel.runtime.input import InputPath
 
 NOT_COVERED: Final = (
     "source_agent",
@@ -53,7 +53,7 @@ _NO_BANK = "files of the PAM SDK name no bank"
 _MAX_FINDINGS = 100
 
 
-def judge_sdk_file(path: ToRead, policy: TrustPolicy, limits: Limits) -> Verification:
+def judge_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Verification:
     """Verify a file of the published SDK; problems are in the result, not raised.
 
     Every entry is always verified. The file names no key, so the signature is tried with each
@@ -85,8 +85,8 @@ class _Judge:
     file: str
     policy: TrustPolicy
     encoding: str | None = None
-    steps: dict[int, Step] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    steps: dict[int, VerificationStep] = field(default_factory=dict)
+    findings: list[VerificationFinding] = field(default_factory=list)
     signers: list[Signer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     records: dict[str, int] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Judge:
     """What each entry of the file says it comes from."""
 
     events: list[str] = field(default_factory=list)
-    wrong_ids: list[Finding] = field(default_factory=list)
+    wrong_ids: list[VerificationFinding] = field(default_factory=list)
     wrong: int = 0
 
     def read(self, document: SdkDocument) -> None:
@@ -123,7 +123,7 @@ class _Judge:
     def broken(self, error: MalformedError | LimitError) -> None:
         """Note that the file is malformed; nothing that was read of it counts."""
         self.findings = [
-            Finding(
+            VerificationFinding(
                 outcome=Outcome.MALFORMED,
                 message=error.message,
                 line=error.line,
@@ -254,7 +254,7 @@ class _Judge:
         self.wrong += 1
         if len(self.wrong_ids) < _MAX_FINDINGS:
             self.wrong_ids.append(
-                Finding(
+                VerificationFinding(
                     outcome=Outcome.TAMPERED,
                     message=f"{entry.component}: the ID does not match the content",
                     **entry.place,
@@ -271,10 +271,14 @@ class _Judge:
         name: str | None = None,
         identity: str | None = None,
     ) -> None:
-        self.findings.append(Finding(outcome=outcome, message=message, field=name, id=identity))
+        self.findings.append(
+            VerificationFinding(outcome=outcome, message=message, field=name, id=identity)
+        )
 
     def _step(self, number: int, state: StepState, detail: str) -> None:
-        self.steps[number] = Step(number=number, name=_STEPS[number], state=state, detail=detail)
+        self.steps[number] = VerificationStep(
+            number=number, name=_STEPS[number], state=state, detail=detail
+        )
 
     def _why_not(self, number: int) -> str:
         if number in (5, 8):

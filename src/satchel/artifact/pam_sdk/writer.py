@@ -22,7 +22,7 @@ from satchel.artifact.pam_sdk.layout import (
     sign_root,
 )
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.value_domain import restore
+from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.model.times import to_datetime
 
@@ -385,7 +385,7 @@ def once(links: Iterable[str]) -> tuple[str, ...]:
 def restored(value: Any) -> Any:
     """Return what was carried; None where it was something that JSON does not have."""
     try:
-        found = restore(value)
+        found = decode_foreign(value)
         check_json(found)
     except (ValueRefusedError, MalformedError):
         return None

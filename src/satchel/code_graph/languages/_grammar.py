@@ -19,7 +19,7 @@ from satchel.code_graph.facts import (
     MODULE,
     TYPES,
     Facts,
-    Import,
+    ImportStatement,
     Symbol,
     Use,
 )
@@ -48,7 +48,7 @@ class _Draft:
 
 
 @dataclass(slots=True)
-class Collected:
+class SymbolCollector:
     """What was seen of a file so far."""
 
     language: str
@@ -58,7 +58,7 @@ class Collected:
     _types: dict[tuple[int, str], str] = field(default_factory=dict)
     _fields: dict[tuple[str, str], str] = field(default_factory=dict)
     _bases: dict[str, list[str]] = field(default_factory=dict)
-    _imports: list[Import] = field(default_factory=list)
+    _imports: list[ImportStatement] = field(default_factory=list)
     _left_out: bool = False
 
     def define(  # noqa: PLR0913 - what is known of a symbol
@@ -162,7 +162,7 @@ class Collected:
             self._left_out = True
             return
         module, name, binds = (part[:LONGEST_NAME] for part in (module, name, binds))
-        self._imports.append(Import(module, name, binds, line))
+        self._imports.append(ImportStatement(module, name, binds, line))
 
     def facts(self, finding: str = "") -> Facts:
         """Return everything, in the order of the file."""
@@ -242,10 +242,10 @@ _COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
 
 
 @dataclass(slots=True)
-class Walk:
+class SyntaxWalk:
     """One file on its way: where in the tree we are, and what was found."""
 
-    found: Collected
+    found: SymbolCollector
     source: bytes
     waiting: list[tuple[Syntax, int]] = field(default_factory=list)
 
@@ -351,7 +351,7 @@ def _body_of_value(node: Syntax) -> Syntax | None:
     return None if value is None else value.child_by_field_name("body")
 
 
-Step = Callable[[Walk, Syntax, int], None]
+Step = Callable[[SyntaxWalk, Syntax, int], None]
 """Takes note of a node, and says what to go on with."""
 
 
@@ -388,7 +388,7 @@ class Grammar:
         tree = Parser(language).parse(source)  # one each: other threads may read as well
         if tree is None:
             raise UnparsedError("it cannot be read")
-        walk = Walk(Collected(self.language, source.count(b"\n") + 1), source)
+        walk = SyntaxWalk(SymbolCollector(self.language, source.count(b"\n") + 1), source)
         walk.waiting.append((tree.root_node, MODULE))
         while walk.waiting:
             node, owner = walk.waiting.pop()
@@ -406,7 +406,7 @@ class Grammar:
             finding = f"syntax error in line {_first_error(tree.root_node)}; the rest was read"
         return walk.found.facts(finding)
 
-    def _decide(self, walk: Walk, node: Syntax, owner: int) -> None:
+    def _decide(self, walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         operator = node.child_by_field_name("operator")
         if operator is not None and operator.type in self.deciding:
             walk.found.branch(owner)
@@ -437,7 +437,10 @@ def _language(package: str, entry: str) -> Any:
 
 
 def chain(
-    walk: Walk, node: Syntax | None, members: Mapping[str, tuple[str, str]], names: frozenset[str]
+    walk: SyntaxWalk,
+    node: Syntax | None,
+    members: Mapping[str, tuple[str, str]],
+    names: frozenset[str],
 ) -> str:
     """Return names joined by dots, as they are written; ``?`` for what is no name.
 

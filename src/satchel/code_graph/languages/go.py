@@ -1,7 +1,7 @@
 """Go."""
 
-from satchel.code_graph.facts import Import
-from satchel.code_graph.languages._grammar import Grammar, Syntax, Walk, chain, plain_type
+from satchel.code_graph.facts import ImportStatement
+from satchel.code_graph.languages._grammar import Grammar, Syntax, SyntaxWalk, chain, plain_type
 from satchel.code_graph.languages.language import Language, ends_with
 
 _MEMBERS = {"selector_expression": ("operand", "field"), "qualified_type": ("package", "name")}
@@ -9,13 +9,13 @@ _NAMES = frozenset({"identifier", "type_identifier", "package_identifier"})
 _KINDS = {"struct_type": "struct", "interface_type": "interface"}
 
 
-def _chain(walk: Walk, node: Syntax | None) -> str:
+def _chain(walk: SyntaxWalk, node: Syntax | None) -> str:
     while node is not None and node.type in {"parenthesized_expression", "pointer_type"}:
         node = node.named_children[0] if node.named_children else None
     return chain(walk, node, _MEMBERS, _NAMES)
 
 
-def _type(walk: Walk, node: Syntax, owner: int) -> None:
+def _type(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     type_ = node.child_by_field_name("type")
     kind = _KINDS.get(type_.type, "type") if type_ is not None else "type"
     bases = _embedded(walk, type_) if type_ is not None else []
@@ -26,7 +26,7 @@ def _type(walk: Walk, node: Syntax, owner: int) -> None:
         _fields(walk, type_, number)
 
 
-def _embedded(walk: Walk, type_: Syntax) -> list[str]:
+def _embedded(walk: SyntaxWalk, type_: Syntax) -> list[str]:
     """Return what a struct or an interface takes into itself."""
     found = list[str]()
     for part in type_.named_children:
@@ -38,7 +38,7 @@ def _embedded(walk: Walk, type_: Syntax) -> list[str]:
     return [each for each in found if each]
 
 
-def _fields(walk: Walk, struct: Syntax, number: int) -> None:
+def _fields(walk: SyntaxWalk, struct: Syntax, number: int) -> None:
     for part in struct.named_children:
         for one in part.named_children:
             name = walk.text(one.child_by_field_name("name"), 200)
@@ -46,11 +46,11 @@ def _fields(walk: Walk, struct: Syntax, number: int) -> None:
             walk.found.typed(number, f"self.{name}", type_)
 
 
-def _function(walk: Walk, node: Syntax, owner: int) -> None:
+def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     _typed(walk, node, walk.define(node, "function", owner))
 
 
-def _method(walk: Walk, node: Syntax, owner: int) -> None:
+def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """A method stands apart from its type, and may be in another file of the folder."""
     receiver = node.child_by_field_name("receiver")
     declared = receiver.named_children[0] if receiver and receiver.named_children else None
@@ -61,7 +61,7 @@ def _method(walk: Walk, node: Syntax, owner: int) -> None:
     _typed(walk, node, number)
 
 
-def _typed(walk: Walk, node: Syntax, number: int) -> None:
+def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
     for one in parameters.named_children if parameters is not None else []:
         type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
@@ -69,7 +69,7 @@ def _typed(walk: Walk, node: Syntax, number: int) -> None:
             walk.found.typed(number, walk.text(name, 200), type_)
 
 
-def _made(walk: Walk, node: Syntax, owner: int) -> None:
+def _made(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """``x := T{}`` and ``x := &T{}``."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is not None and right is not None and left.named_child_count == 1:
@@ -82,18 +82,18 @@ def _made(walk: Walk, node: Syntax, owner: int) -> None:
     walk.later(node.named_children, owner)
 
 
-def _call(walk: Walk, node: Syntax, owner: int) -> None:
+def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     text = _chain(walk, node.child_by_field_name("function"))
     walk.found.call(owner, text, node.start_point[0] + 1)
     walk.later(node.named_children, owner)
 
 
-def _element(walk: Walk, node: Syntax, owner: int) -> None:
+def _element(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """A method that an interface asks for."""
     walk.define(node, "method", owner)
 
 
-def _import(walk: Walk, node: Syntax, owner: int) -> None:
+def _import(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     del owner
     module = walk.text(node.child_by_field_name("path")).strip('"`')
     alias = walk.text(node.child_by_field_name("name"))
@@ -109,7 +109,7 @@ def _is_version(part: str) -> bool:
     return part[:1] == "v" and part[1:].isdigit()
 
 
-def leads_to(imported: Import, importer: str, target: str) -> bool:
+def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     """Tell whether an import means the folder of a file: its path ends what is imported."""
     folder = target.split("/")[:-1]
     if not target.endswith(".go") or folder == importer.split("/")[:-1]:

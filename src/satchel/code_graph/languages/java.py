@@ -1,7 +1,14 @@
 """Java."""
 
-from satchel.code_graph.facts import Import
-from satchel.code_graph.languages._grammar import Grammar, Step, Syntax, Walk, chain, plain_type
+from satchel.code_graph.facts import ImportStatement
+from satchel.code_graph.languages._grammar import (
+    Grammar,
+    Step,
+    Syntax,
+    SyntaxWalk,
+    chain,
+    plain_type,
+)
 from satchel.code_graph.languages.language import Language, ends_with, without_ending
 
 _MEMBERS = {"field_access": ("object", "field"), "scoped_identifier": ("scope", "name")}
@@ -9,12 +16,12 @@ _NAMES = frozenset({"identifier", "type_identifier", "this", "super"})
 _INHERITING = frozenset({"superclass", "super_interfaces", "extends_interfaces"})
 
 
-def _chain(walk: Walk, node: Syntax | None) -> str:
+def _chain(walk: SyntaxWalk, node: Syntax | None) -> str:
     return chain(walk, node, _MEMBERS, _NAMES)
 
 
 def _of(kind: str) -> Step:
-    def step(walk: Walk, node: Syntax, owner: int) -> None:
+    def step(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         bases = list[str]()
         for part in node.children:
             if part.type in _INHERITING:
@@ -25,7 +32,7 @@ def _of(kind: str) -> Step:
     return step
 
 
-def _types(walk: Walk, part: Syntax) -> list[str]:
+def _types(walk: SyntaxWalk, part: Syntax) -> list[str]:
     found = list[str]()
     for one in part.named_children:
         some = one.named_children if one.type == "type_list" else [one]
@@ -33,11 +40,11 @@ def _types(walk: Walk, part: Syntax) -> list[str]:
     return [each for each in found if each]
 
 
-def _method(walk: Walk, node: Syntax, owner: int) -> None:
+def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     _typed(walk, node, walk.define(node, "method", owner), "")
 
 
-def _typed(walk: Walk, node: Syntax, number: int, before: str) -> None:
+def _typed(walk: SyntaxWalk, node: Syntax, number: int, before: str) -> None:
     parameters = node.child_by_field_name("parameters")
     for one in parameters.named_children if parameters is not None else []:
         name = walk.text(one.child_by_field_name("name"), 200)
@@ -46,7 +53,7 @@ def _typed(walk: Walk, node: Syntax, number: int, before: str) -> None:
             walk.found.typed(number, before + name, type_)
 
 
-def _variables(walk: Walk, node: Syntax, owner: int) -> None:
+def _variables(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
     for one in node.children_by_field_name("declarator"):
         name = walk.text(one.child_by_field_name("name"), 200)
@@ -61,7 +68,7 @@ def _variables(walk: Walk, node: Syntax, owner: int) -> None:
     walk.later(node.named_children, owner)
 
 
-def _call(walk: Walk, node: Syntax, owner: int) -> None:
+def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     name = walk.text(node.child_by_field_name("name"), 200)
     on = node.child_by_field_name("object")
     if on is not None and on.type == "object_creation_expression":
@@ -72,13 +79,13 @@ def _call(walk: Walk, node: Syntax, owner: int) -> None:
     walk.later(node.named_children, owner)
 
 
-def _created(walk: Walk, node: Syntax, owner: int) -> None:
+def _created(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
     walk.found.call(owner, type_, node.start_point[0] + 1)
     walk.later(node.named_children, owner)
 
 
-def _import(walk: Walk, node: Syntax, owner: int) -> None:
+def _import(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     del owner
     line = node.start_point[0] + 1
     named = [one for one in node.named_children if one.type in {"scoped_identifier", "identifier"}]
@@ -90,7 +97,7 @@ def _import(walk: Walk, node: Syntax, owner: int) -> None:
         walk.found.take(module, name, name, line)
 
 
-def leads_to(imported: Import, importer: str, target: str) -> bool:
+def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     """Tell whether an import means a file: its class, its package, or what it is taken from."""
     del importer
     if not target.endswith(".java"):

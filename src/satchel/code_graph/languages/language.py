@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
-from satchel.code_graph.facts import Facts, Import
+from satchel.code_graph.facts import Facts, ImportStatement
 
 
 class UnparsedError(Exception):
@@ -27,7 +27,7 @@ class Language:
     language needs is not installed.
     """
 
-    leads_to: Callable[[Import, str, str], bool]
+    leads_to: Callable[[ImportStatement, str, str], bool]
     """Tells whether an import in one file (its path) means another file (its path)."""
 
     receivers: frozenset[str] = frozenset()

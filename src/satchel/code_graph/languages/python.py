@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from satchel.code_graph.facts import MODULE, TYPES, Facts, Import
-from satchel.code_graph.languages._grammar import Collected
+from satchel.code_graph.facts import MODULE, TYPES, Facts, ImportStatement
+from satchel.code_graph.languages._grammar import SymbolCollector
 from satchel.code_graph.languages.language import Language, UnparsedError, ends_with, without_ending
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -37,7 +37,7 @@ def read(source: bytes) -> Facts:
         raise UnparsedError(f"not valid Python{where}") from None
     except (RecursionError, MemoryError):
         raise UnparsedError("nested too deeply") from None
-    found = Collected("python", source.count(b"\n") + 1)
+    found = SymbolCollector("python", source.count(b"\n") + 1)
     waiting: _Waiting = [(tree, MODULE)]
     while waiting:
         node, owner = waiting.pop()
@@ -62,22 +62,22 @@ def _children(node: ast.AST, owner: int) -> _Waiting:
     return found
 
 
-def _call(found: Collected, node: ast.Call, owner: int, waiting: _Waiting) -> None:
+def _call(found: SymbolCollector, node: ast.Call, owner: int, waiting: _Waiting) -> None:
     found.call(owner, _chain(node.func), node.lineno)
     waiting += _children(node, owner)
 
 
-def _branch(found: Collected, node: ast.AST, owner: int, waiting: _Waiting) -> None:
+def _branch(found: SymbolCollector, node: ast.AST, owner: int, waiting: _Waiting) -> None:
     found.branch(owner, 1 + len(getattr(node, "ifs", ())))
     waiting += _children(node, owner)
 
 
-def _decision(found: Collected, node: ast.BoolOp, owner: int, waiting: _Waiting) -> None:
+def _decision(found: SymbolCollector, node: ast.BoolOp, owner: int, waiting: _Waiting) -> None:
     found.branch(owner, len(node.values) - 1)
     waiting += _children(node, owner)
 
 
-def _function(found: Collected, node: _Function, owner: int, waiting: _Waiting) -> None:
+def _function(found: SymbolCollector, node: _Function, owner: int, waiting: _Waiting) -> None:
     kind = "method" if found.kind_of(owner) in TYPES else "function"
     number = found.define(
         node.name,
@@ -95,7 +95,7 @@ def _function(found: Collected, node: _Function, owner: int, waiting: _Waiting) 
     waiting += [(child, owner) for child in (*node.decorator_list, arguments)]
 
 
-def _class(found: Collected, node: ast.ClassDef, owner: int, waiting: _Waiting) -> None:
+def _class(found: SymbolCollector, node: ast.ClassDef, owner: int, waiting: _Waiting) -> None:
     bases = [_type(base) for base in node.bases]
     number = found.define(
         node.name,
@@ -111,7 +111,7 @@ def _class(found: Collected, node: ast.ClassDef, owner: int, waiting: _Waiting) 
 
 
 def _import(
-    found: Collected, node: ast.Import | ast.ImportFrom, owner: int, waiting: _Waiting
+    found: SymbolCollector, node: ast.Import | ast.ImportFrom, owner: int, waiting: _Waiting
 ) -> None:
     del owner, waiting
     for one in node.names:
@@ -127,7 +127,7 @@ def _import(
 
 
 def _assigned(
-    found: Collected, node: ast.Assign | ast.AnnAssign, owner: int, waiting: _Waiting
+    found: SymbolCollector, node: ast.Assign | ast.AnnAssign, owner: int, waiting: _Waiting
 ) -> None:
     """Note what a name is, where it is made by calling a class, or declared."""
     waiting += _children(node, owner)
@@ -146,7 +146,7 @@ def _assigned(
         found.typed(found.type_around(owner), f"self.{target.attr}", type_)
 
 
-def _made(found: Collected, value: ast.AST, owner: int) -> str:
+def _made(found: SymbolCollector, value: ast.AST, owner: int) -> str:
     """Return the class that a value is made by, or that its name has; ``?`` for anything else."""
     for kinds, name in _LITERALS:
         if isinstance(value, kinds):
@@ -241,7 +241,7 @@ def _is_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-_STEPS: dict[type[ast.AST], Callable[[Collected, Any, int, _Waiting], None]] = {
+_STEPS: dict[type[ast.AST], Callable[[SymbolCollector, Any, int, _Waiting], None]] = {
     ast.FunctionDef: _function,
     ast.AsyncFunctionDef: _function,
     ast.ClassDef: _class,
@@ -255,7 +255,7 @@ _STEPS: dict[type[ast.AST], Callable[[Collected, Any, int, _Waiting], None]] = {
 }
 
 
-def leads_to(imported: Import, importer: str, target: str) -> bool:
+def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     """Tell whether an import means a file: by its dots from here, else from some root."""
     parts = without_ending(target)
     if parts[-1] == "__init__":
@@ -266,7 +266,7 @@ def leads_to(imported: Import, importer: str, target: str) -> bool:
     return any(_is_module(parts, each, importer, level) for each in _meant(imported, wanted))
 
 
-def _meant(imported: Import, wanted: list[str]) -> Iterator[list[str]]:
+def _meant(imported: ImportStatement, wanted: list[str]) -> Iterator[list[str]]:
     yield wanted
     if imported.name not in {"", "*"}:
         yield [*wanted, imported.name]  # what is taken may be a module itself

@@ -1,7 +1,14 @@
 """Rust."""
 
-from satchel.code_graph.facts import MODULE, Import
-from satchel.code_graph.languages._grammar import Grammar, Step, Syntax, Walk, chain, plain_type
+from satchel.code_graph.facts import MODULE, ImportStatement
+from satchel.code_graph.languages._grammar import (
+    Grammar,
+    Step,
+    Syntax,
+    SyntaxWalk,
+    chain,
+    plain_type,
+)
 from satchel.code_graph.languages.language import Language, ends_with, without_ending
 
 _MEMBERS = {
@@ -13,14 +20,14 @@ _NAMES = frozenset({"identifier", "type_identifier", "self", "crate", "super"})
 _DEEPEST_USE = 32
 
 
-def _chain(walk: Walk, node: Syntax | None) -> str:
+def _chain(walk: SyntaxWalk, node: Syntax | None) -> str:
     if node is not None and node.type == "generic_function":
         node = node.child_by_field_name("function")
     return chain(walk, node, _MEMBERS, _NAMES)
 
 
 def _of(kind: str) -> Step:
-    def step(walk: Walk, node: Syntax, owner: int) -> None:
+    def step(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         bounds = node.child_by_field_name("bounds")
         some = bounds.named_children if bounds is not None else []
         bases = [plain_type(walk.text(one, 200)) for one in some]
@@ -31,7 +38,7 @@ def _of(kind: str) -> Step:
     return step
 
 
-def _fields(walk: Walk, node: Syntax, number: int) -> None:
+def _fields(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     body = node.child_by_field_name("body")
     for one in body.named_children if body is not None else []:
         name = walk.text(one.child_by_field_name("name"), 200)
@@ -40,7 +47,7 @@ def _fields(walk: Walk, node: Syntax, number: int) -> None:
         )
 
 
-def _impl(walk: Walk, node: Syntax, owner: int) -> None:
+def _impl(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """What a type can do stands apart from it; its methods get its name."""
     type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
     trait = plain_type(walk.text(node.child_by_field_name("trait"), 200))
@@ -54,23 +61,23 @@ def _impl(walk: Walk, node: Syntax, owner: int) -> None:
             walk.later([one], owner)
 
 
-def _function_of(walk: Walk, node: Syntax, owner: int, type_: str) -> None:
+def _function_of(walk: SyntaxWalk, node: Syntax, owner: int, type_: str) -> None:
     number = walk.define(node, "method", owner, within=_within(walk, owner, type_))
     for word in ("self", "Self"):
         walk.found.typed(number, word, type_)
     _typed(walk, node, number)
 
 
-def _within(walk: Walk, owner: int, type_: str) -> str:
+def _within(walk: SyntaxWalk, owner: int, type_: str) -> str:
     """Return the qualified name of a type that is named where a symbol is."""
     return type_ if owner == MODULE else f"{walk.found.qualified(owner)}.{type_}"
 
 
-def _function(walk: Walk, node: Syntax, owner: int) -> None:
+def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     _typed(walk, node, walk.define(node, walk.method_or_function(owner), owner))
 
 
-def _typed(walk: Walk, node: Syntax, number: int) -> None:
+def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
     for one in parameters.named_children if parameters is not None else []:
         name = walk.text(one.child_by_field_name("pattern"), 200).removeprefix("mut ")
@@ -78,7 +85,7 @@ def _typed(walk: Walk, node: Syntax, number: int) -> None:
         walk.found.typed(number, name, type_)
 
 
-def _let(walk: Walk, node: Syntax, owner: int) -> None:
+def _let(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     name = walk.text(node.child_by_field_name("pattern"), 200)
     type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
     value = node.child_by_field_name("value")
@@ -92,13 +99,13 @@ def _let(walk: Walk, node: Syntax, owner: int) -> None:
     walk.later(node.named_children, owner)
 
 
-def _call(walk: Walk, node: Syntax, owner: int) -> None:
+def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     text = _chain(walk, node.child_by_field_name("function"))
     walk.found.call(owner, text, node.start_point[0] + 1)
     walk.later(node.named_children, owner)
 
 
-def _use(walk: Walk, node: Syntax, owner: int) -> None:
+def _use(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     del owner
     line = node.start_point[0] + 1
     waiting = [(node.child_by_field_name("argument"), "", 0)]
@@ -118,7 +125,7 @@ def _use(walk: Walk, node: Syntax, owner: int) -> None:
             _take(walk, one, before, line)
 
 
-def _take(walk: Walk, node: Syntax, before: str, line: int) -> None:
+def _take(walk: SyntaxWalk, node: Syntax, before: str, line: int) -> None:
     alias = ""
     if node.type == "use_as_clause":
         alias = walk.text(node.child_by_field_name("alias"), 200)
@@ -130,7 +137,7 @@ def _take(walk: Walk, node: Syntax, before: str, line: int) -> None:
     walk.found.take(module, name, alias or name, line)
 
 
-def _path(walk: Walk, node: Syntax | None) -> str:
+def _path(walk: SyntaxWalk, node: Syntax | None) -> str:
     return walk.text(node, 400).replace("::", ".").replace(" ", "")
 
 
@@ -138,7 +145,7 @@ def _joined(before: str, after: str) -> str:
     return ".".join(part for part in (before, after) if part)
 
 
-def leads_to(imported: Import, importer: str, target: str) -> bool:
+def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     """Tell whether a ``use`` means a file: by its path in the crate, or in one of that name."""
     parts, here = _module_of(target), _module_of(importer)
     wanted = [part for part in imported.module.split(".") if part]

@@ -2,8 +2,15 @@
 
 from posixpath import join, normpath
 
-from satchel.code_graph.facts import Import
-from satchel.code_graph.languages._grammar import Grammar, Step, Syntax, Walk, chain, plain_type
+from satchel.code_graph.facts import ImportStatement
+from satchel.code_graph.languages._grammar import (
+    Grammar,
+    Step,
+    Syntax,
+    SyntaxWalk,
+    chain,
+    plain_type,
+)
 from satchel.code_graph.languages.language import Language, ends_with, without_ending
 
 _MEMBERS = {
@@ -16,7 +23,7 @@ _FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_func
 _OWN_ALIASES = ("@/", "~/")
 
 
-def _chain(walk: Walk, node: Syntax | None) -> str:
+def _chain(walk: SyntaxWalk, node: Syntax | None) -> str:
     while node is not None and node.type in {"non_null_expression", "parenthesized_expression"}:
         node = node.named_children[0] if node.named_children else None
     return chain(walk, node, _MEMBERS, _NAMES)
@@ -30,7 +37,7 @@ def _whole(node: Syntax) -> Syntax:
     return above if above is not None and above.type == "export_statement" else node
 
 
-def _class(walk: Walk, node: Syntax, owner: int) -> None:
+def _class(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     bases = list[str]()
     for heritage in node.children:
         if heritage.type == "class_heritage":
@@ -40,7 +47,7 @@ def _class(walk: Walk, node: Syntax, owner: int) -> None:
     walk.define(node, "class", owner, bases=bases, whole=_whole(node))
 
 
-def _interface(walk: Walk, node: Syntax, owner: int) -> None:
+def _interface(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     bases = list[str]()
     for one in node.children:
         if one.type in {"extends_type_clause", "extends_clause"}:
@@ -48,7 +55,7 @@ def _interface(walk: Walk, node: Syntax, owner: int) -> None:
     walk.define(node, "interface", owner, bases=bases, whole=_whole(node))
 
 
-def _bases(walk: Walk, nodes: list[Syntax]) -> list[str]:
+def _bases(walk: SyntaxWalk, nodes: list[Syntax]) -> list[str]:
     found = []
     for node in nodes:
         if node.type == "type_arguments":
@@ -60,18 +67,18 @@ def _bases(walk: Walk, nodes: list[Syntax]) -> list[str]:
     return found
 
 
-def _function(walk: Walk, node: Syntax, owner: int) -> None:
+def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     number = walk.define(node, "function", owner, whole=_whole(node))
     _typed(walk, node, number)
 
 
-def _method(walk: Walk, node: Syntax, owner: int) -> None:
+def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     name = walk.text(node.child_by_field_name("name"), 200).lstrip("#")
     number = walk.define(node, walk.method_or_function(owner), owner, name=name)
     _typed(walk, node, number)
 
 
-def _named_value(walk: Walk, node: Syntax, owner: int) -> None:
+def _named_value(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """A name that is given a function, a class, or a new object of one."""
     value = node.child_by_field_name("value")
     name = node.child_by_field_name("name") or node.child_by_field_name("property")
@@ -93,7 +100,7 @@ def _named_value(walk: Walk, node: Syntax, owner: int) -> None:
     walk.later(node.named_children, owner)
 
 
-def _require(walk: Walk, call: Syntax, binds: str) -> None:
+def _require(walk: SyntaxWalk, call: Syntax, binds: str) -> None:
     """CommonJS: ``const x = require('./x')``."""
     if walk.text(call.child_by_field_name("function"), 20) != "require":
         return
@@ -111,7 +118,7 @@ def _require(walk: Walk, call: Syntax, binds: str) -> None:
                 walk.found.take(module, name, alias or name, line)
 
 
-def _typed(walk: Walk, node: Syntax, number: int) -> None:
+def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
     for one in parameters.named_children if parameters is not None else []:
         type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
@@ -121,13 +128,13 @@ def _typed(walk: Walk, node: Syntax, number: int) -> None:
             walk.found.typed(walk.found.type_around(number), f"this.{name}", type_)
 
 
-def _call(walk: Walk, node: Syntax, owner: int) -> None:
+def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     field = "constructor" if node.type == "new_expression" else "function"
     walk.found.call(owner, _chain(walk, node.child_by_field_name(field)), node.start_point[0] + 1)
     walk.later(node.named_children, owner)
 
 
-def _element(walk: Walk, node: Syntax, owner: int) -> None:
+def _element(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """JSX: a component of one's own is called; a tag of HTML begins in lower case."""
     name = _chain(walk, node.child_by_field_name("name"))
     if name[:1].isupper():
@@ -135,7 +142,7 @@ def _element(walk: Walk, node: Syntax, owner: int) -> None:
     walk.later(node.named_children, owner)
 
 
-def _import(walk: Walk, node: Syntax, owner: int) -> None:
+def _import(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     del owner
     source = node.child_by_field_name("source")
     if source is None:
@@ -154,7 +161,7 @@ def _import(walk: Walk, node: Syntax, owner: int) -> None:
             _taken(walk, one, module, line)
 
 
-def _export(walk: Walk, node: Syntax, owner: int) -> None:
+def _export(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     source = node.child_by_field_name("source")
     if source is not None:
         module, line = walk.text(source).strip("'\"`"), node.start_point[0] + 1
@@ -167,7 +174,7 @@ def _export(walk: Walk, node: Syntax, owner: int) -> None:
     walk.later(node.named_children, owner)
 
 
-def _taken(walk: Walk, clause: Syntax, module: str, line: int) -> None:
+def _taken(walk: SyntaxWalk, clause: Syntax, module: str, line: int) -> None:
     for one in clause.named_children:
         name = walk.text(one.child_by_field_name("name"))
         alias = walk.text(one.child_by_field_name("alias"))
@@ -176,7 +183,7 @@ def _taken(walk: Walk, clause: Syntax, module: str, line: int) -> None:
 
 
 def _of(kind: str) -> Step:
-    def step(walk: Walk, node: Syntax, owner: int) -> None:
+    def step(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         walk.define(node, kind, owner, whole=_whole(node))
 
     return step
@@ -219,7 +226,7 @@ _BRANCHES = frozenset(
 )
 
 
-def leads_to(imported: Import, importer: str, target: str) -> bool:
+def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     """Tell whether an import means a file: by its path from here, or from the project's root."""
     module = imported.module
     parts = without_ending(target)

@@ -11,11 +11,11 @@ from blake3 import blake3
 
 from satchel.code_graph.facts import Facts
 from satchel.code_graph.languages.language import UnparsedError, language_called, language_of_file
-from satchel.code_graph.sources.source import SOURCE, Offer, Seen
+from satchel.code_graph.sources.source import SOURCE, ScanReport, SourceFile
 from satchel.errors import InputError, LimitError, PathRefusedError
 from satchel.runtime import file_access
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.input import settled
+from satchel.runtime.input import stable_stamp
 
 MOST_BYTES, MOST_PATTERNS, LONGEST = 1 << 20, 10_000, 1000
 """Of one ignore file; of patterns in it; bytes of one pattern. What is beyond is not looked at."""
@@ -65,7 +65,7 @@ def _without_spaces(line: str) -> str:
     return bare + " " if escaped % 2 and len(bare) < len(line) else bare
 
 
-class Rules(NamedTuple):
+class IgnoreRules(NamedTuple):
     """The patterns that hold in a folder: its own, and those of the folders above it."""
 
     lists: tuple[tuple[int, list[Pattern]], ...] = ()
@@ -73,11 +73,11 @@ class Rules(NamedTuple):
 
     depth: int = 0
 
-    def below(self) -> "Rules":
+    def below(self) -> "IgnoreRules":
         """Return what holds in a folder of the folder, before its own patterns are added."""
         return self._replace(depth=self.depth + 1)
 
-    def with_patterns(self, patterns: list[Pattern]) -> "Rules":
+    def with_patterns(self, patterns: list[Pattern]) -> "IgnoreRules":
         """Return what holds with more patterns of the folder, which come last and so decide."""
         if not patterns:
             return self
@@ -210,7 +210,7 @@ _MOST_ABOVE = 64
 _DIGEST = 16
 
 
-class Folder:
+class SourceFolder:
     """The source files below a folder.
 
     A context manager. Nothing that is laid in it leads out of it.
@@ -226,17 +226,17 @@ class Folder:
         self._folder = folder
         self._look_above = look_above
         self.root = written_out(folder.path)
-        self.seen = Seen()
+        self.seen = ScanReport()
         self._last: tuple[str, bytes] = ("", b"")
 
-    def offers(self) -> Iterator[Offer]:
+    def offers(self) -> Iterator[SourceFile]:
         """Yield the source files, folder by folder.
 
         Raises:
             LimitError: If there are more than ``MOST_FILES``.
         """
         parts = self._folder.path.parts[1:]
-        rules, depth = _above(self._folder.path) if self._look_above else (Rules(), 0)
+        rules, depth = _above(self._folder.path) if self._look_above else (IgnoreRules(), 0)
         with self._folder.held() as handle:
             walk = _Walk(self.seen, parts[len(parts) - depth :])
             for number, offer in enumerate(walk.through(handle, (), rules)):
@@ -248,13 +248,13 @@ class Folder:
                     )
                 yield offer
 
-    def digest(self, offer: Offer) -> bytes:
+    def digest(self, offer: SourceFile) -> bytes:
         """Return the digest of a file's bytes."""
         data = self._folder.read(offer.path, limit=LARGEST_FILE)
         self._last = offer.path, data
         return blake3(data).digest(length=_DIGEST)
 
-    def facts(self, offer: Offer) -> Facts:
+    def facts(self, offer: SourceFile) -> Facts:
         """Return what a file says; of one that is no program, only that."""
         path, data = self._last
         assert path == offer.path  # noqa: S101 - its digest was asked for
@@ -272,12 +272,14 @@ def written_out(path: Path) -> str:
 class _Walk:
     """Going through a folder, and the folders in it."""
 
-    def __init__(self, seen: Seen, above: tuple[str, ...]) -> None:
+    def __init__(self, seen: ScanReport, above: tuple[str, ...]) -> None:
         self._seen = seen
         self._above = above
         """Parts of the path between the folder with the first rules and the one we started in."""
 
-    def through(self, handle: int, parts: tuple[str, ...], rules: Rules) -> Iterator[Offer]:
+    def through(
+        self, handle: int, parts: tuple[str, ...], rules: IgnoreRules
+    ) -> Iterator[SourceFile]:
         """Yield what is in one folder, given by its descriptor."""
         shown = "/".join(parts) or "."
         try:
@@ -302,7 +304,9 @@ class _Walk:
         for name in folders:
             yield from self._inside(handle, (*parts, name), rules)
 
-    def _inside(self, handle: int, parts: tuple[str, ...], rules: Rules) -> Iterator[Offer]:
+    def _inside(
+        self, handle: int, parts: tuple[str, ...], rules: IgnoreRules
+    ) -> Iterator[SourceFile]:
         shown = "/".join(parts)
         if len(parts) > DEEPEST:
             self._seen.find(shown, f"more than {DEEPEST} folders deep")
@@ -317,7 +321,9 @@ class _Walk:
         finally:
             os.close(inner)
 
-    def _is_wanted(self, entry: os.DirEntry[str], parts: tuple[str, ...], rules: Rules) -> bool:
+    def _is_wanted(
+        self, entry: os.DirEntry[str], parts: tuple[str, ...], rules: IgnoreRules
+    ) -> bool:
         if entry.is_symlink():
             self._seen.links += 1
             return False
@@ -333,7 +339,7 @@ class _Walk:
             return False
         return True
 
-    def _file(self, entry: os.DirEntry[str], path: str) -> Iterator[Offer]:
+    def _file(self, entry: os.DirEntry[str], path: str) -> Iterator[SourceFile]:
         language = language_of_file(entry.name)
         if not entry.is_file(follow_symlinks=False) or language is None:
             self._seen.others += 1
@@ -350,9 +356,9 @@ class _Walk:
         if found.st_size > LARGEST_FILE:
             self._seen.find(path, f"larger than {LARGEST_FILE:,} bytes")
             return
-        yield Offer(path, language.name, settled(found))
+        yield SourceFile(path, language.name, stable_stamp(found))
 
-    def _with_own(self, handle: int, names: set[str], rules: Rules) -> Rules:
+    def _with_own(self, handle: int, names: set[str], rules: IgnoreRules) -> IgnoreRules:
         for name in IGNORE_FILES:
             if name in names:
                 rules = rules.with_patterns(patterns_of(_text(handle, name)))
@@ -369,14 +375,14 @@ def _text(handle: int, name: str) -> str:
         return ""
 
 
-def _above(root: Path) -> tuple[Rules, int]:
+def _above(root: Path) -> tuple[IgnoreRules, int]:
     """Return the rules of the folders above, up to the top of the repository, and how many."""
     folders = [root]
     while not (folders[-1] / ".git").exists():
         if folders[-1].parent == folders[-1] or len(folders) > _MOST_ABOVE:
-            return Rules(), 0  # no repository: only what is inside holds
+            return IgnoreRules(), 0  # no repository: only what is inside holds
         folders.append(folders[-1].parent)
-    rules = Rules()
+    rules = IgnoreRules()
     for folder in reversed(folders):
         with suppress(OSError, InputError):
             handle = file_access.open_folder(folder)

@@ -27,7 +27,7 @@ from satchel.code_graph.facts import (
 )
 from satchel.code_graph.languages._grammar import MOST_SYMBOLS, MOST_USES, shown
 from satchel.code_graph.sources.folders import MOST_FILES, written_out
-from satchel.code_graph.sources.source import SCIP, Offer, Seen
+from satchel.code_graph.sources.source import SCIP, ScanReport, SourceFile
 from satchel.errors import LimitError, MalformedError, PathRefusedError
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.input import OpenFile
@@ -42,7 +42,7 @@ _FUNCTIONS = frozenset({17, 25})
 """Numbers of ``SymbolInformation.Kind``."""
 
 
-class Named(NamedTuple):
+class ScipSymbol(NamedTuple):
     """What is named by a symbol's string."""
 
     parts: tuple[tuple[str, str], ...]
@@ -59,9 +59,9 @@ class Named(NamedTuple):
         return ".".join(name for name, sign in self.parts if sign != _NAMESPACE)
 
     @property
-    def above(self) -> "Named":
+    def above(self) -> "ScipSymbol":
         """What it stands in."""
-        return Named(self.parts[:-1])
+        return ScipSymbol(self.parts[:-1])
 
     def kind(self, said: int) -> str:
         """Return the kind of symbol; empty for what is no part of the graph.
@@ -88,7 +88,7 @@ class Named(NamedTuple):
         return self.kind(0) in CALLED | TYPES
 
 
-def named(symbol: str) -> Named | None:
+def parse_symbol(symbol: str) -> ScipSymbol | None:
     """Return what a symbol's string names; None for what is local to a file, or no symbol."""
     if symbol.startswith("local ") or len(symbol) > _LONGEST:
         return None
@@ -105,7 +105,7 @@ def named(symbol: str) -> Named | None:
         name, sign, at = found
         if sign:
             parts.append((name, sign))
-    return Named(tuple(parts)) if parts and at == len(symbol) else None
+    return ScipSymbol(tuple(parts)) if parts and at == len(symbol) else None
 
 
 _LONGEST = 2000
@@ -162,7 +162,7 @@ _LONGEST_VARINT = 10
 _BITS, _MORE = 7, 0x80
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """One field of a message."""
 
     number: int
@@ -178,7 +178,7 @@ class Field(NamedTuple):
 _NOTHING = memoryview(b"")
 
 
-def fields(data: memoryview) -> Iterator[Field]:
+def fields(data: memoryview) -> Iterator[WireField]:
     """Yield the fields of a message.
 
     Raises:
@@ -190,10 +190,10 @@ def fields(data: memoryview) -> Iterator[Field]:
         number, kind = tag >> 3, tag & 7
         if kind == _VARINT:
             value, at = _varint(data, at)
-            yield Field(number, value, _NOTHING, is_data=False)
+            yield WireField(number, value, _NOTHING, is_data=False)
         elif kind == _BYTES:
             size, at = _varint(data, at)
-            yield Field(number, 0, _wire_part(data, at, size), is_data=True)
+            yield WireField(number, 0, _wire_part(data, at, size), is_data=True)
             at += size
         else:
             at = _behind(data, at, kind)
@@ -206,7 +206,7 @@ def texts(data: memoryview) -> str:
     return bytes(data).decode("utf-8", "replace")
 
 
-def numbers(field: Field) -> Iterator[int]:
+def numbers(field: WireField) -> Iterator[int]:
     """Yield the numbers of a repeated field, packed or one by one."""
     if not field.is_data:
         yield field.value
@@ -244,7 +244,7 @@ def _behind(data: memoryview, at: int, kind: int) -> int:
     return at + size
 
 
-class Piece(NamedTuple):
+class FilePart(NamedTuple):
     """A field of the outermost message, and where its bytes are in the file."""
 
     number: int
@@ -252,7 +252,7 @@ class Piece(NamedTuple):
     size: int
 
 
-def pieces(stream: BinaryIO, most: int) -> Iterator[Piece]:
+def pieces(stream: BinaryIO, most: int) -> Iterator[FilePart]:
     """Yield where the fields of a message in a file are, without reading what is in them.
 
     Args:
@@ -280,7 +280,7 @@ def pieces(stream: BinaryIO, most: int) -> Iterator[Piece]:
             raise MalformedError("not protobuf: truncated, or a length is wrong", byte=at)
         if size > most:
             raise LimitError(f"a part has more than {most:,} bytes", byte=at)
-        yield Piece(number, at, size)
+        yield FilePart(number, at, size)
         at = stream.seek(at + size)
 
 
@@ -347,11 +347,11 @@ class ScipIndex:
     def __init__(self, file: OpenFile) -> None:
         self._stream = file.stream()
         self.root = written_out(file.path.absolute())
-        self.seen = Seen()
+        self.seen = ScanReport()
         self.project = ""
         """The last part of the folder's name that it was made of; empty when it does not say."""
 
-        self._documents: list[Piece] = []
+        self._documents: list[FilePart] = []
         for piece in pieces(self._stream, LARGEST_DOCUMENT):
             if piece.number == _METADATA:
                 self.project = self._project(piece)
@@ -361,9 +361,9 @@ class ScipIndex:
                 raise LimitError(f"more than {MOST_FILES:,} documents", file=self.root)
         if not self._documents:
             raise MalformedError("not a SCIP index: it contains no document", file=self.root)
-        self._places: dict[str, list[Piece]] = {}
+        self._places: dict[str, list[FilePart]] = {}
 
-    def offers(self) -> Iterator[Offer]:
+    def offers(self) -> Iterator[SourceFile]:
         """Yield the documents; parts of one document, which a tool may write apart, are one."""
         self._places, languages = {}, dict[str, str]()
         for piece in self._documents:
@@ -379,13 +379,13 @@ class ScipIndex:
             hashed = blake3()
             for piece in some:
                 hashed.update(self._read(piece))
-            yield Offer(path, languages[path], None, hashed.digest(length=_DIGEST))
+            yield SourceFile(path, languages[path], None, hashed.digest(length=_DIGEST))
 
-    def digest(self, offer: Offer) -> bytes:
+    def digest(self, offer: SourceFile) -> bytes:
         """Return the digest of a document."""
         return offer.digest or b""
 
-    def facts(self, offer: Offer) -> Facts:
+    def facts(self, offer: SourceFile) -> Facts:
         """Return what a document says."""
         places, said = list[_Place](), dict[str, _Said]()
         for piece in self._places[offer.path]:
@@ -399,7 +399,7 @@ class ScipIndex:
                     raise LimitError(f"more than {MOST_OCCURRENCES:,} places", file=offer.path)
         return _Reading(places, said).facts(offer.language)
 
-    def _read(self, piece: Piece) -> bytes:
+    def _read(self, piece: FilePart) -> bytes:
         self._stream.seek(piece.start)
         data = self._stream.read(piece.size)
         if len(data) != piece.size:
@@ -415,7 +415,7 @@ class ScipIndex:
                 language = texts(field.data)[:40].lower()
         return path, language
 
-    def _project(self, piece: Piece) -> str:
+    def _project(self, piece: FilePart) -> str:
         for field in fields(memoryview(self._read(piece))):
             if field.number == _PROJECT_ROOT:
                 try:
@@ -451,7 +451,7 @@ _RANGES = (3, 4)
 _LAST_LINE = 1 << 31
 
 
-def _some(field: Field) -> list[int]:
+def _some(field: WireField) -> list[int]:
     found = list[int]()
     for value in numbers(field):
         if len(found) < max(_RANGES):
@@ -515,9 +515,9 @@ class _Reading:
     def __init__(self, places: list[_Place], said: dict[str, _Said]) -> None:
         self._said = said
         self._places = places
-        defined = dict[str, tuple[_Place, Named, str]]()
+        defined = dict[str, tuple[_Place, ScipSymbol, str]]()
         for place in sorted(places, key=lambda one: (one.line, one.symbol)):
-            what = named(place.symbol) if place.roles & _DEFINITION else None
+            what = parse_symbol(place.symbol) if place.roles & _DEFINITION else None
             if what is None or place.symbol in defined or len(defined) >= MOST_SYMBOLS:
                 continue
             kind = what.kind(said.get(place.symbol, _UNSAID).kind)
@@ -534,7 +534,7 @@ class _Reading:
         last, finding = 0, ""
         for place in self._places:
             last = max(last, place.line)
-            what = None if place.roles & _DEFINITION else named(place.symbol)
+            what = None if place.roles & _DEFINITION else parse_symbol(place.symbol)
             if what is None or not what.is_known:
                 continue
             key = (around.line(place.line), place.symbol)
@@ -555,7 +555,7 @@ class _Reading:
             qualified = what.qualified[-4 * LONGEST_NAME :]
             again = times[qualified, kind] = times.get((qualified, kind), 0) + 1
             first, end = place.enclosing or (place.line, place.line)
-            bases = [(named(one), one) for one in said.implements]
+            bases = [(parse_symbol(one), one) for one in said.implements]
             yield Symbol(
                 (said.display or what.name)[:LONGEST_NAME],
                 qualified,
@@ -574,7 +574,7 @@ class _Reading:
 
 def _uses(found: dict[tuple[int, str], list[int]]) -> Iterator[Use]:
     for (owner, symbol), (line, times) in found.items():
-        what = named(symbol)
+        what = parse_symbol(symbol)
         if what is not None:
             yield Use(owner, what.qualified, line, times, "", what.is_called, symbol)
 

@@ -11,7 +11,7 @@ SOURCE, SCIP = "source", "scip"
 """The kinds of sources: a folder with files, and an index that another tool made of one."""
 
 
-class Offer(NamedTuple):
+class SourceFile(NamedTuple):
     """A file that is there."""
 
     path: str
@@ -26,7 +26,7 @@ class Offer(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class ScanReport:
     """What was met on the way and is no part of the graph."""
 
     ignored: int = 0
@@ -54,13 +54,13 @@ class CodeSource(Protocol):
     root: str
     """Its absolute path, for the next time."""
 
-    seen: Seen
+    seen: ScanReport
 
-    def offers(self) -> Iterator[Offer]:
+    def offers(self) -> Iterator[SourceFile]:
         """Yield what is there, in any order; each path once."""
         ...
 
-    def digest(self, offer: Offer) -> bytes:
+    def digest(self, offer: SourceFile) -> bytes:
         """Return the digest of what a file says now.
 
         Raises:
@@ -68,7 +68,7 @@ class CodeSource(Protocol):
         """
         ...
 
-    def facts(self, offer: Offer) -> Facts:
+    def facts(self, offer: SourceFile) -> Facts:
         """Return what a file says: that of which the digest was asked for last.
 
         Raises:

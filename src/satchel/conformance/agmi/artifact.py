@@ -11,20 +11,20 @@ from agmi.adapters.base import MemoryAdapter, Record
 
 from satchel.artifact.reader import Encoding
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
-from satchel.crypto.log import Head, LeafProof, leaf_of, sign_head
+from satchel.crypto.log import Head, LeafProof, record_leaf, sign_head
 from satchel.crypto.merkle import audit_path, root_of
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
 from satchel.crypto.signatures import SigningKey
-from satchel.crypto.trust import SeenRecord
+from satchel.crypto.trust import StatementHistory
 from satchel.errors import SatchelError, VerificationError
 from satchel.model.entries import Semantic
 from satchel.model.records import Bank
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.model.values import Scope
-from satchel.runtime.atomic_files import writing
+from satchel.runtime.atomic_files import atomic_write
 
 _NAMES = ("first", "other")
 _ENTRY = b'"text":"'
@@ -176,9 +176,12 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     def _read(self, which: int) -> tuple[list[Sealed], list[LeafProof]]:
         """Return the records of a file and where they stand, once all of it was verified."""
         policy = TrustPolicy(
-            keys=frozenset([self._owner.did]), seen=SeenRecord(self._root / "seen" / "seen.jsonl")
+            keys=frozenset([self._owner.did]),
+            seen=StatementHistory(self._root / "seen" / "seen.jsonl"),
         )
-        found = verify_artifact(self._path(which), policy, Request(deep=True, require_fresh=True))
+        found = verify_artifact(
+            self._path(which), policy, VerificationRequest(deep=True, require_fresh=True)
+        )
         if found.outcome is not Outcome.GOOD:
             said = "; ".join(one.message for one in found.findings) or found.outcome
             raise VerificationError(f"{found.outcome}: {said}")
@@ -208,7 +211,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         bank, at = self._banks[which], now()
         rows = [(proof.type, proof.id, proof.at) for proof in proofs] or [("bank", bank.id, at)]
         rows.append((new.type, new.id, at))
-        leaves = [leaf_of(bank.id, seq, *row) for seq, row in enumerate(rows)]
+        leaves = [record_leaf(bank.id, seq, *row) for seq, row in enumerate(rows)]
         head = Head(
             v=1,
             bank=bank.id,
@@ -230,7 +233,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
             body, totals = builder.finish()
             statement = header.statement(totals)
             signatures = sign_statement(statement, [self._owner])
-            with writing(self._path(which), overwrite=True) as sink:
+            with atomic_write(self._path(which), overwrite=True) as sink:
                 write_artifact(sink, Encoding.JSONL, body, statement, signatures)
 
 

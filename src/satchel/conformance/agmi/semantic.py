@@ -17,8 +17,8 @@ from satchel.ledger.ledger import Ledger
 from satchel.model.entries import Semantic
 from satchel.model.values import Origin, Scope, TrustClass
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.request import Around, Asked
-from satchel.stores.memory import MemoryStore
+from satchel.rehydrate.request import RehydrateContext, RehydrateRequest
+from satchel.stores.memory import InMemoryStore
 
 _BUDGET = 8192
 
@@ -34,7 +34,7 @@ class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has 
 
     def reset(self) -> None:
         """Start with an empty bank."""
-        self._ledger = Ledger.create(MemoryStore(), owner=self._key, writer=self._key)
+        self._ledger = Ledger.create(InMemoryStore(), owner=self._key, writer=self._key)
 
     def add_memory(self, item: MemoryItem) -> None:
         """Keep a memory with the trust that its signature proves."""
@@ -62,11 +62,11 @@ class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has 
         return "words alone, no vectors; signatures prove the channel; imperatives held back"
 
     def _shown(self, query: str, user_id: str, where: dict[str, Any]) -> list[Retrieved]:
-        asked = Asked(
+        asked = RehydrateRequest(
             task=query, budget=_BUDGET, user=user_id, trust=TrustClass.AGENT, enforce="all"
         )
         with self._ledger.reading() as view:
-            found = rehydrate(view, asked, Around())
+            found = rehydrate(view, asked, RehydrateContext())
             entries = view.get([one.id for one in found.entries])
         wanted = {f"{name}={value}" for name, value in where.items()}
         return [

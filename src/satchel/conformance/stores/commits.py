@@ -22,7 +22,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import SlotTakenError
 from satchel.model.entries import Semantic
 from satchel.ports.rows import derive_row
-from satchel.ports.store import Change, Store
+from satchel.ports.store import ColumnChange, Store
 
 _T = TypeVar("_T")
 _WRITERS, _TURNS = 4, 6
@@ -44,14 +44,18 @@ def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
         assert len(both.same(lambda reader: reader.scan(BANK, ALL))) == 1
         both.append(named("1", user="emi"), named("1", user=None), named("2"))
         both.append(named("1"), bank=OTHER)
-        (second,) = both.append(named("1"), changes=[Change(0, 4, hold=False)])
+        (second,) = both.append(named("1"), changes=[ColumnChange(0, 4, hold=False)])
         assert both.same(lambda reader: reader.current(BANK, first.slot or "")) == second.columns()
         with pytest.raises(SlotTakenError):
-            both.append(memory(3), changes=[Change(0, None, hold=False)])
+            both.append(memory(3), changes=[ColumnChange(0, None, hold=False)])
         # What counts is how it is in the end: who takes over may be named first.
-        both.append(memory(4), changes=[Change(0, None, hold=False), Change(4, 5, hold=False)])
+        both.append(
+            memory(4), changes=[ColumnChange(0, None, hold=False), ColumnChange(4, 5, hold=False)]
+        )
         assert both.same(lambda reader: reader.current(BANK, first.slot or "")) == first.columns()
-        both.append(memory(5), changes=[Change(0, 6, hold=False), Change(4, None, hold=False)])
+        both.append(
+            memory(5), changes=[ColumnChange(0, 6, hold=False), ColumnChange(4, None, hold=False)]
+        )
         both.same_all()
 
 
@@ -82,7 +86,7 @@ def test_a_refused_append_leaves_nothing_though_the_block_goes_on(store: StoreSu
     """Rows, nodes, head and side values before the one that was refused are taken back too."""
     with bench(store) as both:
         both.append(named("1"), memory(1), side={"note": b"one"})
-        change = [Change(1, 2, hold=True)]
+        change = [ColumnChange(1, 2, hold=True)]
         taken = both.commit(memory(2), named("1"), changes=change, side={"note": None, "x": b""})
         fine = both.commit(memory(3))
         for each in (both.oracle, both.store):
@@ -98,7 +102,7 @@ def test_a_block_that_fails_leaves_nothing(store: StoreSubject) -> None:
     """An error after the append takes all of it back: rows, changes, nodes, head, side values."""
     with bench(store) as both:
         both.append(memory(1), named("1"), side={"note": b"one"})
-        change = [Change(1, 2, hold=True)]
+        change = [ColumnChange(1, 2, hold=True)]
         commit = both.commit(memory(2), changes=change, side={"note": None, "other": b"two"})
 
         def fail() -> None:
@@ -156,7 +160,7 @@ def test_a_view_does_not_see_what_is_committed_meanwhile(store: StoreSubject) ->
 
 
 def _more(both: Bench) -> None:
-    both.append(memory(1), changes=[Change(1, 2, hold=True)], side={"note": b"two"})
+    both.append(memory(1), changes=[ColumnChange(1, 2, hold=True)], side={"note": b"two"})
     both.append(memory(2), bank=OTHER)
 
 

@@ -21,7 +21,7 @@ from satchel.conformance.stores.oracle import (
 )
 from satchel.errors import TargetExistsError
 from satchel.model.entries import Semantic
-from satchel.ports.store import Change, RawCopied, Store
+from satchel.ports.store import ColumnChange, RawCopyStore, Store
 
 _PROCESSES, _TURNS = 2, 12
 _STAMPS = 20
@@ -39,7 +39,7 @@ def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubjec
     with bench(store) as both:
         opener = both.opener("durable")
         both.append(named("1"), memory(1), Semantic(text="harbour"), side={"note": b"x"})
-        both.append(named("1"), changes=[Change(0, 3, hold=False)])
+        both.append(named("1"), changes=[ColumnChange(0, 3, hold=False)])
         both.store.close()
         both.store = opener()
         both.same_all()
@@ -90,7 +90,7 @@ def test_a_copy_is_the_store_at_one_moment(store: StoreSubject, tmp_path: Path) 
     """It holds what the view saw that it was made in, whatever is committed meanwhile."""
     with bench(store) as both:
         both.need("raw_copy")
-        assert isinstance(both.store, RawCopied)
+        assert isinstance(both.store, RawCopyStore)
         assert store.open_copy is not None
         both.append(named("1"), memory(1), side={"note": b"x"})
         with both.store.reading() as reader:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from satchel.conformance.stores.oracle import BANK, OTHER, Bench, StoreSubject, bench, memory
 from satchel.model.records import Edge, Model
-from satchel.ports.links import Direction, Linked, LinkReader, Walked, paths, walk
-from satchel.ports.store import Change, Reader
+from satchel.ports.links import Direction, LinkReader, LinkView, LoggedLink, paths, walk
+from satchel.ports.store import ColumnChange, Reader
 
 _MANY = 10_000
 _NAMES = ("a", "b", "c", "d", "e", "E", "e\0", "é")
@@ -25,9 +25,9 @@ _WANTED = st.none() | st.frozensets(st.sampled_from(_KINDS), max_size=3)
 
 
 def _along(reader: Reader, kinds: frozenset[str] | None = None, bank: str = BANK) -> LinkReader:
-    walked = cast("Walked", reader)
+    walked = cast("LinkView", reader)
 
-    def links(names: Any, incoming: bool, limit: int) -> list[Linked]:  # noqa: FBT001 - as called
+    def links(names: Any, incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001 - as called
         return walked.links(bank, names, incoming=incoming, kinds=kinds, limit=limit)
 
     return links
@@ -58,7 +58,7 @@ def test_walks_reach_what_the_oracle_reaches(
     with bench(store) as both:
         both.need("traversal")
         both.append(*edges)
-        both.append(memory(1), changes=[Change(0, None, hold=True)])
+        both.append(memory(1), changes=[ColumnChange(0, None, hold=True)])
         for most in (budget, _MANY):
             asked: dict[str, Any] = {"hops": hops, "budget": most, "direction": direction}
             _same(both, partial(walk, start="a", **asked), kinds)
@@ -106,10 +106,12 @@ def test_links_of_what_is_retired_or_held_are_not_walked(store: StoreSubject) ->
         both.need("traversal")
         both.append(*(Edge(source="a", target=name, kind="knows") for name in "bcd"))
         both.append(Edge(source="a", target="z", kind="knows"), bank=OTHER)
-        both.append(memory(1), changes=[Change(0, 3, hold=False), Change(1, None, hold=True)])
+        both.append(
+            memory(1), changes=[ColumnChange(0, 3, hold=False), ColumnChange(1, None, hold=True)]
+        )
         ask = partial(walk, start="a", hops=1, budget=_MANY)
         assert [name for name, _, _ in _same(both, ask).reached] == ["d"]
-        both.append(memory(2), changes=[Change(0, None, hold=False)])
+        both.append(memory(2), changes=[ColumnChange(0, None, hold=False)])
         assert [name for name, _, _ in _same(both, ask).reached] == ["b", "d"]
 
 

@@ -21,7 +21,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
 from satchel.model.entries import Semantic
 from satchel.model.records import Bank, Config
-from satchel.ports.rows import derive_row, saying_name
+from satchel.ports.rows import bank_name_bytes, derive_row
 from satchel.ports.store import Reader, StoredHead
 
 THIRD = "blake3:1" + "3" * 63
@@ -44,7 +44,7 @@ def _renamed(name: str, **payload: str) -> Config:
 
 
 def _called(name: str) -> Callable[[Reader], list[str]]:
-    return lambda reader: reader.named(saying_name(name))
+    return lambda reader: reader.named(bank_name_bytes(name))
 
 
 def _begin(both: Bench, bank: str, name: str) -> None:

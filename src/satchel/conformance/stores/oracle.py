@@ -15,9 +15,9 @@ from satchel.errors import SatchelError
 from satchel.model.entries import Semantic
 from satchel.model.records import Model
 from satchel.model.values import Origin, Scope
-from satchel.ports.rows import Filter, Row, Standing, derive_row
-from satchel.ports.store import Change, Commit, Reader, Store, StoredHead
-from satchel.stores.memory import MemoryStore
+from satchel.ports.rows import Filter, Row, RowState, derive_row
+from satchel.ports.store import ColumnChange, Commit, Reader, Store, StoredHead
+from satchel.stores.memory import InMemoryStore
 
 BANK, OTHER = "blake3:" + "1" * 64, "blake3:" + "2" * 64
 """The bank that is used when nothing else is said, and one beside it."""
@@ -54,7 +54,7 @@ class Bench:
 
     subject: StoreSubject
     store: Store
-    oracle: MemoryStore = field(default_factory=MemoryStore)
+    oracle: InMemoryStore = field(default_factory=InMemoryStore)
     sizes: dict[str, int] = field(default_factory=dict)
 
     def need(self, trait: str) -> None:
@@ -73,7 +73,7 @@ class Bench:
         self,
         *drafts: Model,
         bank: str = BANK,
-        changes: Sequence[Change] = (),
+        changes: Sequence[ColumnChange] = (),
         batch: int = 0,
         side: Mapping[str, bytes | None] | None = None,
         erased: Sequence[int] = (),
@@ -87,7 +87,7 @@ class Bench:
             record = seal(draft)
             row = derive_row(record.model, seq=place, at=AT, body=record.body, batch=batch)
             if change := own.get(place):
-                row = row.changed(Standing(change.retired, change.hold))
+                row = row.changed(RowState(change.retired, change.hold))
             rows.append(row)
         earlier = [change for change in changes if change.seq < first]
         removed = {"erased": erased, "replaced": replaced}

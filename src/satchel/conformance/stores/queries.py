@@ -24,7 +24,7 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Edge, Model, SessionEvent
 from satchel.model.values import Scope
 from satchel.ports.rows import Filter, Row, slot_of
-from satchel.ports.store import Change, Reader
+from satchel.ports.store import ColumnChange, Reader
 from satchel.stores.matching import FEW
 
 
@@ -107,13 +107,13 @@ _DRAFTS = st.one_of(
     st.builds(SessionEvent, event=st.just("message"), session=_FEW, text=st.just("x")),
     st.builds(Edge, source=st.just("a"), target=st.just("b"), kind=st.sampled_from(["a", "b"])),
 )
-_CHANGES = st.builds(Change, st.integers(0, 4), st.none() | st.integers(0, 9), st.booleans())
+_CHANGES = st.builds(ColumnChange, st.integers(0, 4), st.none() | st.integers(0, 9), st.booleans())
 _AFTER = st.sampled_from([-1, 2])
 
 
 @given(st.lists(_DRAFTS, min_size=5, max_size=8), st.lists(_CHANGES, max_size=4), st.data())
 def test_filters_find_what_the_oracle_finds(
-    store: StoreSubject, drafts: list[Model], changes: list[Change], data: st.DataObject
+    store: StoreSubject, drafts: list[Model], changes: list[ColumnChange], data: st.DataObject
 ) -> None:
     """For all filters, states and moments: the same rows, in the same order."""
     with bench(store) as both:
@@ -137,9 +137,9 @@ def test_each_member_of_a_filter_counts(store: StoreSubject) -> None:
     size = len(drafts)
     with bench(store) as both:
         both.append(*drafts)
-        changes = [Change(place, size, hold=False) for place in range(0, size, 5)]
-        changes += [Change(place, None, hold=True) for place in range(1, size, 5)]
-        changes += [Change(place, place + 1, hold=True) for place in range(2, size, 9)]
+        changes = [ColumnChange(place, size, hold=False) for place in range(0, size, 5)]
+        changes += [ColumnChange(place, None, hold=True) for place in range(1, size, 5)]
+        changes += [ColumnChange(place, place + 1, hold=True) for place in range(2, size, 9)]
         both.append(memory(1), changes=changes)
         both.append(memory(2))
         filters = [Filter(**{name: value}) for name, values in _MEMBERS.items() for value in values]
@@ -210,10 +210,10 @@ def test_words_nominate_current_rows(store: StoreSubject) -> None:
         with both.store.reading() as reader:
             found = [places_of(reader.candidates(BANK, word, limit=9)) for word in words]
         assert found == [[0], [1], [2], [3]]
-        both.append(memory(9), changes=[Change(1, 4, hold=False)])
+        both.append(memory(9), changes=[ColumnChange(1, 4, hold=False)])
         with both.store.reading() as reader:
             assert reader.candidates(BANK, "金曜日", limit=9) == []
-        both.append(memory(10), changes=[Change(1, None, hold=False)])
+        both.append(memory(10), changes=[ColumnChange(1, None, hold=False)])
         with both.store.reading() as reader:
             assert places_of(reader.candidates(BANK, "金曜日", limit=9)) == [1]
 
@@ -287,7 +287,7 @@ def test_a_filter_leaves_out_what_words_nominate(store: StoreSubject) -> None:
     """And takes nothing from the limit: the words of others do not hide one's own."""
     with bench(store) as both:
         both.need("full_text")
-        both.append(*_FIFTY, _HARBOUR, changes=[Change(2, None, hold=True)])
+        both.append(*_FIFTY, _HARBOUR, changes=[ColumnChange(2, None, hold=True)])
         with both.store.reading() as reader:
             found = partial(reader.candidates, BANK, limit=9)
             assert found("harbour", wanted=Filter(user="b")) == []
@@ -326,7 +326,7 @@ def test_words_find_what_the_oracle_finds(
         both.need("full_text")
         said = [" ".join(words) for words in texts]
         both.append(*(Semantic(text=f"{text} {time}") for time in range(times) for text in said))
-        both.append(memory(1), changes=[Change(0, len(texts) * times, hold=False)])
+        both.append(memory(1), changes=[ColumnChange(0, len(texts) * times, hold=False)])
         for words in queries:
             both.same(partial(_nominated, text=" ".join(words)))
 

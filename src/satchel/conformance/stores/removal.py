@@ -23,12 +23,12 @@ from satchel.errors import SlotTakenError, UnknownBankError
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge, SessionEvent
 from satchel.model.values import Origin, Scope
-from satchel.ports.rows import Filter, Row, Standing, derive_row
-from satchel.ports.store import Change, Reader
+from satchel.ports.rows import Filter, Row, RowState, derive_row
+from satchel.ports.store import ColumnChange, Reader
 from satchel.ports.vectors import Generation
 
 _TWO = Generation("model", 2)
-_GONE = Change(0, 3, hold=False)
+_GONE = ColumnChange(0, 3, hold=False)
 _OWNER = Scope(user="ada", agent="a", run="r", app="x")
 
 
@@ -69,7 +69,7 @@ def test_of_an_erased_row_only_its_leaf_and_its_standing_are_left(store: StoreSu
         rows = _three(both)
         _erase(both, 0, 1, changes=[_GONE])
         found = both.same(lambda reader: reader.at(BANK, [0]))
-        assert found == [rows[0].erased().changed(Standing(3, hold=False)).columns()]
+        assert found == [rows[0].erased().changed(RowState(3, hold=False)).columns()]
         assert both.same(lambda reader: reader.current(BANK, rows[0].slot or "")) is None
         assert both.same(lambda reader: reader.at(BANK, [2])) == [rows[2].columns()]
         for wanted in (Filter(user="ada"), Filter(run="r"), Filter(kinds=frozenset({"note"}))):

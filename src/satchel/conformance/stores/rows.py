@@ -29,7 +29,7 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Edge
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, Row
-from satchel.ports.store import Change, Reader, Store, StoredHead, StoreTraits
+from satchel.ports.store import ColumnChange, Reader, Store, StoredHead, StoreTraits
 
 _HOSTILE = (
     *("", "\0", "a\0b", "' OR 1=1 --", '"', "%", "_", "\U0001f600", "e\u0301", "\u00e9", "\u202e"),
@@ -68,7 +68,7 @@ def test_what_was_appended_is_there_byte_for_byte(store: StoreSubject) -> None:
     with bench(store) as both:
         rows = both.append(*(memory(number, metadata={"n": number}) for number in range(290)))
         both.same_all()
-        gone, held = Change(291, 292, hold=False), Change(293, None, hold=True)
+        gone, held = ColumnChange(291, 292, hold=False), ColumnChange(293, None, hold=True)
         rows += both.append(*map(memory, range(290, 300)), batch=7, changes=[gone, held])
         found = both.same(lambda reader: reader.scan(BANK, ALL))
         assert found == [row.columns() for row in rows]
@@ -191,7 +191,7 @@ def test_banks_know_nothing_of_each_other(store: StoreSubject) -> None:
                 both.same(_linked(bank, end))
             ids = [row.id for row in foreign]
             assert both.same(partial(_got, bank=bank, ids=ids)) == []
-        both.append(memory(7), bank=OTHER, changes=[Change(1, 2, hold=True)])
+        both.append(memory(7), bank=OTHER, changes=[ColumnChange(1, 2, hold=True)])
         both.same_all()
 
 

@@ -16,7 +16,7 @@ from satchel.conformance.stores.oracle import BANK, Bench, StoreSubject, bench
 from satchel.errors import UnknownBankError, UnknownBlobError, ValueRefusedError
 from satchel.model.entries import Semantic
 from satchel.ports.blobs import PIECE_BYTES
-from satchel.ports.store import Change, Store
+from satchel.ports.store import ColumnChange, Store
 from satchel.ports.vectors import Generation, Given
 
 _OTHER = "blake3:" + "2" * 64
@@ -202,10 +202,10 @@ def test_only_current_records_are_near(store: StoreSubject) -> None:
         both.need("vectors")
         ids = _ids(both, 6)
         _put(both.store, {name: [1, place] for place, name in enumerate(ids)})
-        gone = [Change(place, 6, hold=False) for place in (0, 1)]
-        both.append(Semantic(text="a"), changes=[*gone, Change(2, None, hold=True)])
+        gone = [ColumnChange(place, 6, hold=False) for place in (0, 1)]
+        both.append(Semantic(text="a"), changes=[*gone, ColumnChange(2, None, hold=True)])
         assert _near(both.store, [1, 0], limit=2) == ids[3:5]
-        back = [Change(place, None, hold=False) for place in (1, 2)]
+        back = [ColumnChange(place, None, hold=False) for place in (1, 2)]
         both.append(Semantic(text="b"), changes=back)
         assert _near(both.store, [1, 0], limit=3) == ids[1:4]
         with both.store.reading() as reader:

@@ -12,7 +12,7 @@ from satchel.conformance.stores.oracle import BANK, OTHER, StoreSubject, bench, 
 from satchel.model.entries import Semantic
 from satchel.model.records import Edge
 from satchel.model.values import Scope
-from satchel.ports.store import BLOCK_BITS, Change, Marked, Reader
+from satchel.ports.store import BLOCK_BITS, ColumnChange, MarkedRow, Reader
 from satchel.ports.vectors import Generation
 
 _BLOCK = 1 << BLOCK_BITS
@@ -47,7 +47,7 @@ def _marked(reader: Reader, first: int = 0, end: int | None = None) -> list[Any]
     return _by_seq([row for block in blocks for row in block.marked])
 
 
-def _by_seq(marked: list[Marked]) -> list[Marked]:
+def _by_seq(marked: list[MarkedRow]) -> list[MarkedRow]:
     return sorted(marked, key=attrgetter("seq"))
 
 
@@ -59,8 +59,8 @@ def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
         both.append(*map(memory, range(_BLOCK + 4)))
         both.append(*map(memory, range(3)), bank=OTHER)
         assert both.same(_marked) == []
-        changes = (Change(1, 3, hold=False), Change(2, -1, hold=False))
-        both.append(memory(_BLOCK + 4), changes=(*changes, Change(_BLOCK, None, hold=True)))
+        changes = (ColumnChange(1, 3, hold=False), ColumnChange(2, -1, hold=False))
+        both.append(memory(_BLOCK + 4), changes=(*changes, ColumnChange(_BLOCK, None, hold=True)))
         found = both.same(partial(_blocks, names=("user", "type")))
         assert [block[:5] for block in found] == [
             (0, _BLOCK, 0, _BLOCK - 1, 2),
@@ -85,7 +85,7 @@ def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
     """They are the same as with one."""
     with bench(store) as both:
         both.append(*map(memory, range(5)))
-        both.append(memory(5), changes=(Change(1, 5, hold=False),))
+        both.append(memory(5), changes=(ColumnChange(1, 5, hold=False),))
         with both.store.reading() as reader:
             blocks = partial(reader.column_blocks, BANK, ("user", "type"), first=0)
             assert [block.values for block in blocks(marked=False)] == [
@@ -142,7 +142,7 @@ def test_all_links_of_a_bank_are_listed(store: StoreSubject) -> None:
         one, two = both.append(memory(1), memory(2, parent_ids=(BANK, OTHER)))
         both.append(Edge(source=one.id, target=two.id, kind="like"))
         both.append(Edge(source=one.id, target=two.id, kind="like"), bank=OTHER)
-        both.append(memory(3, parent_ids=(one.id,)), changes=(Change(1, 3, hold=False),))
+        both.append(memory(3, parent_ids=(one.id,)), changes=(ColumnChange(1, 3, hold=False),))
         found = both.same(lambda reader: sorted(reader.every_link(BANK)))
         assert [link.place for link in found] == [1, 1, 2, 3]
 
@@ -175,7 +175,7 @@ def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> 
         both.need("full_text")
         both.append(*map(memory, range(4)), Edge(source="a", target="b", kind="c"))
         both.append(*map(memory, range(9)), bank=OTHER)
-        changes = (Change(1, 5, hold=False), Change(2, None, hold=True))
+        changes = (ColumnChange(1, 5, hold=False), ColumnChange(2, None, hold=True))
         both.append(memory(5), changes=changes)
         found = both.same(lambda reader: sorted(reader.word_positions(BANK)))
         assert found == [0, 2, 3, 5]

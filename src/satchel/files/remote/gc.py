@@ -18,9 +18,9 @@ from typing import Any
 from satchel.files.remote.objects import Objects
 from satchel.files.remote.packs import (
     PACKS,
-    Contents,
-    Head,
-    Segment,
+    PackContents,
+    RemoteHead,
+    RemotePack,
     Spot,
     gathered,
     packed,
@@ -28,20 +28,20 @@ from satchel.files.remote.packs import (
     read_log,
 )
 
-Erased = tuple[str, int]
+ErasedContent = tuple[str, int]
 """A path of whose texts nothing is to be left, and the number of the last version of these."""
 
-NOTHING: Erased = ("", 0)
+NOTHING: ErasedContent = ("", 0)
 
 _MOST_COPIED = 64 << 20
 _MOST_IN_A_PACK = 32 << 20
 
 
 @dataclass
-class Plan:
+class CollectionPlan:
     """What a place is to be after a collection."""
 
-    head: Head
+    head: RemoteHead
     """The next head, but for its nonce."""
 
     due: tuple[str, ...]
@@ -50,7 +50,7 @@ class Plan:
     rewritten: int
 
 
-class Collecting:
+class GarbageCollector:
     """One look at a place, and what follows from it.
 
     Args:
@@ -59,7 +59,7 @@ class Collecting:
         erased: What nothing is to be left of.
     """
 
-    def __init__(self, objects: Objects, head: Head, erased: Erased = NOTHING) -> None:
+    def __init__(self, objects: Objects, head: RemoteHead, erased: ErasedContent = NOTHING) -> None:
         self._objects = objects
         self._head = head
         self._whole = self._read(head.segments)
@@ -69,7 +69,7 @@ class Collecting:
             row[4] for row in self._whole.versions if self._is_erased(row) and row[4]
         } - self._live.keys()
 
-    def plan(self, grace: float) -> Plan:
+    def plan(self, grace: float) -> CollectionPlan:
         """Write what has to be copied, and return what the head is to say.
 
         Args:
@@ -99,9 +99,9 @@ class Collecting:
             condemned=tuple(condemned.items()),
             collected=head.collected + int(anew),
         )
-        return Plan(after, due, len(dissolved))
+        return CollectionPlan(after, due, len(dissolved))
 
-    def _read(self, segments: Collection[Segment]) -> Contents:
+    def _read(self, segments: Collection[RemotePack]) -> PackContents:
         parts = []
         for one in segments:
             data = self._objects.part(PACKS + one.name, one.start, one.known + one.log)
@@ -133,7 +133,7 @@ class Collecting:
                 found.add(pack)
         return found
 
-    def _written(self, dissolved: Collection[str]) -> Segment:
+    def _written(self, dissolved: Collection[str]) -> RemotePack:
         """Write one pack with all that is known, and what is copied; of much, several before it."""
         data, size = dict[str, bytes](), 0
         for sha, spot in list(self._live.items()):
@@ -141,9 +141,9 @@ class Collecting:
                 data[sha] = self._objects.part(PACKS + spot.pack, *spot[1:]) if spot.length else b""
                 size += spot.length
                 if size > _MOST_IN_A_PACK:
-                    self._put(Contents(), data)
+                    self._put(PackContents(), data)
                     data, size = {}, 0
-        whole = Contents(
+        whole = PackContents(
             files=self._whole.files,
             spots={sha: spot for sha, spot in self._live.items() if sha not in data},
             versions=self._whole.versions,
@@ -154,7 +154,7 @@ class Collecting:
         level = max((one.level for one in self._head.segments), default=0)
         return self._put(whole, data)._replace(revision=newest, level=level + 1)
 
-    def _put(self, contents: Contents, data: dict[str, bytes]) -> Segment:
+    def _put(self, contents: PackContents, data: dict[str, bytes]) -> RemotePack:
         segment, whole = packed(contents, data, 0)
         self._objects.put(PACKS + segment.name, whole)
         for sha in data:

@@ -17,7 +17,7 @@ from satchel.stores.sqlite.connection import immediate, open_for_writing, transa
 from satchel.stores.sqlite.statements import translated
 
 
-class Taken(NamedTuple):
+class TaggedObject(NamedTuple):
     """An object and its tag, which is another one after each change."""
 
     data: bytes
@@ -37,7 +37,7 @@ class Objects(Protocol):
     shared: str
     """What tells one place from another, for whatever is known of the service behind it."""
 
-    def get(self, name: str) -> Taken | None:
+    def get(self, name: str) -> TaggedObject | None:
         """Return an object, None where there is none.
 
         Raises:
@@ -117,11 +117,11 @@ class MemoryObjects:
     def _held(self) -> dict[str, tuple[bytes, int]]:
         return self._places.setdefault(self._prefix, {})
 
-    def get(self, name: str) -> Taken | None:
+    def get(self, name: str) -> TaggedObject | None:
         """See ``Objects``."""
         with self._lock:
             found = self._held.get(name)
-        return None if found is None else Taken(found[0], str(found[1]))
+        return None if found is None else TaggedObject(found[0], str(found[1]))
 
     def part(self, name: str, start: int, length: int) -> bytes:
         """See ``Objects``."""
@@ -245,13 +245,13 @@ class SqliteObjects:
         found = connection.execute(statement, (self._prefix + name,))
         return next(((data, str(tag)) for data, tag in found), None)
 
-    def get(self, name: str) -> Taken | None:
+    def get(self, name: str) -> TaggedObject | None:
         """See ``Objects``; who asks for something makes no database."""
         if not self._path.exists():
             return None
         with self._open(writes=False) as connection:
             found = self._row(connection, name)
-        return None if found is None else Taken(*found)
+        return None if found is None else TaggedObject(*found)
 
     def part(self, name: str, start: int, length: int) -> bytes:
         """See ``Objects``."""
@@ -362,12 +362,12 @@ class ObstoreObjects:
                 hint="Check the address, the credentials and the network.",
             ) from error
 
-    def get(self, name: str) -> Taken | None:
+    def get(self, name: str) -> TaggedObject | None:
         """See ``Objects``."""
         with self._said():
             try:
                 found = self._obstore.get(self._store, self._prefix + name)
-                return Taken(bytes(found.bytes()), str(found.meta["e_tag"]))
+                return TaggedObject(bytes(found.bytes()), str(found.meta["e_tag"]))
             except FileNotFoundError:
                 return None
 

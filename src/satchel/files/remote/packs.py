@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from satchel.errors import MalformedError, MemoryStoreError
-from satchel.files.paths import TRANSCRIPT, open_to_all
+from satchel.files.paths import TRANSCRIPT, check_public_path
 
 HEAD = "meta/.satchel/head"
 PACKS = "meta/.satchel/packs/"
@@ -51,7 +51,7 @@ class FileEntry(NamedTuple):
     reason: str
 
 
-class Segment(NamedTuple):
+class RemotePack(NamedTuple):
     """A pack, as the head names it."""
 
     name: str
@@ -71,7 +71,7 @@ class Segment(NamedTuple):
 
 
 @dataclass
-class Contents:
+class PackContents:
     """What is in a pack besides contents."""
 
     files: list[FileEntry] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Head:
+class RemoteHead:
     """The one object that changes."""
 
     store: str
@@ -97,7 +97,7 @@ class Head:
     read_only: tuple[str, ...]
     audit: bool
     keep_versions: bool
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[RemotePack, ...] = ()
     recent: tuple[str, ...] = ()
     """The nonces of the heads before this one, the last of them."""
 
@@ -113,7 +113,7 @@ class Head:
         return json.dumps({"format": _FORMAT, "version": _VERSION, **said}).encode()
 
     @classmethod
-    def decoded(cls, data: bytes, place: str) -> "Head":
+    def decoded(cls, data: bytes, place: str) -> "RemoteHead":
         """Return what was written.
 
         Raises:
@@ -133,7 +133,7 @@ class Head:
             raise MalformedError(f"the head of the store is damaged: {error}", file=place) from None
 
 
-def _checked(head: Head) -> Head:
+def _checked(head: RemoteHead) -> RemoteHead:
     for said in (head.store, head.nonce, head.audit_head):
         _text(said)
     for number in (head.revision, head.clock, head.audit_seq, head.collected):
@@ -143,12 +143,12 @@ def _checked(head: Head) -> Head:
     return head
 
 
-def _segment(said: list[Any]) -> Segment:
+def _segment(said: list[Any]) -> RemotePack:
     name, *numbers = said
-    return Segment(_sha(name), *map(_count, numbers))
+    return RemotePack(_sha(name), *map(_count, numbers))
 
 
-def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segment, bytes]:
+def packed(contents: PackContents, data: dict[str, bytes], level: int) -> tuple[RemotePack, bytes]:
     """Return a pack, named by the digest of its bytes.
 
     Args:
@@ -170,10 +170,10 @@ def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segm
     whole = b"".join((*body, index, log))
     name = hashlib.sha256(whole).hexdigest()
     revision = max((one.revision for one in contents.files), default=0)
-    return Segment(name, level, revision, len(contents.events), at, len(index), len(log)), whole
+    return RemotePack(name, level, revision, len(contents.events), at, len(index), len(log)), whole
 
 
-def read_index(segment: Segment, data: bytes) -> Contents:
+def read_index(segment: RemotePack, data: bytes) -> PackContents:
     """Return the index of a pack."""
     found = _unsqueezed(data[: segment.known], segment)
     try:
@@ -181,24 +181,24 @@ def read_index(segment: Segment, data: bytes) -> Contents:
             _sha(sha): Spot(_sha(pack or segment.name), _count(at), _count(length))
             for sha, (pack, at, length) in found["spots"].items()
         }
-        return Contents([_entry(one) for one in found["files"]], spots)
+        return PackContents([_entry(one) for one in found["files"]], spots)
     except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError) as error:
         raise _damaged(segment, error) from None
 
 
-def read_log(segment: Segment, data: bytes) -> Contents:
+def read_log(segment: RemotePack, data: bytes) -> PackContents:
     """Return the log of a pack."""
     found = _unsqueezed(data, segment)
     try:
         versions = [_version(one) for one in found["versions"]]
         events = [_text(line) for line in found["events"]]
         saves = [_text(nonce) for nonce in found.get("saves", [])]
-        return Contents(versions=versions, events=events, saves=saves)
+        return PackContents(versions=versions, events=events, saves=saves)
     except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError) as error:
         raise _damaged(segment, error) from None
 
 
-def merged(parts: list[tuple[Segment, bytes]]) -> tuple[Segment, bytes]:
+def merged(parts: list[tuple[RemotePack, bytes]]) -> tuple[RemotePack, bytes]:
     """Return one pack that says what several say, the oldest first."""
     whole = gathered(
         [(read_index(one, data), read_log(one, data[one.known :])) for one, data in parts]
@@ -208,10 +208,10 @@ def merged(parts: list[tuple[Segment, bytes]]) -> tuple[Segment, bytes]:
     return segment._replace(revision=newest), data
 
 
-def gathered(parts: list[tuple[Contents, Contents]]) -> Contents:
+def gathered(parts: list[tuple[PackContents, PackContents]]) -> PackContents:
     """Return what several indexes, each with its log, say together, the oldest first."""
     files: dict[str, FileEntry] = {}
-    whole = Contents()
+    whole = PackContents()
     for index, log in parts:
         files.update({one.path: one for one in index.files})
         whole.spots.update(index.spots)
@@ -226,7 +226,7 @@ def _squeezed(value: Any) -> bytes:
     return zlib.compress(json.dumps(value).encode(), 3)
 
 
-def _unsqueezed(data: bytes, segment: Segment) -> Any:
+def _unsqueezed(data: bytes, segment: RemotePack) -> Any:
     try:
         unpacking = zlib.decompressobj()
         found = unpacking.decompress(data, _LARGEST_PART)
@@ -235,7 +235,7 @@ def _unsqueezed(data: bytes, segment: Segment) -> Any:
         raise _damaged(segment, error) from None
 
 
-def _damaged(segment: Segment, error: Exception) -> MalformedError:
+def _damaged(segment: RemotePack, error: Exception) -> MalformedError:
     return MalformedError(f"a pack is damaged: {error}", file=segment.name)
 
 
@@ -256,7 +256,7 @@ def _version(said: list[Any]) -> list[Any]:
 def _path(said: Any) -> str:
     if said == TRANSCRIPT:
         return TRANSCRIPT
-    if open_to_all(said) != said:
+    if check_public_path(said) != said:
         raise ValueError("a path is not normalised")
     return str(said)
 

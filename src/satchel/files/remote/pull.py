@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from satchel.errors import ConcurrencyError
-from satchel.files.manifest import FileRow, Policy, Rows, Version
+from satchel.files.manifest import FileRow, ManifestRows, Policy, StoredVersion
 from satchel.files.paths import TRANSCRIPT, Prefixes
-from satchel.files.remote.packs import Contents, FileEntry, Head, Spot
-from satchel.files.transaction import Group
+from satchel.files.remote.packs import FileEntry, PackContents, RemoteHead, Spot
+from satchel.files.transaction import FileTransaction
 from satchel.files.transcript import decoded_messages, encoded_messages
 
 
 @dataclass(kw_only=True)
-class Arrive:
+class PullChange:
     """The files that others changed, in place of those here that did not change since.
 
     Raises, when applied, ``ConcurrencyError`` if both changed one; then nothing is taken in.
     """
 
-    head: Head
-    contents: Contents
+    head: RemoteHead
+    contents: PackContents
     discard: frozenset[str] = frozenset()
     """Paths whose changes here are given up."""
 
@@ -41,7 +41,7 @@ class Arrive:
     actor: str = "others"
     reason: str = ""
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: FileTransaction) -> None:
         """See ``Change``."""
         rows = group.rows
         known = rows.fact("remote_revision", -1)
@@ -75,7 +75,7 @@ class Arrive:
         rows.state("clock", max(rows.fact("clock", 0), self.head.clock))
         rows.state("revision", max(rows.fact("revision", 0), 0))
 
-    def _conflicts(self, rows: Rows, entry: FileEntry) -> bool:
+    def _conflicts(self, rows: ManifestRows, entry: FileEntry) -> bool:
         """Tell whether the changes of a file here cannot follow those that others saved.
 
         Only a file that was merely found in the folder, as the others have it, is no change; nor
@@ -91,7 +91,7 @@ class Arrive:
         row = rows.file(entry.path)
         return ("" if row is None else row.sha) != entry.sha
 
-    def _give_up(self, group: Group, newest: dict[str, FileEntry]) -> None:
+    def _give_up(self, group: FileTransaction, newest: dict[str, FileEntry]) -> None:
         """Have no change of what is discarded, and of what others changed, left to be saved."""
         rows, sent = group.rows, _sent(group.rows)
         for path in (self.discard & _unsent(rows)) - newest.keys():
@@ -99,7 +99,7 @@ class Arrive:
         for path in newest:
             rows.do("DELETE FROM version WHERE path = ? AND revision > ?", path, sent)
 
-    def _check_policy(self, rows: Rows) -> None:
+    def _check_policy(self, rows: ManifestRows) -> None:
         mine, base = Policy.read(rows), rows.fact(_BASE_POLICY)
         if mine is None or base is None or mine.encoded() == base:
             return
@@ -109,7 +109,7 @@ class Arrive:
                 message="another process also changed the rules of the store; nothing was saved",
             )
 
-    def _take_policy(self, rows: Rows) -> None:
+    def _take_policy(self, rows: ManifestRows) -> None:
         mine, base = Policy.read(rows), rows.fact(_BASE_POLICY)
         if mine is None or base is None or mine.encoded() == base:
             self._policy().write(rows)
@@ -118,7 +118,7 @@ class Arrive:
     def _policy(self) -> Policy:
         return Policy(Prefixes(self.head.read_only), self.head.audit, self.head.keep_versions)
 
-    def _take(self, group: Group, entry: FileEntry) -> None:
+    def _take(self, group: FileTransaction, entry: FileEntry) -> None:
         rows, path = group.rows, entry.path
         rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", path, entry.sha)
         if entry.sha:
@@ -129,11 +129,13 @@ class Arrive:
             if entry.version:
                 rows.do(
                     "INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)",
-                    *Version(path, entry.version, -entry.revision, "delete", "", 0, *entry[5:], ""),
+                    *StoredVersion(
+                        path, entry.version, -entry.revision, "delete", "", 0, *entry[5:], ""
+                    ),
                 )
         group.changed[path] = None
 
-    def _merge(self, group: Group, entry: FileEntry) -> None:
+    def _merge(self, group: FileTransaction, entry: FileEntry) -> None:
         """Have the messages that were added here follow those that were added there."""
         rows = group.rows
         known = brought_sha(rows, TRANSCRIPT)
@@ -154,17 +156,19 @@ class Arrive:
         group.put(TRANSCRIPT, encoded_messages(there + here[len(began) :]), self, op="transcript")
 
 
-def _sent(rows: Rows) -> int:
+def _sent(rows: ManifestRows) -> int:
     return int(rows.fact("sent_revision", 0))
 
 
-def _unsent(rows: Rows) -> frozenset[str]:
+def _unsent(rows: ManifestRows) -> frozenset[str]:
     """Return the paths that have a version that was not saved yet."""
     found = rows.all("SELECT DISTINCT path FROM version WHERE revision > ?", _sent(rows))
     return frozenset(path for (path,) in found)
 
 
-def _in_each_other(rows: Rows, theirs: Iterable[FileEntry], unsent: Iterable[str]) -> list[str]:
+def _in_each_other(
+    rows: ManifestRows, theirs: Iterable[FileEntry], unsent: Iterable[str]
+) -> list[str]:
     """Return the files of others that would have to be in a file here, or the other way round."""
     here = {path for path in unsent if rows.file(path) is not None}
     there = {entry.path for entry in theirs if entry.sha}
@@ -180,7 +184,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _both_changed(
-    group: Group, newest: dict[str, FileEntry], changed: list[str]
+    group: FileTransaction, newest: dict[str, FileEntry], changed: list[str]
 ) -> ConcurrencyError:
     first = changed[0]
     more = f", and {len(changed) - 1:,} more" if changed[1:] else ""
@@ -197,17 +201,17 @@ _BASE_POLICY = "brought_policy"
 _ATTEMPTS = "attempts"
 
 
-def brought_sha(rows: Rows, path: str) -> str:
+def brought_sha(rows: ManifestRows, path: str) -> str:
     """Return what a file was there when it was last brought or taken in; empty for nothing."""
     found: str | None = rows.one("SELECT sha FROM brought WHERE path = ?", path)
     return found or ""
 
 
 @dataclass
-class Leaving:
+class SaveBatch:
     """What a save brings."""
 
-    contents: Contents
+    contents: PackContents
     data: dict[str, bytes]
     revision: int
     """Local, up to which changes are in it."""
@@ -218,17 +222,17 @@ class Leaving:
     transcript: bytes | None = None
 
 
-def leaving(rows: Rows, head: Head, *, versions: bool) -> Leaving:
+def leaving(rows: ManifestRows, head: RemoteHead, *, versions: bool) -> SaveBatch:
     """Return what changed here since it was last brought, numbered to follow a head."""
     sent, until = rows.fact("sent_revision", 0), rows.fact("revision", 0)
     last_event = rows.one("SELECT max(seq) FROM event") or 0
-    found = Leaving(Contents(), {}, until, last_event)
+    found = SaveBatch(PackContents(), {}, until, last_event)
     revision = head.revision
     paths: dict[str, int] = {}
     unsent = "SELECT * FROM version WHERE revision > ? AND revision <= ? ORDER BY revision"
     moments = set[tuple[str, str]]()
     for row in rows.all(unsent, sent, until):
-        version = Version(*row)
+        version = StoredVersion(*row)
         moments.add((version.path, version.at))
         revision += 1
         paths[version.path] = revision
@@ -253,7 +257,7 @@ def leaving(rows: Rows, head: Head, *, versions: bool) -> Leaving:
     return found
 
 
-def _add(rows: Rows, found: Leaving, sha: str) -> None:
+def _add(rows: ManifestRows, found: SaveBatch, sha: str) -> None:
     """Have a content brought that is not there yet."""
     if rows.one("SELECT 1 FROM spot WHERE sha = ?", sha) is None:
         data = rows.content(sha)
@@ -261,7 +265,7 @@ def _add(rows: Rows, found: Leaving, sha: str) -> None:
             found.data[sha] = data
 
 
-def _entry(rows: Rows, path: str, revision: int) -> FileEntry:
+def _entry(rows: ManifestRows, path: str, revision: int) -> FileEntry:
     row = rows.file(path)
     if row is not None:
         return FileEntry(
@@ -300,7 +304,7 @@ class Attempt:
     policy: str
 
     @classmethod
-    def of(cls, base: str, after: Head, sent: Leaving, pack: str) -> "Attempt":
+    def of(cls, base: str, after: RemoteHead, sent: SaveBatch, pack: str) -> "Attempt":
         """Return the attempt to write a head, whose newest contents are in a pack."""
         policy = Policy(Prefixes(after.read_only), after.audit, after.keep_versions)
         return cls(
@@ -319,7 +323,7 @@ class Attempt:
         )
 
 
-def attempts(rows: Rows) -> list[Attempt]:
+def attempts(rows: ManifestRows) -> list[Attempt]:
     """Return the saves whose outcome is not known, the oldest first."""
     return [
         Attempt(**{**noted, "spots": {sha: Spot(*spot) for sha, spot in noted["spots"].items()}})
@@ -327,13 +331,13 @@ def attempts(rows: Rows) -> list[Attempt]:
     ]
 
 
-def note_attempts(rows: Rows, unknown: Iterable[Attempt]) -> None:
+def note_attempts(rows: ManifestRows, unknown: Iterable[Attempt]) -> None:
     """Note the saves whose outcome is not known, in place of those noted before."""
     rows.state(_ATTEMPTS, json.dumps([attempt.__dict__ for attempt in unknown]))
 
 
 @dataclass(kw_only=True)
-class Left:
+class SaveConfirmation:
     """That a save arrived, noted in the working copy."""
 
     attempt: Attempt
@@ -342,7 +346,7 @@ class Left:
     actor: str = "agent"
     reason: str = ""
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: FileTransaction) -> None:
         """See ``Change``."""
         rows = group.rows
         for path, sha in self.attempt.files:

@@ -19,38 +19,38 @@ from satchel.errors import (
     TargetError,
 )
 from satchel.files import audit
-from satchel.files.commit import DAY, Collected, Committing, adopt_versions
-from satchel.files.manifest import Policy, Rows
+from satchel.files.commit import DAY, CollectResult, GroupCommit, adopt_versions
+from satchel.files.manifest import ManifestRows, Policy
 from satchel.files.paths import OWN, TRANSCRIPT, encoded
-from satchel.files.remote.gc import NOTHING, Collecting, Erased, remove
-from satchel.files.remote.objects import NotWritten, Objects, Taken
+from satchel.files.remote.gc import NOTHING, ErasedContent, GarbageCollector, remove
+from satchel.files.remote.objects import NotWritten, Objects, TaggedObject
 from satchel.files.remote.packs import (
     HEAD,
     PACKS,
     TOGETHER,
-    Contents,
     FileEntry,
-    Head,
-    Segment,
+    PackContents,
+    RemoteHead,
+    RemotePack,
     merged,
     packed,
     read_index,
     read_log,
 )
 from satchel.files.remote.pull import (
-    Arrive,
     Attempt,
-    Leaving,
-    Left,
+    PullChange,
+    SaveBatch,
+    SaveConfirmation,
     attempts,
     leaving,
     note_attempts,
 )
 from satchel.files.tree import LARGEST, is_plain
-from satchel.runtime.private_files import locked
+from satchel.runtime.private_files import lock_file
 
 
-def adopt_remote(objects: Objects, store: Committing) -> bool:
+def adopt_remote(objects: Objects, store: GroupCommit) -> bool:
     """Copy all of it into a working copy, and take its files in; tell whether there was any."""
     found = False
     for name in objects.names():
@@ -77,7 +77,7 @@ def adopt_remote(objects: Objects, store: Committing) -> bool:
     return found
 
 
-def _adopt_history(rows: Rows, store: Committing) -> None:
+def _adopt_history(rows: ManifestRows, store: GroupCommit) -> None:
     """Take over the versions; a place that has some keeps those that are written from now on."""
     before = rows.fact("revision", 0)
     store.repairs += adopt_versions(rows, store.tree)
@@ -90,9 +90,9 @@ def _adopt_history(rows: Rows, store: Committing) -> None:
 RECENT = 16
 
 
-def first_head(policy: Policy) -> Head:
+def first_head(policy: Policy) -> RemoteHead:
     """Return the head of a store in which there is nothing yet."""
-    return Head(
+    return RemoteHead(
         store=secrets.token_hex(16),
         nonce=secrets.token_hex(16),
         revision=0,
@@ -105,13 +105,13 @@ def first_head(policy: Policy) -> Head:
     )
 
 
-def followed(head: Head) -> Head:
+def followed(head: RemoteHead) -> RemoteHead:
     """Return a head that follows another, with a nonce of its own, and those before it."""
     recent = (*head.recent, head.nonce)[-RECENT:]
     return replace(head, nonce=secrets.token_hex(16), recent=recent)
 
 
-def chained(head: Head, sent: Leaving) -> Head:
+def chained(head: RemoteHead, sent: SaveBatch) -> RemoteHead:
     """Return the head after what is sent, whose events are chained to those before them."""
     seq, prev = head.audit_seq, head.audit_head
     lines = []
@@ -130,7 +130,7 @@ def chained(head: Head, sent: Leaving) -> Head:
     )
 
 
-def unchained(head: Head, events: Iterable[str]) -> tuple[int, list[str]]:
+def unchained(head: RemoteHead, events: Iterable[str]) -> tuple[int, list[str]]:
     """Return how many events there are, and where they do not follow one another to the head."""
     problems = list[str]()
     prev, seq = "", 0
@@ -152,11 +152,11 @@ _EMPTY = b"[]"
 
 _probed: dict[str, bool] = {}
 
-_Found = tuple[Head, str]
+_Found = tuple[RemoteHead, str]
 _Done = TypeVar("_Done")
 
 
-class RemotePlace:
+class RemoteFileStorage:
     """A store in a remote place.
 
     Args:
@@ -197,7 +197,7 @@ class RemotePlace:
         entry = FileEntry(
             TRANSCRIPT, hashlib.sha256(_EMPTY).hexdigest(), len(_EMPTY), 1, 1, "", "", ""
         )
-        contents = Contents(files=[entry])
+        contents = PackContents(files=[entry])
         segment, data = packed(contents, {entry.sha: _EMPTY}, 0)
         self.objects.put(PACKS + segment.name, data)
         head = replace(head, revision=1, segments=(segment,))
@@ -217,7 +217,7 @@ class RemotePlace:
                 hint="Use a service that supports If-Match and If-None-Match.",
             )
 
-    def load_into(self, store: Committing, policy: Policy) -> None:
+    def load_into(self, store: GroupCommit, policy: Policy) -> None:
         """Have a working copy know what is there; contents come when they are read.
 
         Raises:
@@ -229,7 +229,7 @@ class RemotePlace:
         with self._alone(store), suppress(ConcurrencyError):
             self._steadily(lambda found: self._taken(store, found))
 
-    def refresh(self, store: Committing, discard: frozenset[str]) -> None:
+    def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
         """Take in what others saved.
 
         Raises:
@@ -239,12 +239,12 @@ class RemotePlace:
             self._steadily(lambda found: self._taken(store, found, discard))
 
     @staticmethod
-    def _alone(store: Committing) -> AbstractContextManager[None]:
+    def _alone(store: GroupCommit) -> AbstractContextManager[None]:
         """Let nobody else bring this working copy up to date, or save it, meanwhile."""
-        return locked(store.tree.root / OWN / "bring.lock")
+        return lock_file(store.tree.root / OWN / "bring.lock")
 
     def _taken(
-        self, store: Committing, found: _Found | None, discard: frozenset[str] | None = None
+        self, store: GroupCommit, found: _Found | None, discard: frozenset[str] | None = None
     ) -> None:
         """Take in what is there; where nobody saved yet, and this is not asked again, files."""
         if found is not None:
@@ -252,7 +252,7 @@ class RemotePlace:
         elif discard is None:
             adopt_remote(self.objects, store)
 
-    def bring(self, store: Committing) -> None:
+    def bring(self, store: GroupCommit) -> None:
         """Save what changed here.
 
         Raises:
@@ -284,7 +284,7 @@ class RemotePlace:
     def _busy(self) -> StoreBusyError:
         return StoreBusyError("other processes keep saving", file=self.address, hint="Try again.")
 
-    def _brought(self, store: Committing, found: _Found | None) -> bool:
+    def _brought(self, store: GroupCommit, found: _Found | None) -> bool:
         head, tag = found if found is not None else (first_head(store.policy), None)
         if found is not None:  # else the store may become that of somebody who begins it now
             self._follow(store, head, frozenset())
@@ -313,12 +313,12 @@ class RemotePlace:
             note_attempts(rows, (*attempts(rows), attempt))
         if not self._advance(after, tag):
             return False
-        store.do(Left(attempt=attempt))
+        store.do(SaveConfirmation(attempt=attempt))
         if sent.transcript is not None:
             self.objects.put(TRANSCRIPT, sent.transcript)
         return True
 
-    def _advance(self, head: Head, tag: str | None) -> bool:
+    def _advance(self, head: RemoteHead, tag: str | None) -> bool:
         """Make a head the one that counts; tell whether it is."""
         data = head.encoded()
         try:
@@ -350,7 +350,7 @@ class RemotePlace:
             _pause(number)
         return self._head()
 
-    def _settle(self, store: Committing, head: Head) -> None:
+    def _settle(self, store: GroupCommit, head: RemoteHead) -> None:
         """Find out what became of saves whose answer was lost, or whose writer was killed."""
         with store.manifest.looking() as rows:
             unknown = attempts(rows)
@@ -361,12 +361,12 @@ class RemotePlace:
         settled = [attempt for attempt in unknown if attempt.base != head.nonce]
         done = self._done_there(settled, head)
         if done is not None:
-            store.do(Left(attempt=done))
+            store.do(SaveConfirmation(attempt=done))
         if settled:
             with store.manifest.committing() as rows:
                 note_attempts(rows, waiting)
 
-    def _done_there(self, settled: list[Attempt], head: Head) -> Attempt | None:
+    def _done_there(self, settled: list[Attempt], head: RemoteHead) -> Attempt | None:
         """Return the one of some saves that a head follows; there is at most one, or none."""
         recent = {head.nonce, *head.recent}
         for attempt in settled:
@@ -383,7 +383,7 @@ class RemotePlace:
                         return attempt
         return None
 
-    def _tidied(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    def _tidied(self, segments: tuple[RemotePack, ...]) -> tuple[RemotePack, ...]:
         """Return the packs to name, several of one level put into one where there are enough."""
         for level in sorted({one.level for one in segments}):
             same = [one for one in segments if one.level == level]
@@ -396,7 +396,7 @@ class RemotePlace:
                 return (*rest[:at], segment, *rest[at:])
         return segments
 
-    def _follow(self, store: Committing, head: Head, discard: frozenset[str]) -> None:
+    def _follow(self, store: GroupCommit, head: RemoteHead, discard: frozenset[str]) -> None:
         """Take in what a head has that the working copy does not know."""
         with store.manifest.looking() as rows:
             known, of = rows.fact("remote_revision", -1), rows.fact("remote_store")
@@ -408,7 +408,7 @@ class RemotePlace:
             known = rows.fact("remote_revision", -1)
         if known >= head.revision and not discard and not moved:
             return
-        contents = Contents()
+        contents = PackContents()
         files: dict[str, FileEntry] = {}
         for segment in head.segments:
             if segment.revision > known or discard or moved:
@@ -416,7 +416,7 @@ class RemotePlace:
                 files.update({entry.path: entry for entry in one.files})
                 contents.spots.update(one.spots)
         contents.files = list(files.values())
-        change = Arrive(head=head, contents=contents, discard=discard, moved=moved)
+        change = PullChange(head=head, contents=contents, discard=discard, moved=moved)
         if known >= 0 and TRANSCRIPT in files and files[TRANSCRIPT].revision > known:
             spot = contents.spots.get(files[TRANSCRIPT].sha)
             change.theirs = (
@@ -424,14 +424,14 @@ class RemotePlace:
             )
         store.do(change)
 
-    def _part(self, segment: Segment, start: int, length: int) -> bytes:
+    def _part(self, segment: RemotePack, start: int, length: int) -> bytes:
         return self.objects.part(PACKS + segment.name, start, length)
 
-    def _head(self) -> tuple[Head, str] | None:
-        found: Taken | None = self.objects.get(HEAD)
-        return None if found is None else (Head.decoded(found.data, self.address), found.tag)
+    def _head(self) -> tuple[RemoteHead, str] | None:
+        found: TaggedObject | None = self.objects.get(HEAD)
+        return None if found is None else (RemoteHead.decoded(found.data, self.address), found.tag)
 
-    def content(self, store: Committing, sha: str, path: str) -> bytes | None:
+    def content(self, store: GroupCommit, sha: str, path: str) -> bytes | None:
         """Return a content by its digest; None where it is not known there.
 
         Raises:
@@ -475,7 +475,7 @@ class RemotePlace:
                 self.objects.remove(name)
         self.collect(erased=(path, until))
 
-    def collect(self, grace: float = DAY, erased: Erased = NOTHING) -> Collected:
+    def collect(self, grace: float = DAY, erased: ErasedContent = NOTHING) -> CollectResult:
         """Remove packs that nothing refers to; see ``collecting``.
 
         Args:
@@ -494,15 +494,17 @@ class RemotePlace:
             _pause(number)
         raise self._busy()
 
-    def _collected(self, found: _Found | None, grace: float, erased: Erased) -> Collected | None:
+    def _collected(
+        self, found: _Found | None, grace: float, erased: ErasedContent
+    ) -> CollectResult | None:
         if found is None:
-            return Collected(0, 0, 0)
+            return CollectResult(0, 0, 0)
         head, tag = found
-        plan = Collecting(self.objects, head, erased).plan(grace)
+        plan = GarbageCollector(self.objects, head, erased).plan(grace)
         if plan.head != head and not self._advance(followed(plan.head), tag):
             return None
         gone = remove(self.objects, plan.due)
-        return Collected(gone, len(plan.head.condemned) - gone, plan.rewritten)
+        return CollectResult(gone, len(plan.head.condemned) - gone, plan.rewritten)
 
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
         """Yield the name and the bytes of everything that is there."""
@@ -528,7 +530,7 @@ class RemotePlace:
             ]
         )
 
-    def load_history(self, store: Committing) -> None:
+    def load_history(self, store: GroupCommit) -> None:
         """Have a working copy know the versions that were saved."""
         versions = self.versions()
         with store.manifest.committing() as rows:
@@ -536,7 +538,7 @@ class RemotePlace:
                 one[2] = -one[2]  # numbered there
                 rows.do("INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)", *one)
 
-    def tail(self, store: Committing, number: int) -> list[dict[str, Any]]:
+    def tail(self, store: GroupCommit, number: int) -> list[dict[str, Any]]:
         """Return the last events: those saved, and those since that are only here."""
         with store.manifest.looking() as rows:
             sent = rows.fact("sent_event", 0)
@@ -563,10 +565,10 @@ class RemotePlace:
         """Return how many events there are, and what is wrong with their chain."""
         return self._steadily(lambda found: (0, []) if found is None else self._examined(found[0]))
 
-    def _examined(self, head: Head) -> tuple[int, list[str]]:
+    def _examined(self, head: RemoteHead) -> tuple[int, list[str]]:
         return unchained(head, (line for one in head.segments for line in self._log(one).events))
 
-    def _log(self, segment: Segment) -> Contents:
+    def _log(self, segment: RemotePack) -> PackContents:
         return read_log(segment, self._part(segment, segment.start + segment.known, segment.log))
 
 

@@ -14,8 +14,8 @@ from blake3 import blake3
 
 from satchel.formats._aletheia.schema import Row
 from satchel.model.type_info import resolved
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Strand, Strands
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import SpoolStream, SpoolStreams
 
 FORKED = "forkedFrom"
 SESSION, AT, AFTER = "session", "at", "after"
@@ -28,7 +28,7 @@ BEFORE = "before"
 _SAID_BYTES = 16
 
 
-class Place(NamedTuple):
+class BranchPoint(NamedTuple):
     """What a conversation is at one of its elements."""
 
     element: str
@@ -50,10 +50,10 @@ class Place(NamedTuple):
     """A digest of all messages so far, as the file has them."""
 
 
-class Beginning(NamedTuple):
+class ForkPoint(NamedTuple):
     """Where a fork begins."""
 
-    place: Place
+    place: BranchPoint
     source: str
     """What stands for the record of the conversation that it is from."""
 
@@ -62,11 +62,11 @@ class Beginning(NamedTuple):
     included: bool = False
 
 
-class Waiting(NamedTuple):
+class PendingFork(NamedTuple):
     """A conversation that was read before the one that it was forked from."""
 
     row: Row
-    messages: Strand
+    messages: SpoolStream
     where: str
 
 
@@ -74,16 +74,16 @@ class Branches:
     """The elements of all conversations of a file, and the forks that wait for theirs."""
 
     def __init__(self) -> None:
-        self._places = Keyed()
-        self._strands = Strands()
-        self._waiting: dict[str, list[Waiting]] = {}
+        self._places = ScratchMap()
+        self._strands = SpoolStreams()
+        self._waiting: dict[str, list[PendingFork]] = {}
 
     def close(self) -> None:
         """Give the space back."""
         self._places.close()
         self._strands.close()
 
-    def note(self, name: str, place: Place) -> bool:
+    def note(self, name: str, place: BranchPoint) -> bool:
         """Remember an element by its name in the file, and tell whether that is its alone."""
         value = msgspec.json.encode(place)
         is_new = self._places.add(_key(name), value)
@@ -91,7 +91,7 @@ class Branches:
             self._places.add(_key(name, place.number), value)
         return is_new
 
-    def named(self, name: Any) -> Place | None:
+    def named(self, name: Any) -> BranchPoint | None:
         """Return the element that has a name; of several, the first."""
         return self._at(_key(name)) if isinstance(name, str) else None
 
@@ -105,9 +105,9 @@ class Branches:
         strand = self._strands.strand()
         for line in messages:
             strand.write(line)
-        self._waiting.setdefault(str(_source_of(row)), []).append(Waiting(row, strand, where))
+        self._waiting.setdefault(str(_source_of(row)), []).append(PendingFork(row, strand, where))
 
-    def late(self) -> Iterator[Waiting]:
+    def late(self) -> Iterator[PendingFork]:
         """Yield what waits, each after what it is from; at last what is from nothing here."""
         ready = [name for name in self._waiting if _key(name) in self._places]
         while ready:
@@ -120,7 +120,7 @@ class Branches:
             yield from rest
         self._waiting.clear()
 
-    def beginning(self, row: Row, messages: Callable[[], Iterator[bytes]]) -> Beginning | None:
+    def beginning(self, row: Row, messages: Callable[[], Iterator[bytes]]) -> ForkPoint | None:
         """Return where a fork begins.
 
         Returns:
@@ -139,7 +139,7 @@ class Branches:
         if included and not _begins_so(messages(), found):
             return None
         checkpoint = self.named(said.get(CHECKPOINT))
-        return Beginning(
+        return ForkPoint(
             found,
             start.element,
             None if checkpoint is None else checkpoint.element,
@@ -147,9 +147,9 @@ class Branches:
             included,
         )
 
-    def _at(self, key: bytes) -> Place | None:
+    def _at(self, key: bytes) -> BranchPoint | None:
         found = self._places.get(key)
-        return None if found is None else msgspec.json.decode(found, type=resolved(Place))
+        return None if found is None else msgspec.json.decode(found, type=resolved(BranchPoint))
 
 
 def said_after(before: str, row: Row) -> str:
@@ -159,7 +159,7 @@ def said_after(before: str, row: Row) -> str:
     return blake3(whole).hexdigest(length=_SAID_BYTES)
 
 
-def _begins_so(messages: Iterator[bytes], place: Place) -> bool:
+def _begins_so(messages: Iterator[bytes], place: BranchPoint) -> bool:
     """Tell whether messages begin with those up to a place, as they are there."""
     said, count = "", 0
     for line in messages:

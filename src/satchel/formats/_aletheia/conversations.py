@@ -16,8 +16,8 @@ from satchel.formats._aletheia.branches import (
     FORKED,
     INCLUDED,
     WAS_FORKED,
-    Beginning,
-    Place,
+    BranchPoint,
+    ForkPoint,
     said_after,
 )
 from satchel.formats._aletheia.rows import origin_of
@@ -57,7 +57,7 @@ HELD = (*_HEAD, *_BESIDE)
 """The members of a conversation; ``messages`` is read by itself."""
 
 
-class Conversation:
+class AletheiaConversation:
     """One conversation that is being read.
 
     Args:
@@ -74,15 +74,15 @@ class Conversation:
         self,
         row: Row,
         agent: str,
-        note: Callable[[str, Place], object],
-        beginning: Beginning | None = None,
+        note: Callable[[str, BranchPoint], object],
+        beginning: ForkPoint | None = None,
     ) -> None:
         self._row = row
         self._source = f"{agent}/sessions"
         self._id = text_in(row, "id")
         self._note = note
         self._fork = beginning
-        place = Place("") if beginning is None else beginning.place
+        place = BranchPoint("") if beginning is None else beginning.place
         self._number, self._step = place.number, place.step
         self._state, self._latest, self._said = place.state, dict(place.latest), place.said
         self._there = place.number if beginning is not None and beginning.included else 0
@@ -267,11 +267,11 @@ class Conversation:
         self._note(f"{self._id}/{name}", self._place(self._last))
         return made
 
-    def _place(self, element: str) -> Place:
-        return Place(element, self._number, self._step, self._state, self._latest, self._said)
+    def _place(self, element: str) -> BranchPoint:
+        return BranchPoint(element, self._number, self._step, self._state, self._latest, self._said)
 
 
-def _pointer(fork: Beginning) -> Row:
+def _pointer(fork: ForkPoint) -> Row:
     """Return where a fork's record says that it begins."""
     place = fork.place
     said: Row = {"number": place.number, "step": place.step, "source": fork.source}

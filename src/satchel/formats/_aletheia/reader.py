@@ -14,11 +14,11 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._aletheia import branches, schema
-from satchel.formats._aletheia.conversations import Conversation
+from satchel.formats._aletheia.conversations import AletheiaConversation
 from satchel.formats._aletheia.rows import (
     NODES,
     VECTORS,
-    Links,
+    AletheiaLinks,
     binary_files,
     entry_of,
     maker_in,
@@ -53,10 +53,10 @@ from satchel.formats._aletheia.schema import (
 )
 from satchel.formats._files import reader_of
 from satchel.formats._order import Order
-from satchel.formats._own_vectors import Incoming
+from satchel.formats._own_vectors import BankVectorReader
 from satchel.model.records import Model
 from satchel.ports.content import require_content
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 from satchel.runtime.spool import Spool
 
@@ -65,7 +65,7 @@ _AROUND = ("version", "nous", "exportedAt", "generator", "distillation", "export
 _MOST_NAMES = 100_000
 
 
-class Document:
+class AletheiaDocument:
     """One file that is being read; a context manager.
 
     Args:
@@ -73,14 +73,14 @@ class Document:
         reading: The bounds, and where what is not a record goes.
     """
 
-    def __init__(self, place: Place, reading: Reading) -> None:
+    def __init__(self, place: Place, reading: ReadContext) -> None:
         self._place = place
         self._reading = reading
         self._around: Row = {}
         self._container = reading.container
         self._branches = branches.Branches()
-        self._own = Incoming(reading, None)
-        self._links = Links(reading, place.name, self._branches)
+        self._own = BankVectorReader(reading, None)
+        self._links = AletheiaLinks(reading, place.name, self._branches)
         self._order = Order()
         self._count = 0
         self._whose: str | None = None
@@ -264,7 +264,7 @@ class Document:
                 maker = maker_in(value := document.value())
                 if maker is None:
                     self._container.setdefault("memory", {}).update(escape_keys([(part, value)]))
-                self._own = Incoming(self._reading, maker)
+                self._own = BankVectorReader(self._reading, maker)
             elif part == "vectors" and start == "[":
                 yield from self._rows(document, "memory/vectors", "vectors", a_row)
             elif part == "graph" and start == "{":
@@ -376,7 +376,7 @@ class Document:
         beginning = None if flat else self._branches.beginning(row, lines)
         if beginning is None and not flat and branches.FORKED in row:
             self._reading.report.lost("session", "its parent conversation is not in the file")
-        found = Conversation(row, self._agent(), self._note, beginning)
+        found = AletheiaConversation(row, self._agent(), self._note, beginning)
         require(row, SessionRow)
         self._count += 1
         yield found.start
@@ -384,7 +384,7 @@ class Document:
         yield from self._messages(found, lines(), where, flat=flat)
         yield from found.rest()
 
-    def _note(self, name: str, place: branches.Place) -> None:
+    def _note(self, name: str, place: branches.BranchPoint) -> None:
         if not self._branches.note(name, place):
             self._links.note_twice(name)
 
@@ -396,7 +396,7 @@ class Document:
         return is_first
 
     def _messages(
-        self, found: Conversation, lines: Iterator[bytes], where: str, *, flat: bool
+        self, found: AletheiaConversation, lines: Iterator[bytes], where: str, *, flat: bool
     ) -> Iterator[Model]:
         for place, line in enumerate(lines):
             try:

@@ -9,7 +9,7 @@ from blake3 import blake3
 from satchel.crypto.canonical import encode_sorted
 from satchel.crypto.notation import numbers_of
 from satchel.crypto.sealed_records import Sealed, as_model
-from satchel.crypto.value_domain import carry, unescape_keys
+from satchel.crypto.value_domain import encode_foreign, unescape_keys
 from satchel.errors import InputError, MalformedError, PathRefusedError
 from satchel.formats._aletheia.branches import Branches
 from satchel.formats._aletheia.schema import (
@@ -31,11 +31,11 @@ from satchel.model.entries import Entry
 from satchel.model.records import Edge, FileVersion, GraphNode, Model
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin, TrustClass, is_id
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.placeholders import placeholder
 from satchel.ports.vectors import Maker
 from satchel.runtime.contained_folder import parts_of
-from satchel.runtime.scratch import Keyed
+from satchel.runtime.scratch import ScratchMap
 from satchel.runtime.spool import Spool
 
 PART_CHARS = 1 << 17
@@ -95,7 +95,7 @@ def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[R
             if origin.source == source:
                 del value["source"]
         if "as_written" in value:  # marks of other formats are in it: it stays as it is
-            value["as_written"] = carry(value["as_written"])
+            value["as_written"] = encode_foreign(value["as_written"])
         return value, {}
     kept = value.pop("as_written", {})
     for name in ("provider", "id"):
@@ -339,7 +339,7 @@ _PASSES = 64
 """How often what waits for its parents is gone through; a longer chain loses links, counted."""
 
 
-class Links:
+class AletheiaLinks:
     """The ids of one file, and what waits for others to be known.
 
     Args:
@@ -348,12 +348,12 @@ class Links:
         branches: Know the events of conversations by their names.
     """
 
-    def __init__(self, reading: Reading, name: str, branches: Branches) -> None:
+    def __init__(self, reading: ReadContext, name: str, branches: Branches) -> None:
         self._branches = branches
         self._reading = reading
         self._report = reading.report
         self._name = name
-        self._names, self._waits = Keyed(), Keyed()
+        self._names, self._waits = ScratchMap(), ScratchMap()
         self._derived, self._edges = Spool(), Spool()
 
     def close(self) -> None:

@@ -265,7 +265,7 @@ class RecordMember(Struct, rename="camel"):
     origin: Json = None
 
 
-class MemoryRecord(RecordMember, rename=None):
+class AgentFileMemoryRecord(RecordMember, rename=None):
     """Of a memory."""
 
     parent_ids: list[str] | None = None
@@ -294,7 +294,7 @@ class VectorRow(Struct):
     text: Text = None
     metadata: Json = None
     embedding: list[float] | None = None
-    record: MemoryRecord | None = None
+    record: AgentFileMemoryRecord | None = None
 
 
 class NodeRow(Struct):
@@ -407,7 +407,7 @@ class BinaryRow(Struct, rename="camel"):
     contents_base64: Text = msgspec.field(name="contentsBase64", default=None)
 
 
-class Workspace(Struct, rename="camel"):
+class AgentFileWorkspace(Struct, rename="camel"):
     """The files of the agent."""
 
     files: dict[str, str] | None = None
@@ -415,22 +415,22 @@ class Workspace(Struct, rename="camel"):
     binary_file_contents: list[BinaryRow] | None = None
 
 
-class Graph(Struct):
+class AgentFileGraph(Struct):
     """The graph."""
 
     nodes: list[NodeRow] | None = None
     edges: list[EdgeRow] | None = None
 
 
-class Memory(Struct):
+class AgentFileMemory(Struct):
     """What the agent knows."""
 
     embeddings: Json = None
     vectors: list[VectorRow] | None = None
-    graph: Graph | None = None
+    graph: AgentFileGraph | None = None
 
 
-class Sessions(Struct):
+class AgentFileSessions(Struct):
     """The conversations of the agent."""
 
     primary: SessionRow | None = None
@@ -460,9 +460,9 @@ class AgentFile(Struct, rename="camel"):
     nous: Nous
     exported_at: Text = None
     generator: Text = None
-    workspace: Workspace | None = None
-    memory: Memory | None = None
-    sessions: Sessions | None = None
+    workspace: AgentFileWorkspace | None = None
+    memory: AgentFileMemory | None = None
+    sessions: AgentFileSessions | None = None
     distillation: Distillation | None = None
     export_metadata: ExportMetadata | None = None
 
@@ -482,10 +482,10 @@ def require(value: Any, shape: Any) -> Any:
 
 
 SECTIONS: dict[str, Any] = {
-    "workspace": Workspace,
-    "memory": Memory,
-    "graph": Graph,
-    "sessions": Sessions,
+    "workspace": AgentFileWorkspace,
+    "memory": AgentFileMemory,
+    "graph": AgentFileGraph,
+    "sessions": AgentFileSessions,
 }
 """What the members of each section have to be; all of them may be missing."""
 

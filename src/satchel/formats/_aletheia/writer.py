@@ -42,7 +42,7 @@ from satchel.formats._aletheia.schema import (
     Row,
 )
 from satchel.formats._order import in_order
-from satchel.formats._own_vectors import Outgoing
+from satchel.formats._own_vectors import BankVectorWriter
 from satchel.model.entries import Entry
 from satchel.model.records import Edge, FileVersion, SessionEvent
 from satchel.model.times import read_time
@@ -50,8 +50,8 @@ from satchel.model.type_info import resolved
 from satchel.model.values import Component
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Strand, Strands
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import SpoolStream, SpoolStreams
 
 
 def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> Row:
@@ -136,7 +136,7 @@ def last_of(changes: Iterable[Row]) -> tuple[Row, list[Row]]:
     return found, notes
 
 
-class At(NamedTuple):
+class ConversationPosition(NamedTuple):
     """An element of a conversation, as the file counts."""
 
     session: str
@@ -152,7 +152,7 @@ class At(NamedTuple):
     """Messages and changes of state up to it."""
 
 
-class Talk:
+class AletheiaSessionWriter:
     """A conversation that is being written.
 
     Args:
@@ -163,7 +163,7 @@ class Talk:
     """
 
     def __init__(
-        self, key: str, names: tuple[str, str], strand: Strand, event: SessionEvent
+        self, key: str, names: tuple[str, str], strand: SpoolStream, event: SessionEvent
     ) -> None:
         self.key = key
         self.start, self.identity = names
@@ -171,7 +171,7 @@ class Talk:
         self.source: str | None = None
         """Key of the conversation that it was forked from."""
 
-        self.parent: At | None = None
+        self.parent: ConversationPosition | None = None
         """What it goes on from, of a fork."""
 
         self.until: str | None = None
@@ -214,7 +214,7 @@ class Talk:
         return {**made, RECORD: {**made.get(RECORD, {}), **first, ABOUT: self._about}}
 
 
-class Beside:
+class SessionTimeline:
     """What is kept beside the messages of one conversation, and when it changed.
 
     Args:
@@ -222,7 +222,7 @@ class Beside:
         whole: Whether what is from before its fork comes as well.
     """
 
-    def __init__(self, talk: Talk, *, whole: bool) -> None:
+    def __init__(self, talk: AletheiaSessionWriter, *, whole: bool) -> None:
         self._talk = talk
         parent = None if whole else talk.parent
         self._count = 0 if parent is None else parent.number
@@ -237,7 +237,7 @@ class Beside:
 
         self._is_plain = True
 
-    def take(self, owner: Talk, value: Row) -> None:
+    def take(self, owner: AletheiaSessionWriter, value: Row) -> None:
         """Take the next event."""
         said, kind = value["said"], value["event"]
         state = said.get("state") or {}
@@ -313,7 +313,7 @@ Name = Callable[[Sealed, str], str]
 """Gives a record the id that it has in the file."""
 
 
-class Talks:
+class AletheiaSessionsWriter:
     """The conversations of a set of records.
 
     Args:
@@ -337,9 +337,9 @@ class Talks:
         self._report = report
         self._name = name
         self._called = called
-        self._strands = Strands()
-        self._places = Keyed()
-        self._talks: dict[str, Talk] = {}
+        self._strands = SpoolStreams()
+        self._places = ScratchMap()
+        self._talks: dict[str, AletheiaSessionWriter] = {}
         self._receipts: list[Row] = []
         self._lay_out()
 
@@ -348,11 +348,11 @@ class Talks:
         self._strands.close()
         self._places.close()
 
-    def all(self) -> Iterator[Talk]:
+    def all(self) -> Iterator[AletheiaSessionWriter]:
         """Yield the conversations, in the order in which they began."""
         yield from self._talks.values()
 
-    def head(self, talk: Talk, *, whole: bool, alone: bool) -> Row:
+    def head(self, talk: AletheiaSessionWriter, *, whole: bool, alone: bool) -> Row:
         """Return what is written of one before its messages.
 
         Args:
@@ -376,7 +376,7 @@ class Talks:
         said |= {MEMORIES: more["memories"]} if "memories" in more else {}
         return {**made, FORKED: {**said, **({INCLUDED: True} if whole else {})}}
 
-    def messages(self, talk: Talk, *, whole: bool) -> Iterator[Row]:
+    def messages(self, talk: AletheiaSessionWriter, *, whole: bool) -> Iterator[Row]:
         """Yield the messages of one; with ``whole``, those from before it was forked first."""
         for owner, value in self._elements(talk, whole=whole):
             if value["event"] == "message":
@@ -384,9 +384,9 @@ class Talks:
                 name = name_of(event, value["id"], owner.identity)
                 yield row_of_message(event, name, owner.identity, self._agent)
 
-    def beside(self, talk: Talk, *, whole: bool) -> Row:
+    def beside(self, talk: AletheiaSessionWriter, *, whole: bool) -> Row:
         """Return what is kept beside the messages of one."""
-        found = Beside(talk, whole=whole)
+        found = SessionTimeline(talk, whole=whole)
         for owner, value in self._elements(talk, whole=whole):
             found.take(owner, value)
             if value["event"] == "checkpoint" and owner is talk:
@@ -407,7 +407,7 @@ class Talks:
                 told.append(said)
         return [*older, *self._receipts][-MOST_RECEIPTS:]
 
-    def _note_receipt(self, talk: Talk, value: Row) -> None:
+    def _note_receipt(self, talk: AletheiaSessionWriter, value: Row) -> None:
         done = (value["said"].get("state") or {}).get("distillation")
         if not isinstance(done, dict):
             return
@@ -419,9 +419,11 @@ class Talks:
         self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
         del self._receipts[:-MOST_RECEIPTS]
 
-    def _elements(self, talk: Talk, *, whole: bool) -> Iterator[tuple[Talk, Row]]:
+    def _elements(
+        self, talk: AletheiaSessionWriter, *, whole: bool
+    ) -> Iterator[tuple[AletheiaSessionWriter, Row]]:
         """Yield the events of a conversation, each with the one that it was appended to."""
-        way: list[tuple[Talk, str | None]] = [(talk, None)]
+        way: list[tuple[AletheiaSessionWriter, str | None]] = [(talk, None)]
         while whole and (parent := way[-1][0].parent) is not None:
             way.append((self._talks[parent.session], way[-1][0].until))
         for one, until in reversed(way):
@@ -454,13 +456,13 @@ class Talks:
     def _begin(self, record: Sealed, event: SessionEvent) -> None:
         key = event.session if event.event == "session" and event.session else record.id
         identity = self._name(record, identity_of(record, event) if event.origin else key)
-        made = Talk(key, (record.id, identity), self._strands.strand(), event)
+        made = AletheiaSessionWriter(key, (record.id, identity), self._strands.strand(), event)
         if event.event == "fork":
             self._fork(made)
         self._talks.setdefault(key, made)
-        self._put(record.id, At(key, identity, made.number, made.place))
+        self._put(record.id, ConversationPosition(key, identity, made.number, made.place))
 
-    def _fork(self, talk: Talk) -> None:
+    def _fork(self, talk: AletheiaSessionWriter) -> None:
         """Find what a fork goes on from; the last one before it, where that was erased."""
         said = members(talk.event)
         talk.source = str(said.get("source") or talk.event.session or "")
@@ -474,7 +476,7 @@ class Talks:
             talk.until, talk.parent = self._before(there, said.get("step"))
         talk.number, talk.place = talk.parent.number, talk.parent.place
 
-    def _before(self, talk: Talk, step: Any) -> tuple[str, At]:
+    def _before(self, talk: AletheiaSessionWriter, step: Any) -> tuple[str, ConversationPosition]:
         most = step if type(step) is int else 0
         found = ""
         for line in talk.strand.lines():
@@ -488,26 +490,32 @@ class Talks:
             return found, there
         if talk.parent is not None:
             return talk.until or "", talk.parent
-        return talk.start, At(talk.key, talk.identity)
+        return talk.start, ConversationPosition(talk.key, talk.identity)
 
-    def _add(self, talk: Talk, record: Sealed, event: SessionEvent, kind: str) -> None:
+    def _add(
+        self, talk: AletheiaSessionWriter, record: Sealed, event: SessionEvent, kind: str
+    ) -> None:
         name = name_of(event, record.id, talk.identity)
         if kind != "checkpoint":
             talk.place += 1
             talk.number += kind == "message"
         full = f"{talk.identity}/{name}"
         self._called(record.id, full)
-        self._put(record.id, At(talk.key, full, talk.number, talk.place))
+        self._put(record.id, ConversationPosition(talk.key, full, talk.number, talk.place))
         said = {**msgspec.to_builtins(event), "type": "session_event"}
         line = {"event": kind, "id": record.id, "name": name, "said": said}
         talk.strand.write(msgspec.json.encode(line) + b"\n")
 
-    def _put(self, record_id: str, at: At) -> None:
+    def _put(self, record_id: str, at: ConversationPosition) -> None:
         self._places.put(record_id.encode(), msgspec.json.encode(at))
 
-    def _at(self, record_id: str) -> At | None:
+    def _at(self, record_id: str) -> ConversationPosition | None:
         found = self._places.get(record_id.encode())
-        return None if found is None else msgspec.json.decode(found, type=resolved(At))
+        return (
+            None
+            if found is None
+            else msgspec.json.decode(found, type=resolved(ConversationPosition))
+        )
 
 
 def _kind_of(event: SessionEvent) -> str:
@@ -527,7 +535,7 @@ _HELD = frozenset({*_ENTRIES, "graph_node", "edge", "session_event", "file_versi
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 
 
-class Leaving:
+class AletheiaWriter:
     """What an agent file is made of.
 
     Args:
@@ -540,11 +548,11 @@ class Leaving:
         self._records = records
         self._agent = agent
         self._report = report
-        self._names, self._used = Keyed(), Keyed()
+        self._names, self._used = ScratchMap(), ScratchMap()
         for kind in (*_ENTRIES, "graph_node"):
             for record in records.of(kind):
                 self._name(record, identity_of(record, record.model))
-        self.talks = Talks(records, agent, report, self._name, self._called)
+        self.talks = AletheiaSessionsWriter(records, agent, report, self._name, self._called)
         """The conversations."""
 
         self._count_what_has_no_place()
@@ -554,7 +562,7 @@ class Leaving:
         for one in (self._names, self._used, self.talks):
             one.close()
 
-    def vectors(self, container: Row, own: Outgoing) -> Iterator[Row]:
+    def vectors(self, container: Row, own: BankVectorWriter) -> Iterator[Row]:
         """Yield the memories, in the order that they came in as far as it is known.
 
         Args:

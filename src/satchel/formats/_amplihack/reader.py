@@ -37,11 +37,11 @@ from satchel.model.entries import Episodic, Semantic
 from satchel.model.records import Edge, Model
 from satchel.model.type_info import resolved
 from satchel.model.values import Scope
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Strands
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import SpoolStreams
 
 _TOGETHER = 128
 _RAW = 32
@@ -49,7 +49,7 @@ _PREFIX = "blake3:"
 _SHOWN = 80
 
 
-class Where(NamedTuple):
+class RowPosition(NamedTuple):
     """A place in the input: an array or table, and the position in it."""
 
     array: str
@@ -62,14 +62,14 @@ class Where(NamedTuple):
 Prepare = Callable[[Any], Row] | None
 """Gives a row as version 1.1 has it."""
 
-_Fact = tuple[Where, Semantic]
-_Joined = tuple[Where, str, Row, Scope | None]
+_Fact = tuple[RowPosition, Semantic]
+_Joined = tuple[RowPosition, str, Row, Scope | None]
 _pack = msgspec.msgpack.Encoder().encode
 _facts = msgspec.msgpack.Decoder(resolved(list[_Fact])).decode
 _edges = msgspec.msgpack.Decoder(resolved(list[_Joined])).decode
 
 
-class Gathering:
+class AmplihackCollector:
     """The nodes and edges of one input.
 
     Args:
@@ -77,22 +77,22 @@ class Gathering:
         file: What to call the input in errors.
     """
 
-    def __init__(self, reading: Reading, file: str) -> None:
+    def __init__(self, reading: ReadContext, file: str) -> None:
         self.counts = Counter[str]()
         """How many rows each array has, bad ones too."""
 
         self.nodes = 0
         """How many of them are nodes."""
 
-        self.last: Where | None = None
+        self.last: RowPosition | None = None
         """Where the last record that was given out was."""
 
         self._reading = reading
         self._file = file
-        self._strands = Strands()
+        self._strands = SpoolStreams()
         self._facts, self._edges = self._strands.strand(), self._strands.strand()
         self._facts_held, self._edges_held = list[_Fact](), list[_Joined]()
-        self._names, self._parents = Keyed(), Keyed()
+        self._names, self._parents = ScratchMap(), ScratchMap()
         self._twice, self._first_twice = 0, ""
 
     def __enter__(self) -> Self:
@@ -103,7 +103,7 @@ class Gathering:
             one.close()
 
     def node(
-        self, where: Where, table: str, row: Any, scope: Scope | None, prepare: Prepare = None
+        self, where: RowPosition, table: str, row: Any, scope: Scope | None, prepare: Prepare = None
     ) -> Iterator[Episodic]:
         """Take a node; one that is an episode is given out.
 
@@ -132,7 +132,7 @@ class Gathering:
 
     def edge(
         self,
-        where: Where,
+        where: RowPosition,
         kind: str | None,
         row: Any,
         scope: Scope | None,
@@ -199,13 +199,13 @@ class Gathering:
         return self._names.get(_raw(name)) is not None
 
     def _note_name(
-        self, where: Where, identity: str | None, table: str, scope: Scope | None
+        self, where: RowPosition, identity: str | None, table: str, scope: Scope | None
     ) -> None:
         if not self._names.add(_raw(standing_for(table, str(identity), scope))):
             self._first_twice = self._first_twice or str(where)
             self._twice += 1
 
-    def _dangling(self, where: Where, side: str, name: str) -> None:
+    def _dangling(self, where: RowPosition, side: str, name: str) -> None:
         end = side.removesuffix("_id")
         problem = f"its {end} is not in the file: {name[:_SHOWN]!r}"
         error = MalformedError(problem, file=self._file, field=f"{where}/{side}")
@@ -222,7 +222,7 @@ class Gathering:
         yield from self._edges_held
 
     @contextmanager
-    def _refusing(self, where: Where) -> Iterator[None]:
+    def _refusing(self, where: RowPosition) -> Iterator[None]:
         self.counts[where.array] += 1
         try:
             yield
@@ -252,7 +252,7 @@ _KIND_OF = {array_of(kind): kind for kind in EDGES}
 _AROUND = ("agent_name", "exported_at", "format_version", "statistics")
 
 
-class Document:
+class AmplihackDocument:
     """One JSON export that is being read.
 
     Args:
@@ -260,7 +260,7 @@ class Document:
         reading: The bounds, and what is asked for.
     """
 
-    def __init__(self, place: Place, reading: Reading) -> None:
+    def __init__(self, place: Place, reading: ReadContext) -> None:
         self._place = place
         self._reading = reading
         self._around: dict[str, Any] = {}
@@ -277,7 +277,7 @@ class Document:
         """
         reading, name = self._reading, self._place.name
         reading.linked = True
-        with self._place.open() as stream, Gathering(reading, name) as gathering:
+        with self._place.open() as stream, AmplihackCollector(reading, name) as gathering:
             document = reader_of(stream, self._place, reading)
             reading.line = lambda: document.value_line
             if document.peek() != "{":
@@ -291,7 +291,9 @@ class Document:
             reading.line = lambda: self._line_of(gathering.last)
             yield from gathering.rest()
 
-    def _member(self, document: ForeignReader, key: str, gathering: Gathering) -> Iterator[Model]:
+    def _member(
+        self, document: ForeignReader, key: str, gathering: AmplihackCollector
+    ) -> Iterator[Model]:
         if key in ARRAYS and not self._core:
             self._versioned = True
             yield from self._array(document, key, gathering)
@@ -332,14 +334,16 @@ class Document:
             hint="satchel amplihack import --unknown-version reads it as version 1.1.",
         )
 
-    def _array(self, document: ForeignReader, key: str, gathering: Gathering) -> Iterator[Model]:
+    def _array(
+        self, document: ForeignReader, key: str, gathering: AmplihackCollector
+    ) -> Iterator[Model]:
         scope = Scope(agent=self._found_agent())
         if document.peek() != "[":
             raise MalformedError(f"`{key}` is not a list", line=document.line, field=key)
         table = _CORE[key] if self._core else key
         prepare = partial(from_agent_core, table) if self._core else None
         for place, row in enumerate(document.values()):
-            where = Where(key, place)
+            where = RowPosition(key, place)
             if table in NODES:
                 yield from gathering.node(where, table, row, scope, prepare)
             else:
@@ -360,7 +364,7 @@ class Document:
             raise MalformedError("`agent_name` is missing", line=1, field="agent_name")
         return self._agent
 
-    def _settle(self, document: ForeignReader, gathering: Gathering) -> None:
+    def _settle(self, document: ForeignReader, gathering: AmplihackCollector) -> None:
         """Say what is odd about the file as a whole, and keep what was around the arrays."""
         if not (self._core or self._versioned):
             raise MalformedError(
@@ -387,7 +391,7 @@ class Document:
         if around:
             container["fields"] = around
 
-    def _compare_statistics(self, gathering: Gathering) -> None:
+    def _compare_statistics(self, gathering: AmplihackCollector) -> None:
         said = self._around.get("statistics")
         if type(said) is not dict:
             return
@@ -399,7 +403,7 @@ class Document:
                     f" {gathering.counts[array]:,}"
                 )
 
-    def _line_of(self, where: Where | None) -> int | None:
+    def _line_of(self, where: RowPosition | None) -> int | None:
         """Return the line of a record that waited; the file is read again for it."""
         if where is None:
             return None
@@ -430,7 +434,7 @@ _ENDS = ("source_id", "target_id")
 _OWNERS_SHOWN = 10
 
 
-class Owners:
+class AmplihackAgents:
     """The agents of one database.
 
     Args:
@@ -448,7 +452,7 @@ class Owners:
     ) -> None:
         self._file = file
         self._report = report
-        self._owners = Keyed()
+        self._owners = ScratchMap()
         self._others = 0
         # All rows are given to one agent, or the rows of one alone are read.
         self._renamed = wanted if len(found) <= 1 else None

@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import restore
+from satchel.crypto.value_domain import decode_foreign
 from satchel.formats._amplihack.reader import tables_for
 from satchel.formats._amplihack.rows import (
     ARRAYS,
@@ -41,11 +41,11 @@ from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Edge
 from satchel.model.times import iso_text, now
 from satchel.model.values import Scope
-from satchel.ports.format import Writing
+from satchel.ports.format import WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import Keyed
-from satchel.runtime.spool import Strand, Strands
+from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.spool import SpoolStream, SpoolStreams
 
 _TABLES = {"semantic": FACTS, "episodic": EPISODES}
 _SECTION_OF = {table: kind for kind, table in _TABLES.items()}
@@ -64,7 +64,7 @@ _I64 = 2**63
 _LINK = {"extraction_method": "", "confidence": 1}
 
 
-class Leaving:
+class AmplihackWriter:
     """The memory of one agent, as rows.
 
     Args:
@@ -77,9 +77,9 @@ class Leaving:
         self._records = records
         self._scope = Scope(agent=agent)
         self._report = report
-        self._names, self._used, self._pairs = Keyed(), Keyed(), Keyed()
-        self._strands = Strands()
-        self._edges: dict[str, Strand] = {}
+        self._names, self._used, self._pairs = ScratchMap(), ScratchMap(), ScratchMap()
+        self._strands = SpoolStreams()
+        self._edges: dict[str, SpoolStream] = {}
         self._has_parents = False
         self._count_what_has_no_place()
         for table in (EPISODES, FACTS):
@@ -256,7 +256,7 @@ class Leaving:
         if carried:
             row = {
                 name: _Plain(self._report, name, example).of(part)
-                for name, part in restore(row).items()
+                for name, part in decode_foreign(row).items()
             }
         for name, member in ARRAYS[array].items():
             if member is not JSON or name not in row:
@@ -315,7 +315,7 @@ def _key(table: str, name: str) -> bytes:
 _NOBODY = "satchel"
 
 
-def container_of(records: RecordSet, writing: Writing, name: str = NAME) -> dict[str, Any]:
+def container_of(records: RecordSet, writing: WriteContext, name: str = NAME) -> dict[str, Any]:
     """Return what was around the records: in the file that they came in, or else in the last."""
     last: dict[str, Any] = {}
     for record in records.of("source"):
@@ -330,7 +330,7 @@ def container_of(records: RecordSet, writing: Writing, name: str = NAME) -> dict
     return last
 
 
-def agent_of(records: RecordSet, writing: Writing, container: dict[str, Any]) -> str:
+def agent_of(records: RecordSet, writing: WriteContext, container: dict[str, Any]) -> str:
     """Return whose memory is written: the one agent's, the file's, or else the bank's."""
     agents = _agents_in(records)
     if len(agents) == 1:
@@ -354,7 +354,7 @@ def _agents_in(records: RecordSet) -> set[str]:
     return found
 
 
-def exported_at(writing: Writing, container: dict[str, Any]) -> str:
+def exported_at(writing: WriteContext, container: dict[str, Any]) -> str:
     """Return when a file says that it was written; a conversion keeps what it says."""
     found = container.get("exported_at")
     if writing.bank is None and isinstance(found, str):

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple, cast
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import HEAD_BYTES, Place
 from satchel.runtime.contained_folder import parts_of
 
@@ -36,7 +36,7 @@ _ENCRYPTED = 1
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, ValueError)
 
 
-class File(NamedTuple):
+class ArchiveFile(NamedTuple):
     """One file of an export."""
 
     path: str
@@ -53,7 +53,7 @@ class File(NamedTuple):
         return self.name.lower().endswith(suffix)
 
 
-class Archive:
+class ChatArchive:
     """The files of an input.
 
     Args:
@@ -64,7 +64,7 @@ class Archive:
     """
 
     def __init__(
-        self, place: Place, files: list[File], opened: zipfile.ZipFile | None, limits: Limits
+        self, place: Place, files: list[ArchiveFile], opened: zipfile.ZipFile | None, limits: Limits
     ) -> None:
         self.files = files
         """Those in it, sorted by their paths."""
@@ -73,16 +73,16 @@ class Archive:
         self._opened = opened
         self._limits = limits
 
-    def of(self, files: list[File]) -> "Archive":
+    def of(self, files: list[ArchiveFile]) -> "ChatArchive":
         """Return some of the files, by themselves."""
-        return Archive(self._place, files, self._opened, self._limits)
+        return ChatArchive(self._place, files, self._opened, self._limits)
 
-    def file_of(self, file: File) -> str:
+    def file_of(self, file: ArchiveFile) -> str:
         """What to call a file in errors, below the input; empty for the input itself."""
         return file.path if self._opened is not None else ""
 
     @contextmanager
-    def stream(self, file: File) -> Iterator[BinaryIO]:
+    def stream(self, file: ArchiveFile) -> Iterator[BinaryIO]:
         """Open one of the files.
 
         Raises:
@@ -103,7 +103,7 @@ class Archive:
 
     @contextmanager
     def document(
-        self, file: File, reading: Reading, *, mends: bool = True
+        self, file: ArchiveFile, reading: ReadContext, *, mends: bool = True
     ) -> Iterator[ForeignReader]:
         """Open one of the files as JSON; its lines are those that errors name.
 
@@ -120,7 +120,7 @@ class Archive:
 
 
 def foreign_reader(
-    stream: BinaryIO, name: str, reading: Reading, *, mends: bool = True
+    stream: BinaryIO, name: str, reading: ReadContext, *, mends: bool = True
 ) -> ForeignReader:
     """Return what reads JSON of a chat; half of a character in it is counted as lost."""
     most, mending = reading.limits.line_bytes, reading.mended if mends else None
@@ -128,7 +128,7 @@ def foreign_reader(
 
 
 @contextmanager
-def opened(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Archive]:
+def open_archive(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[ChatArchive]:
     """Open an input: an archive, or one file.
 
     Raises:
@@ -137,7 +137,7 @@ def opened(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Archive]:
         PathRefusedError: If a name leads out of it.
     """
     if not place.head.startswith(ZIP_MAGIC):
-        yield Archive(place, [File(place.path.name, None)], None, limits)
+        yield ChatArchive(place, [ArchiveFile(place.path.name, None)], None, limits)
         return
     with place.open() as stream:
         try:
@@ -149,7 +149,7 @@ def opened(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Archive]:
             raise _damaged("the archive", error, file=place.name) from None
         with archive:
             files = sorted(_files_in(archive, place.name))
-            yield Archive(place, files, archive, limits)
+            yield ChatArchive(place, files, archive, limits)
 
 
 def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
@@ -161,7 +161,7 @@ def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[byt
     if not place.head.startswith(ZIP_MAGIC):
         yield place.head
         return
-    with opened(place) as archive:
+    with open_archive(place) as archive:
         named = [one for one in archive.files if one.ends(suffix)]
         for file in likely(named, "conversation", "memor"):
             try:
@@ -172,16 +172,16 @@ def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[byt
             yield head
 
 
-def likely(files: list[File], *words: str) -> list[File]:
+def likely(files: list[ArchiveFile], *words: str) -> list[ArchiveFile]:
     """Return the files to look at to know an archive: not all, those with such names first."""
 
-    def rank(file: File) -> bool:
+    def rank(file: ArchiveFile) -> bool:
         return not any(word in file.path.casefold() for word in words)
 
     return sorted(files, key=rank)[:_LOOKED_AT]
 
 
-def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[File]:
+def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[ArchiveFile]:
     seen = set[str]()
     for info in archive.infolist():
         if info.is_dir() or info.filename.endswith("\\"):
@@ -196,7 +196,7 @@ def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[File]:
             raise error.located(file=name) from None
         seen.add(path)
         if not _is_of_a_system(path):
-            yield File(path, info)
+            yield ArchiveFile(path, info)
 
 
 def _path_of(name: str) -> str:
@@ -255,7 +255,7 @@ def _damaged(what: str, error: Exception, *, file: str | None = None) -> Malform
 class _Bounded:
     """A file of an archive, never more than a bound times its size."""
 
-    def __init__(self, stream: BinaryIO, file: File, limits: Limits) -> None:
+    def __init__(self, stream: BinaryIO, file: ArchiveFile, limits: Limits) -> None:
         self._stream = stream
         self._path = file.path
         packed = file.info.compress_size if file.info else 0

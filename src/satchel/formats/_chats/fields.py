@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
-from satchel.formats._chats.archive import Archive, File
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive
 from satchel.model.records import Model
 from satchel.model.times import format_time, read_time
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 
 Row = dict[str, Any]
@@ -120,13 +120,15 @@ def rest_of(row: Row, *, known: tuple[str, ...], times: tuple[str, ...] = ()) ->
     }
 
 
-class OfRows(Protocol):
+class RowParser(Protocol):
     """Makes records of one row; some rows give none."""
 
     def __call__(self, row: Row) -> Iterator[Model]: ...
 
 
-def rows_of(document: ForeignReader, file: str, reading: Reading, make: OfRows) -> Iterator[Model]:
+def rows_of(
+    document: ForeignReader, file: str, reading: ReadContext, make: RowParser
+) -> Iterator[Model]:
     """Yield what is made of the rows of a list; bad ones are refused.
 
     The list may be a member ``conversations`` of an object; an object without it is a row itself,
@@ -161,8 +163,8 @@ def _made(
     rows: Iterator[Any],
     document: ForeignReader,
     file: str,
-    reading: Reading,
-    make: OfRows,
+    reading: ReadContext,
+    make: RowParser,
     *,
     first: int = 0,
 ) -> Iterator[Model]:
@@ -178,10 +180,10 @@ def _made(
 
 
 def from_files(
-    archive: Archive,
-    reading: Reading,
+    archive: ChatArchive,
+    reading: ReadContext,
     place: Place,
-    by_file: dict[str, OfRows | None],
+    by_file: dict[str, RowParser | None],
     *,
     other_products: Collection[str] = (),
 ) -> Iterator[Model]:
@@ -216,20 +218,20 @@ def from_files(
             reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
 
 
-def _folder_of(file: File) -> str:
+def _folder_of(file: ArchiveFile) -> str:
     """Return what many files like this one are counted as: their folder, and their ending."""
     folder, ending = file.path.rpartition("/")[0], file.name.rpartition(".")[2]
     return f"{folder}/*.{ending}" if folder else f"*.{ending}"
 
 
-def _holds_none(file: File) -> bool:
+def _holds_none(file: ArchiveFile) -> bool:
     """Tell whether a file holds no memory: of the account, the product's page, or a medium."""
     name = file.name.lower()
     is_listed = name in _OF_THE_ACCOUNT or _MANIFEST.fullmatch(name) is not None
     return is_listed or name.rpartition(".")[2] in _MEDIA
 
 
-def _kind_of(file: File) -> str:
+def _kind_of(file: ArchiveFile) -> str:
     """Return what a file without memory is counted as: its own name, or its ending."""
     ending = file.name.rpartition(".")[2] if "." in file.name else "file"
     return file.name if ending in ("json", "html") else f"*.{ending}"

@@ -21,7 +21,7 @@ INSTRUCTIONS = "context"
 Row = dict[str, Any]
 
 
-class Turn(NamedTuple):
+class ChatTurn(NamedTuple):
     """A message of a tree."""
 
     id: str
@@ -32,11 +32,11 @@ class Turn(NamedTuple):
     """Its role, words, time and origin; where it stands is put in here."""
 
 
-class Talk(NamedTuple):
+class ChatConversation(NamedTuple):
     """A conversation that was read."""
 
     start: SessionEvent
-    turns: list[Turn]
+    turns: list[ChatTurn]
     leaf: str | None
     """The last message of the way that counts; None for the last in the list."""
 
@@ -55,7 +55,7 @@ def origin_at(provider: str, identity: str, source: str | None, kept: Row) -> Or
     )
 
 
-def events(talk: Talk, report: Report) -> Iterator[SessionEvent]:
+def events(talk: ChatConversation, report: Report) -> Iterator[SessionEvent]:
     """Yield a conversation's events, what is named before what names it.
 
     Args:
@@ -86,7 +86,7 @@ class _Chain:
 class _Tree:
     """The messages of one conversation."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: ChatConversation) -> None:
         self.out = dict[str, _Chain]()
         """Where the message after each one goes that was given out."""
 
@@ -151,7 +151,7 @@ class _Tree:
             self.out[each] = chain
             yield found
 
-    def _before(self, turn: Turn) -> str | None:
+    def _before(self, turn: ChatTurn) -> str | None:
         return turn.parent if turn.parent in self._turns else None
 
 
@@ -178,7 +178,7 @@ def standing(event: SessionEvent) -> str:
     return placeholder(TYPE, event.scope, origin)
 
 
-class Growing:
+class TranscriptConversation:
     """A conversation that is read line by line, as a program appended to it.
 
     What goes on from the last message goes on; what goes on from an earlier one is a fork. So the

@@ -6,17 +6,17 @@ from typing import Any, BinaryIO, Protocol
 
 from satchel.crypto.json_reader import ordinary_values
 from satchel.errors import InputError, LimitError
-from satchel.formats._chats.archive import Archive, File, foreign_reader
+from satchel.formats._chats.archive import ArchiveFile, ChatArchive, foreign_reader
 from satchel.formats._chats.fields import Row, row_in
 from satchel.formats._files import BOM
 from satchel.model.records import Model
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext
 from satchel.ports.place import Place
 
 _CHUNK = 1 << 18
 
 
-class OfLines(Protocol):
+class LineParser(Protocol):
     """Makes records of the lines of one file."""
 
     def take(self, row: Row, number: int) -> Iterator[Model]:
@@ -29,10 +29,10 @@ class OfLines(Protocol):
 
 
 def from_transcripts(
-    archive: Archive,
-    reading: Reading,
+    archive: ChatArchive,
+    reading: ReadContext,
     place: Place,
-    make: Callable[[File], OfLines | None],
+    make: Callable[[ArchiveFile], LineParser | None],
     *,
     first: str = "",
 ) -> Iterator[Model]:
@@ -56,7 +56,7 @@ def from_transcripts(
 
 
 def from_lines(
-    archive: Archive, file: File, reading: Reading, place: Place, taking: OfLines
+    archive: ChatArchive, file: ArchiveFile, reading: ReadContext, place: Place, taking: LineParser
 ) -> Iterator[Model]:
     """Yield what the lines of one file say; bad ones are refused.
 
@@ -84,7 +84,7 @@ def from_lines(
     yield from taking.end()
 
 
-def _row_of(line: bytes, place: Place, reading: Reading) -> Row:
+def _row_of(line: bytes, place: Place, reading: ReadContext) -> Row:
     try:
         text = line.decode()
         found: list[Any] | None = ordinary_values(text)

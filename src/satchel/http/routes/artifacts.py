@@ -15,7 +15,7 @@ from satchel.artifact.verification import Verification
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import UnreadableError
-from satchel.http.admission import Asking, Owner, Served, Takes, routes, takes
+from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, takes
 from satchel.http.answers import ARTIFACTS, BYTES, answer, media_type, received
 from satchel.http.examples import gives_file, takes_file
 from satchel.http.gateway import Caller
@@ -23,11 +23,11 @@ from satchel.http.operations import body, query
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.ports.operations import Option, Options, operation
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.spool import Private
+from satchel.runtime.spool import PrivateFolder
 from satchel.transfer.conversion_operations import FileSource, VerifyRequest, verify_file
 from satchel.transfer.disclosure import DiscloseOptions
 from satchel.transfer.disclosure import disclose_memories as disclose
@@ -47,7 +47,7 @@ _DIGITS = 64
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of an artifact that the server keeps."""
 
     artifact_id: str
@@ -66,7 +66,7 @@ def make_artifact(
     options: Annotated[ArtifactRequest, body(create_artifact)], caller: Owner, gateway: Served
 ) -> Response:
     """Seal a bank, or a part of it, and keep the artifact."""
-    private = Private()
+    private = PrivateFolder()
     try:
         name = f"memory{ARTIFACT_SUFFIXES[options.to]}"
         with Outlet.named(private.folder / name, called=f"artifact of {name}") as outlet:
@@ -90,7 +90,7 @@ class DownloadOptions(Options):
     absent=NOT_FOR_MODELS
     | dict.fromkeys(("cli", "python"), "It is a file on the server; export writes one here."),
 )
-def download(settings: Settings, options: DownloadOptions) -> Kept:
+def download(settings: Settings, options: DownloadOptions) -> StoredArtifact:
     """Download an artifact. The holder of a token gets one of the memories that the token covers.
 
     Args:
@@ -106,7 +106,7 @@ def download(settings: Settings, options: DownloadOptions) -> Kept:
 @router.get("/pam/artifacts/{artifact}", responses=gives_file(BYTES, *ARTIFACTS.values()))
 def get_artifact(
     options: Annotated[DownloadOptions, query(download, artifact="artifact")],
-    caller: Asking,
+    caller: AnyCaller,
     gateway: Served,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -127,12 +127,12 @@ def get_artifact(
 def disclose_memories(
     artifact: str,
     options: Annotated[DiscloseOptions, body(disclose, supplied={"output": "-"})],
-    caller: Asking,
+    caller: AnyCaller,
     gateway: Served,
 ) -> Response:
     """Return a disclosure of memories of the bank that an artifact was made of."""
     kept = _found(gateway.settings, artifact)
-    private = Private()
+    private = PrivateFolder()
     try:
         name = "disclosed.pam"
         with (
@@ -147,7 +147,7 @@ def disclose_memories(
 
 
 @router.post("/v1/verify/upload", openapi_extra=takes_file())
-@takes(Takes.FILE)
+@takes(BodyKind.FILE)
 async def verify(
     options: Annotated[VerifyRequest, query(verify_file, supplied={"path": "-"})],
     request: Request,
@@ -169,9 +169,9 @@ async def verify(
         private.close()
 
 
-def _part_of(kept: Kept, caller: Caller) -> Response:
+def _part_of(kept: StoredArtifact, caller: Caller) -> Response:
     """Return what a token opens of the bank that an artifact was made of, unsigned."""
-    private = Private()
+    private = PrivateFolder()
     try:
         called = f"download of {kept.name}"
         with Outlet.named(private.folder / kept.name, called=called) as outlet:
@@ -182,7 +182,7 @@ def _part_of(kept: Kept, caller: Caller) -> Response:
         private.close()
 
 
-def _media_type(kept: Kept) -> str:
+def _media_type(kept: StoredArtifact) -> str:
     name = next(one for one, suffix in ARTIFACT_SUFFIXES.items() if kept.name == f"memory{suffix}")
     return media_type(name)
 
@@ -191,10 +191,10 @@ def _folder(settings: Settings) -> Path:
     return private_folder(settings.home / "artifacts")
 
 
-def _keep(settings: Settings, path: Path, done: Export) -> Kept:
+def _keep(settings: Settings, path: Path, done: Export) -> StoredArtifact:
     """Keep a file under its digest: its bytes first, then what is known of it."""
     digest = (done.output_digest or "").rpartition(":")[2]
-    kept = Kept(
+    kept = StoredArtifact(
         artifact_id=digest,
         created_at=now(),
         size_bytes=path.stat().st_size,
@@ -203,14 +203,14 @@ def _keep(settings: Settings, path: Path, done: Export) -> Kept:
         name=path.name,
     )
     folder = _folder(settings)
-    with path.open("rb") as file, writing(folder / digest, mode=PRIVATE_FILE) as copy:
+    with path.open("rb") as file, atomic_write(folder / digest, mode=PRIVATE_FILE) as copy:
         shutil.copyfileobj(file, copy)
-    with writing(folder / f"{digest}.json", mode=PRIVATE_FILE) as about:
+    with atomic_write(folder / f"{digest}.json", mode=PRIVATE_FILE) as about:
         about.write(msgspec.json.encode(kept))
     return kept
 
 
-def _found(settings: Settings, artifact: str) -> Kept:
+def _found(settings: Settings, artifact: str) -> StoredArtifact:
     digits = artifact.lower()
     if len(digits) != _DIGITS or set(digits) - set("0123456789abcdef"):
         raise UnreadableError("no such artifact", field="artifact")
@@ -218,4 +218,4 @@ def _found(settings: Settings, artifact: str) -> Kept:
         data = (_folder(settings) / f"{digits}.json").read_bytes()
     except OSError:
         raise UnreadableError("no such artifact", field="artifact") from None
-    return msgspec.json.decode(data, type=resolved(Kept))
+    return msgspec.json.decode(data, type=resolved(StoredArtifact))

@@ -22,7 +22,7 @@ from satchel.backup.run import run_backup
 from satchel.backup.setup import SetupOptions, backup_setup
 from satchel.http.admission import Owner, Served, routes
 from satchel.http.answers import answer
-from satchel.http.jobs import Tell, begun, with_progress
+from satchel.http.jobs import ReportProgress, start_job, with_progress
 from satchel.http.operations import body, query
 
 router = routes(prefix="/v1/backups", tags=["backups"])
@@ -56,10 +56,10 @@ def setup(
 def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _: Owner) -> Response:
     """Back the store up to each destination, as a job; what went wrong at one is in its result."""
 
-    def work(tell: Tell) -> object:
+    def work(tell: ReportProgress) -> object:
         return run_backup.run(gateway.settings, with_progress(options, tell))
 
-    return begun(gateway.works, "backup", work)
+    return start_job(gateway.works, "backup", work)
 
 
 @router.post("/verify", status_code=202)
@@ -68,12 +68,12 @@ def verify(
 ) -> Response:
     """Read backups again, as a job: the newest, those that are named, or all."""
 
-    def work(tell: Tell) -> object:
+    def work(tell: ReportProgress) -> object:
         return verify_backups.json(
             verify_backups.run(gateway.settings, with_progress(options, tell))
         )
 
-    return begun(gateway.works, "backup verify", work)
+    return start_job(gateway.works, "backup verify", work)
 
 
 restore_router = routes(prefix="/v1/backups", tags=["backups"])
@@ -85,11 +85,11 @@ def drill(
 ) -> Response:
     """Restore a backup for a moment and compare, as a job; nothing that is in use is touched."""
 
-    def work(tell: Tell) -> object:
+    def work(tell: ReportProgress) -> object:
         found = drill_backup.run(gateway.settings, with_progress(options, tell))
         return {**msgspec.to_builtins(found), "is_good": found.is_good}
 
-    return begun(gateway.works, "backup drill", work)
+    return start_job(gateway.works, "backup drill", work)
 
 
 @restore_router.post("/restore", status_code=202)
@@ -102,14 +102,14 @@ def restore(
     ``overwrite``, and then it is backed up first. The job cannot be cancelled once it has begun.
     """
 
-    def work(tell: Tell) -> object:
+    def work(tell: ReportProgress) -> object:
         tell(0, 0, None)
         try:
             return restore_backup.run(gateway.settings, options)
         finally:
             caller.forget()
 
-    return begun(gateway.works, "backup restore", work)
+    return start_job(gateway.works, "backup restore", work)
 
 
 @restore_router.post("/prune")

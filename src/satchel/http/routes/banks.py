@@ -15,11 +15,11 @@ from satchel.admin.bank_operations import (
     rename_bank,
 )
 from satchel.admin.settings_operations import set_config, show_config
-from satchel.bank.connections import opened_store
+from satchel.bank.connections import configured_store
 from satchel.bank.key_operations import OwnedBank, list_owners
 from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
-from satchel.http.admission import Asking, Owner, Served, routes
+from satchel.http.admission import AnyCaller, Owner, Served, routes
 from satchel.http.answers import answer
 from satchel.http.bank_routes import add_job, add_route, on_store
 from satchel.http.operations import body, serves
@@ -44,7 +44,7 @@ def create(options: Annotated[BankCreateOptions, body(create_bank)], caller: Own
 
 @router.get("/{bank}")
 @serves(statistics.show_stats)
-def count_bank(bank: str, caller: Asking) -> Response:
+def count_bank(bank: str, caller: AnyCaller) -> Response:
     """Count what is in a bank; every memory is verified."""
     return answer(caller.bank(bank).stats())
 
@@ -65,5 +65,5 @@ def owners(bank: str, _: Owner, gateway: Served) -> Response:
     """List the owners of a bank, and how many of them must sign a decision about it."""
     settings = gateway.settings
     require_owner(settings, "banks")
-    with opened_store(settings, read_only=True) as store:
+    with configured_store(settings, read_only=True) as store:
         return answer(list_owners(OwnedBank(settings, store, find_bank(store, bank))))

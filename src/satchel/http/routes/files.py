@@ -19,7 +19,7 @@ from satchel.files.operations import (
     FileWriteOptions,
     OpenFiles,
 )
-from satchel.http.admission import Asking, Takes, routes, takes
+from satchel.http.admission import AnyCaller, BodyKind, routes, takes
 from satchel.http.answers import answer
 from satchel.http.bank_routes import add_route
 from satchel.http.gateway import Caller
@@ -42,7 +42,7 @@ def _on_files(
         return operation.run(OpenFiles(caller.settings, files), options)
 
 
-_add = partial(add_route, router, caller=Asking, run=_on_files, named="store")
+_add = partial(add_route, router, caller=AnyCaller, run=_on_files, named="store")
 _add("GET", "/history/{path:path}", operations.file_history)
 _add("GET", "/diff/{path:path}", operations.diff_file)
 _add("GET", "/audit", operations.audit_files)
@@ -50,7 +50,7 @@ _add("GET", "/audit", operations.audit_files)
 
 @router.get("")
 def list_files(
-    store: str, options: Annotated[FileListOptions, query(operations.list_files)], caller: Asking
+    store: str, options: Annotated[FileListOptions, query(operations.list_files)], caller: AnyCaller
 ) -> Response:
     """List files; none for a bank that has no memory files yet."""
     try:
@@ -65,7 +65,7 @@ def list_files(
 def read_file(
     store: str,
     options: Annotated[FileReadOptions, query(operations.read_file, path="path")],
-    caller: Asking,
+    caller: AnyCaller,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Return a file's text, byte for byte; its ETag is the hash of that.
@@ -82,11 +82,11 @@ def read_file(
 
 
 @router.put("/text/{path:path}")
-@takes(Takes.TEXT)
+@takes(BodyKind.TEXT)
 def write_file(
     store: str,
     options: Annotated[FileWriteOptions, body(operations.write_file, path="path")],
-    caller: Asking,
+    caller: AnyCaller,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
     actor: Actor = _NOBODY,
@@ -103,7 +103,7 @@ def write_file(
 def delete_file(
     store: str,
     options: Annotated[FileDeleteOptions, query(operations.delete_file, path="path")],
-    caller: Asking,
+    caller: AnyCaller,
     if_match: IfMatch = None,
     actor: Actor = _NOBODY,
 ) -> Response:

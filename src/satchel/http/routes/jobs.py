@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
-from satchel.http.admission import Owner, Served, lasts, routes
+from satchel.http.admission import Owner, Served, long_lived, routes
 from satchel.http.answers import answer
-from satchel.http.jobs import Shown, Works
+from satchel.http.jobs import JobQueue, JobStatus
 from satchel.http.operations import OF_SERVER, query, serves
 from satchel.ports.operations import Option, Options, operation
 from satchel.transfer.import_operations import (
@@ -31,43 +31,43 @@ def jobs(gateway: Served, caller: Owner) -> Response:
 
 
 @dataclass(frozen=True, slots=True)
-class JobOptions(Options):
+class ServerJobOptions(Options):
     """Which job."""
 
     job: Annotated[str, Option("ID of the job.", argument=True)]
 
 
-@operation(JobOptions, name="server job show", absent=OF_SERVER)
-def show_job(works: Works, options: JobOptions) -> Shown:
+@operation(ServerJobOptions, name="server job show", absent=OF_SERVER)
+def show_job(works: JobQueue, options: ServerJobOptions) -> JobStatus:
     """Show the state of a server's job, and its result once it is done."""
     return works.find(options.job)
 
 
-@operation(JobOptions, name="server job follow", absent=OF_SERVER)
-def follow_job(works: Works, options: JobOptions) -> AsyncIterator[bytes]:
+@operation(ServerJobOptions, name="server job follow", absent=OF_SERVER)
+def follow_job(works: JobQueue, options: ServerJobOptions) -> AsyncIterator[bytes]:
     """Follow a server's job as server-sent events: `step`, and `end` once."""
     works.find(options.job)
     return works.events(options.job)
 
 
-@operation(JobOptions, name="server job cancel", absent=OF_SERVER)
-def cancel_job(works: Works, options: JobOptions) -> Shown:
+@operation(ServerJobOptions, name="server job cancel", absent=OF_SERVER)
+def cancel_job(works: JobQueue, options: ServerJobOptions) -> JobStatus:
     """Cancel a server's job. It stops at its next step, and nothing that it wrote is visible."""
     return works.call_off(options.job)
 
 
 @router.get("/jobs/{job}")
 def job(
-    options: Annotated[JobOptions, query(show_job, job="job")], gateway: Served, _: Owner
+    options: Annotated[ServerJobOptions, query(show_job, job="job")], gateway: Served, _: Owner
 ) -> Response:
     """Return the state of a job, and its result once it is done."""
     return answer(show_job.run(gateway.works, options))
 
 
 @router.get("/jobs/{job}/events")
-@lasts
+@long_lived
 def events(
-    options: Annotated[JobOptions, query(follow_job, job="job")], gateway: Served, _: Owner
+    options: Annotated[ServerJobOptions, query(follow_job, job="job")], gateway: Served, _: Owner
 ) -> Response:
     """Follow a job as server-sent events: ``step``, and ``end`` once."""
     return StreamingResponse(follow_job.run(gateway.works, options), media_type="text/event-stream")
@@ -75,7 +75,7 @@ def events(
 
 @router.delete("/jobs/{job}")
 def cancel(
-    options: Annotated[JobOptions, query(cancel_job, job="job")], gateway: Served, _: Owner
+    options: Annotated[ServerJobOptions, query(cancel_job, job="job")], gateway: Served, _: Owner
 ) -> Response:
     """Cancel a job. It stops at its next step, and nothing that it wrote is visible."""
     return answer(cancel_job.run(gateway.works, options), 202)

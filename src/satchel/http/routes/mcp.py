@@ -5,9 +5,9 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
 
-from satchel.http.admission import Asking, Served, Takes, body_of, routes, takes
+from satchel.http.admission import AnyCaller, BodyKind, Served, body_of, routes, takes
 from satchel.http.gateway import Caller, Gateway
-from satchel.mcp.principal import Asker, on_behalf_of
+from satchel.mcp.principal import ToolCaller, act_for
 from satchel.mcp.server import server
 
 PATH = "/mcp"
@@ -17,8 +17,8 @@ router = routes(include_in_schema=False)
 
 
 @router.post(PATH)
-@takes(Takes.TEXT)
-async def speak(request: Request, caller: Asking, gateway: Served) -> Response:
+@takes(BodyKind.TEXT)
+async def speak(request: Request, caller: AnyCaller, gateway: Served) -> Response:
     """Answer one message of an agent host, as the owner or as the holder of a token."""
     app = request.app.state
     if not hasattr(app, "mcp"):
@@ -26,10 +26,12 @@ async def speak(request: Request, caller: Asking, gateway: Served) -> Response:
     return _Spoken(app.mcp, asker_of(caller, gateway), body_of(request))
 
 
-def asker_of(caller: Caller, gateway: Gateway) -> Asker:
+def asker_of(caller: Caller, gateway: Gateway) -> ToolCaller:
     """Return on whose behalf tools act in a request."""
     bank = gateway.bank if caller.is_owner else None
-    return Asker(satchel=caller.satchel, settings=caller.settings, bank=bank, signs=caller.is_owner)
+    return ToolCaller(
+        satchel=caller.satchel, settings=caller.settings, bank=bank, signs=caller.is_owner
+    )
 
 
 class _Spoken(Response):
@@ -41,7 +43,7 @@ class _Spoken(Response):
         said: The message, which was read when it was found out who asks.
     """
 
-    def __init__(self, made: MCPServer, asker: Asker, said: bytes) -> None:
+    def __init__(self, made: MCPServer, asker: ToolCaller, said: bytes) -> None:
         super().__init__()
         self._made = made
         self._asker = asker
@@ -61,6 +63,6 @@ class _Spoken(Response):
             stateless=True,
             max_request_body_size=max(1, len(self._said)),  # our own bounds were kept already
         )
-        with on_behalf_of(self._asker):
+        with act_for(self._asker):
             async with manager.run():
                 await manager.handle_request(scope, again, send)

@@ -13,7 +13,7 @@ from satchel.erasure.erase import erase
 from satchel.erasure.prune import moment_of, prune_memories
 from satchel.erasure.redaction import redact
 from satchel.errors import RetiredMemoryError, UsageError
-from satchel.http.admission import Asking, Owner, Served, Takes, routes, takes
+from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, takes
 from satchel.http.answers import answer
 from satchel.http.bank_routes import add_job, add_route, first_on_bank
 from satchel.http.operations import body, query, serves
@@ -25,14 +25,16 @@ from satchel.transfer.import_operations import list_imports
 
 router = routes(prefix="/v1/banks/{bank}", tags=["entries"])
 
-_add = partial(add_route, router, caller=Asking)
+_add = partial(add_route, router, caller=AnyCaller)
 _add("GET", "/entries", operations.list_memories)
 _add("GET", "/entries/{entry}/history", operations.history, memory="entry")
 _add("GET", "/entries/{entry}/links", operations.links, memory="entry")
 _add("GET", "/entries/{entry}/path", operations.path, start="entry", end="to")
 _add("GET", "/graph", operations.graph)
 _add("GET", "/log", log, caller=Owner)
-_add("POST", "/entries/{entry}/correct", operations.correct, body_size=Takes.TEXT, memory="entry")
+_add(
+    "POST", "/entries/{entry}/correct", operations.correct, body_size=BodyKind.TEXT, memory="entry"
+)
 _add("DELETE", "/entries/{entry}", operations.forget, run=first_on_bank, memories="entry")
 _add("POST", "/entries/{entry}/restore", operations.restore, run=first_on_bank, memories="entry")
 _add("POST", "/recall", recall_in)
@@ -41,9 +43,9 @@ IfMatch = Annotated[str | None, Header(alias="If-Match")]
 
 
 @router.post("/entries", status_code=201)
-@takes(Takes.TEXT)
+@takes(BodyKind.TEXT)
 def remember(
-    bank: str, options: Annotated[RememberOptions, body(operations.remember)], caller: Asking
+    bank: str, options: Annotated[RememberOptions, body(operations.remember)], caller: AnyCaller
 ) -> Response:
     """Store a memory; it is durable when this is answered."""
     made = caller.run(bank, operations.remember, options)
@@ -53,7 +55,7 @@ def remember(
 
 @router.get("/entries/{entry}")
 @serves(operations.show)
-def show(bank: str, entry: str, caller: Asking) -> Response:
+def show(bank: str, entry: str, caller: AnyCaller) -> Response:
     """Show a memory; its ETag is its id."""
     found = caller.bank(bank).show(entry)
     return answer(found, headers={"ETag": f'"{found.record["id"]}"'})
@@ -61,7 +63,7 @@ def show(bank: str, entry: str, caller: Asking) -> Response:
 
 @router.get("/entries/{entry}/raw")
 @serves(operations.raw)
-def raw(bank: str, entry: str, caller: Asking) -> Response:
+def raw(bank: str, entry: str, caller: AnyCaller) -> Response:
     """Return the canonical bytes of a record, which its id is the hash of."""
     return Response(caller.bank(bank).raw(entry), media_type="application/json")
 
@@ -81,12 +83,12 @@ def compare_banks(
 
 
 @router.patch("/entries/{entry}")
-@takes(Takes.TEXT)
+@takes(BodyKind.TEXT)
 def update(
     bank: str,
     entry: str,
     options: Annotated[UpdateOptions, body(operations.update, memory="entry")],
-    caller: Asking,
+    caller: AnyCaller,
     if_match: IfMatch = None,
 ) -> Response:
     """Store a new version of a memory; with ``If-Match``, only if it is still that one."""
@@ -116,7 +118,7 @@ def _require_local(options: EmbedOptions) -> None:
 
 
 add_job(bulk_router, "/embed", embed_bank, check=_require_local)
-add_route(bulk_router, "GET", "/duplicates", duplicates, caller=Asking)
+add_route(bulk_router, "GET", "/duplicates", duplicates, caller=AnyCaller)
 add_job(bulk_router, "/erase", erase)
 add_job(bulk_router, "/redact", redact)
 add_job(

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from satchel.http.admission import Asking, Takes, routes
+from satchel.http.admission import AnyCaller, BodyKind, routes
 from satchel.http.bank_routes import add_route
 from satchel.rehydrate import operations as rehydrate_operations
 from satchel.rehydrate import quarantine
@@ -14,8 +14,8 @@ _add(
     "POST",
     "/rehydrate",
     rehydrate_operations.rehydrate_memories,
-    caller=Asking,
-    body_size=Takes.TEXT,
+    caller=AnyCaller,
+    body_size=BodyKind.TEXT,
 )
 _add("GET", "/quarantine", quarantine.list_quarantine)
 _add("GET", "/quarantine/{memory}", quarantine.show_held)

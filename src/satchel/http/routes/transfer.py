@@ -12,22 +12,22 @@ from starlette.background import BackgroundTask
 
 from satchel.api.bank import export_to
 from satchel.errors import ContainmentError
-from satchel.http.admission import Asking, Owner, Served, Takes, routes, takes
+from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, takes
 from satchel.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type, received
 from satchel.http.examples import gives_file, takes_file
 from satchel.http.gateway import Caller, Gateway
-from satchel.http.jobs import Tell, when_free
+from satchel.http.jobs import ReportProgress, retry_while_locked
 from satchel.http.operations import body, query
 from satchel.ports.registry import formats
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.runtime.spool import Private
+from satchel.runtime.spool import PrivateFolder
 from satchel.transfer.export_operations import (
     ExportBankRequest,
     ExportRequest,
     export,
     export_bank,
-    named,
+    require_bank_name,
 )
 from satchel.transfer.import_operations import (
     ImportBankRequest,
@@ -93,13 +93,15 @@ def import_file(
 
 @router.get("/v1/banks/{bank}/download", responses=gives_file(BYTES, *ARTIFACTS.values(), JSON))
 def download(
-    bank: str, options: Annotated[ExportRequest, query(export, supplied=_ANY_PATH)], caller: Asking
+    bank: str,
+    options: Annotated[ExportRequest, query(export, supplied=_ANY_PATH)],
+    caller: AnyCaller,
 ) -> Response:
     """Return a bank as a file of any format that is written; the receipt's id is in a header.
 
     With ``dry_run`` there is no file: the answer says what would be in it, and what it would lose.
     """
-    private = Private()
+    private = PrivateFolder()
     format_ = options.to or "pam"
     try:
         name = _file_name(format_)
@@ -126,7 +128,7 @@ def download(
 
 
 @router.post("/v1/banks/{bank}/upload", openapi_extra=takes_file())
-@takes(Takes.FILE)
+@takes(BodyKind.FILE)
 async def upload(
     bank: str,
     options: Annotated[ImportRequest, query(import_, supplied=_ANY_PATH)],
@@ -141,11 +143,13 @@ async def upload(
     With ``wait=false`` it is a job: 202, and where to ask for it.
     """
     private = await received(request, name)
-    return await _imported(_Upload(private, name, named(bank)), options, caller, gateway, wait=wait)
+    return await _imported(
+        _Upload(private, name, require_bank_name(bank)), options, caller, gateway, wait=wait
+    )
 
 
 @router.post("/v1/upload", openapi_extra=takes_file())
-@takes(Takes.FILE)
+@takes(BodyKind.FILE)
 async def upload_banks(
     options: Annotated[ImportRequest, query(import_, supplied=_ANY_PATH)],
     request: Request,
@@ -166,7 +170,7 @@ async def upload_banks(
 class _Upload:
     """A file that was received."""
 
-    private: Private
+    private: PrivateFolder
     name: str
     """What its sender calls it."""
 
@@ -176,16 +180,16 @@ class _Upload:
 async def _imported(
     upload: _Upload, options: ImportRequest, caller: Caller, gateway: Gateway, *, wait: bool
 ) -> Response:
-    def bring(tell: Tell) -> object:
+    def bring(tell: ReportProgress) -> object:
         with OpenFile.named(upload.private.file) as file:
             file.path = Path(PurePosixPath(upload.name).name)
             with caller.satchel._imported() as usual:  # noqa: SLF001 - as its method does
                 target = replace(usual, bank=upload.bank, source=file)
                 return import_.run(target, replace(options, progress=tell))
 
-    def work(tell: Tell) -> object:
+    def work(tell: ReportProgress) -> object:
         try:
-            return when_free(partial(bring, tell), tell)
+            return retry_while_locked(partial(bring, tell), tell)
         finally:
             upload.private.close()
             caller.forget()

@@ -24,7 +24,7 @@ from satchel.errors import (
     StoreError,
     StoreVersionError,
 )
-from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.forks import in_child
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import open_private, private_folder
@@ -204,7 +204,7 @@ def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:
 def _copy(source: Path, target: Path) -> None:
     """Copy a file, private and forced to disk with its name; one that is there stays."""
     if not target.exists():
-        with source.open("rb") as old, writing(target, overwrite=False, mode=0o600) as new:
+        with source.open("rb") as old, atomic_write(target, overwrite=False, mode=0o600) as new:
             shutil.copyfileobj(old, new)
 
 
@@ -214,7 +214,7 @@ _LOG_BYTES = 1 << 26
 _READ, _WRITE = "BEGIN TRANSACTION READ ONLY", "BEGIN TRANSACTION"
 
 
-class Shared:
+class SharedDatabase:
     """What a process has open at one place.
 
     Args:
@@ -458,11 +458,11 @@ def _force_names(folder: Path) -> None:
         os.close(handle)
 
 
-_open: dict[tuple[str, bool], Shared] = {}
+_open: dict[tuple[str, bool], SharedDatabase] = {}
 _registry = threading.Lock()
 
 
-def share(folder: Path, *, read_only: bool, wait: float) -> Shared:
+def acquire_database(folder: Path, *, read_only: bool, wait: float) -> SharedDatabase:
     """Return what this process has open at a place, opened where it is not; ``leave`` gives it up.
 
     Raises:
@@ -480,13 +480,13 @@ def share(folder: Path, *, read_only: bool, wait: float) -> Shared:
     with _registry:
         found = _open.get((real, False)) or (_open.get((real, True)) if read_only else None)
         if found is None:
-            found = Shared(Path(real), read_only=read_only, wait=wait)
+            found = SharedDatabase(Path(real), read_only=read_only, wait=wait)
             _open[real, read_only] = found
         found.users += 1
         return found
 
 
-def leave(shared: Shared) -> None:
+def release_database(shared: SharedDatabase) -> None:
     """Give up what ``share`` returned; the last one closes it."""
     with _registry:
         shared.users -= 1

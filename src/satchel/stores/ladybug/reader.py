@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
-from satchel.crypto.sealed_records import PREFIX, shape_of
+from satchel.crypto.sealed_records import PREFIX, decode_record
 from satchel.errors import InputError
 from satchel.model.values import is_id
-from satchel.ports.links import Kinds, Linked, in_order
-from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
-from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, StoredHead
+from satchel.ports.links import Kinds, LoggedLink, link_sort_key
+from satchel.ports.rows import CONFIG, Filter, RecordLink, Row, derive_row
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
 from satchel.stores import matching
 from satchel.stores.ladybug.schema import (
     EDGE,
@@ -22,8 +22,8 @@ from satchel.stores.ladybug.schema import (
     Values,
     thing_key,
 )
-from satchel.stores.ladybug.statements import Statements, damaged, seqs, writable
-from satchel.stores.ladybug.vectors import Blobs, Vectors
+from satchel.stores.ladybug.statements import LadybugStatements, damaged, seqs, writable
+from satchel.stores.ladybug.vectors import LadybugBlobs, LadybugVectors
 from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.nearest import column_blocks
 
@@ -37,14 +37,14 @@ def table_of(kind: str) -> str:
 
 
 def linked(
-    view: Statements,
+    view: LadybugStatements,
     number: int,
     ends: Sequence[str],
     *,
     incoming: bool,
     kinds: frozenset[str] | None,
     limit: int,
-) -> list[Linked]:
+) -> list[LoggedLink]:
     """Return links of a bank as ``ports.traversal.Walked.links``.
 
     Args:
@@ -58,13 +58,13 @@ def linked(
     keys = [thing_key(number, end) for end in dict.fromkeys(ends) if writable(end)]
     tables = LINK_TABLES if kinds is None else {table_of(kind) for kind in kinds}
     named, names = _named(view, keys)
-    found, after = list[Linked](), -1
+    found, after = list[LoggedLink](), -1
     while names and tables and len(found) < limit:
         asked = _Asked(named, names, sorted(tables), incoming)
         some = asked.some(view, after=after, most=limit)
         shown = _shown(view, {place for place, *_ in some})
         links = {
-            Linked(place & SEQ_MASK, Link(source, target, kind or KIND_OF[table]))
+            LoggedLink(place & SEQ_MASK, RecordLink(source, target, kind or KIND_OF[table]))
             for place, source, target, table, kind in some
             if place in shown
         }
@@ -72,10 +72,10 @@ def linked(
         if len(some) < limit:
             break
         after = some[-1][0]
-    return sorted(found, key=in_order)[:limit]
+    return sorted(found, key=link_sort_key)[:limit]
 
 
-def _named(view: Statements, keys: list[str]) -> tuple[str, Values]:
+def _named(view: LadybugStatements, keys: list[str]) -> tuple[str, Values]:
     """Return what is asked of the things that have some keys, and the values that it names.
 
     A pattern looks up one key alone. For several it reads all things there are, and their places
@@ -96,7 +96,7 @@ class _Asked(NamedTuple):
     tables: Sequence[str]
     incoming: bool
 
-    def some(self, view: Statements, *, after: int, most: int) -> list[list[Any]]:
+    def some(self, view: LadybugStatements, *, after: int, most: int) -> list[list[Any]]:
         """Return links that records after a place make, in their order; all of each record."""
         ends = "(b:Thing)-[l:{}]->(a:Thing)" if self.incoming else "(a:Thing)-[l:{}]->(b:Thing)"
         source, target = ("b", "a") if self.incoming else ("a", "b")
@@ -116,7 +116,7 @@ class _Asked(NamedTuple):
         return some
 
 
-def _shown(view: Statements, places: set[int]) -> set[int]:
+def _shown(view: LadybugStatements, places: set[int]) -> set[int]:
     """Return those places whose records are current and not in quarantine."""
     cypher = (
         "MATCH (r:Record) WHERE r.place = x AND r.retired IS NULL AND r.hold = false RETURN r.place"
@@ -131,7 +131,7 @@ _SEARCHED = (
 
 
 def candidates(
-    view: Statements,
+    view: LadybugStatements,
     first: int,
     text: str,
     *,
@@ -155,7 +155,7 @@ def candidates(
 class _Looking:
     def __init__(
         self,
-        view: Statements,
+        view: LadybugStatements,
         first: int,
         terms: Sequence[matching.Term],
         without: Sequence[tuple[int, int]],
@@ -185,7 +185,7 @@ class _Looking:
                 break
         return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    def _counted(self) -> tuple[matching.Totals, dict[str, int]]:
+    def _counted(self) -> tuple[matching.CorpusTotals, dict[str, int]]:
         """Return how much is searched, and in how many rows each term is."""
         asked, values = "", dict(self._values)
         for number, term in enumerate(self._terms.values()):
@@ -195,7 +195,7 @@ class _Looking:
             f"{self._rows} RETURN count(*), sum(r.terms){asked}", **values
         )
         counts = (int(count or 0) for count in having)
-        totals = matching.Totals(max(texts, 1), int(tokens or 0))
+        totals = matching.CorpusTotals(max(texts, 1), int(tokens or 0))
         return totals, dict(zip(self._terms, counts, strict=True))
 
     def _spread(self, name: str, rows: int, most: int) -> matching.Spread:
@@ -261,7 +261,7 @@ _OF_BANKS = (
 """Tables whose rows name a bank, and what a person calls them."""
 
 
-class View(Statements):
+class LadybugView(LadybugStatements):
     """One consistent view, in a transaction."""
 
     def stamp(self) -> int:
@@ -362,7 +362,7 @@ class View(Statements):
         found = self._all(_MARKED, **asked, bank=number) if marked else []
         if any(row[1] != number for row in found):
             raise damaged(self._name, "a row belongs to another bank")
-        there = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
+        there = [MarkedRow(place & SEQ_MASK, *values) for place, _, *values in found]
         rows = list[Any]()
         if names:
             listed = ", ".join(f"r.`{name}`" for name in names)
@@ -370,7 +370,7 @@ class View(Statements):
             rows = self._all(cypher, **asked)
         return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), there, bits)
 
-    def every_link(self, bank: str) -> Iterable[Linked]:
+    def every_link(self, bank: str) -> Iterable[LoggedLink]:
         asked = self._bounds(bank)
         for table in LINK_TABLES:
             kind = "l.kind" if table == EDGE else "''"
@@ -379,7 +379,9 @@ class View(Statements):
                 f" AND l.place <= $last RETURN l.place, a.name, b.name, {kind}"
             )
             for place, source, target, said in self._all(cypher, **asked):
-                yield Linked(place & SEQ_MASK, Link(source, target, said or KIND_OF[table]))
+                yield LoggedLink(
+                    place & SEQ_MASK, RecordLink(source, target, said or KIND_OF[table])
+                )
 
     def current(self, bank: str, slot: str) -> Row | None:
         number = self._number(bank)
@@ -401,7 +403,7 @@ class View(Statements):
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
-    ) -> list[Linked]:
+    ) -> list[LoggedLink]:
         return linked(self, self._number(bank), ends, incoming=incoming, kinds=kinds, limit=limit)
 
     def candidates(
@@ -577,12 +579,12 @@ class View(Statements):
         return found
 
     @property
-    def vectors(self) -> Vectors:
-        return Vectors(self._block)
+    def vectors(self) -> LadybugVectors:
+        return LadybugVectors(self._block)
 
     @property
-    def blobs(self) -> Blobs:
-        return Blobs(self._block)
+    def blobs(self) -> LadybugBlobs:
+        return LadybugBlobs(self._block)
 
 
 _WITHIN = "WHERE r.place >= $first AND r.place <= $last"
@@ -597,7 +599,7 @@ def _of_kind(kind: str) -> str:
     return " AND l.kind = $kind" if table_of(kind) == EDGE else ""
 
 
-def _ends(number: int, link: Link) -> Values:
+def _ends(number: int, link: RecordLink) -> Values:
     ends = {"source": thing_key(number, link.source), "target": thing_key(number, link.target)}
     return {**ends, "kind": link.kind} if table_of(link.kind) == EDGE else ends
 
@@ -605,7 +607,7 @@ def _ends(number: int, link: Link) -> Values:
 def words_of(body: bytes) -> str:
     """Return the words of a record; none of a damaged one, which others are indexed without."""
     try:
-        model = shape_of(body)
+        model = decode_record(body)
     except InputError:
         return ""
     return derive_row(model, seq=0, at="", body=body).text or ""

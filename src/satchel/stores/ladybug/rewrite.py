@@ -8,7 +8,7 @@ from typing import Any
 from satchel.errors import StoreError
 from satchel.stores.ladybug.database import engine, opened, prepare
 from satchel.stores.ladybug.schema import EDGE, ENDS, LINK_TABLES, NODES, key_of
-from satchel.stores.ladybug.statements import Block, Statements, translated
+from satchel.stores.ladybug.statements import Block, LadybugStatements, translated
 
 _FILE = "graph.new.lbug"
 _KEYS = 2000
@@ -16,7 +16,7 @@ _ROWS = 16
 """Rows at a time: each may have a mebibyte."""
 
 
-class _Whole(Statements):
+class _Whole(LadybugStatements):
     """Everything in a store, table by table."""
 
     def rows(self, table: str) -> Iterator[list[dict[str, Any]]]:
@@ -51,7 +51,7 @@ class _Whole(Statements):
             last = keys[-1]
 
 
-class _New(Statements):
+class _New(LadybugStatements):
     """A store that has nothing but its tables yet."""
 
     def fill(self, whole: _Whole) -> None:
@@ -70,7 +70,7 @@ class _New(Statements):
                 self._many(cypher, links, ENDS)
 
 
-def anew(folder: Path, database: Any) -> Path:
+def rewrite_database(folder: Path, database: Any) -> Path:
     """Write everything in a database to a new file beside it, and return that, closed.
 
     Raises:
@@ -98,7 +98,7 @@ def anew(folder: Path, database: Any) -> Path:
     return path
 
 
-def unreadable(view: Statements) -> list[str]:
+def unreadable(view: LadybugStatements) -> list[str]:
     """Return what the engine says of what it cannot read."""
     whole, wrong = _Whole(view._block), list[str]()  # noqa: SLF001 - the same block
     try:

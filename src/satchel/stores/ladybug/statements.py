@@ -127,7 +127,7 @@ class Block:
             raise
 
 
-class Statements:
+class LadybugStatements:
     """What everything that reads or writes the tables does."""
 
     def __init__(self, block: Block) -> None:

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from satchel.crypto.merkle import leaf_position
-from satchel.crypto.sealed_records import shape_of
+from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError, ReadOnlyStoreError, SlotTakenError, StoreError, UsageError
-from satchel.ports.rows import PENDING, Link, Row, derive_row
-from satchel.ports.store import Change, Commit, Extent, StoreTraits, Sweep, Was
-from satchel.stores.ladybug.database import Shared, leave, share
-from satchel.stores.ladybug.reader import View, table_of, words_of
-from satchel.stores.ladybug.rewrite import anew, unreadable
+from satchel.ports.rows import PENDING, RecordLink, Row, derive_row
+from satchel.ports.store import (
+    ColumnChange,
+    Commit,
+    Extent,
+    RangeChange,
+    RetiredFilter,
+    StoreTraits,
+)
+from satchel.stores.ladybug.database import SharedDatabase, acquire_database, release_database
+from satchel.stores.ladybug.reader import LadybugView, table_of, words_of
+from satchel.stores.ladybug.rewrite import rewrite_database, unreadable
 from satchel.stores.ladybug.schema import (
     EDGE,
     ENDS,
@@ -29,14 +36,14 @@ from satchel.stores.ladybug.schema import (
     thing_key,
 )
 from satchel.stores.ladybug.statements import Block
-from satchel.stores.ladybug.vectors import BlobsWriting, VectorsWriting
+from satchel.stores.ladybug.vectors import LadybugBlobsWriter, LadybugVectorsWriter
 from satchel.stores.matching import thread_of
 from satchel.stores.raw_files import below
 
 _ANY = "|".join(LINK_TABLES)
 
 
-class Linking(View):
+class LinkWriter(LadybugView):
     """What a writer does to the graph of links."""
 
     def link(self, number: int, rows: Sequence[Row]) -> None:
@@ -129,7 +136,7 @@ class Linking(View):
                 self._run("MATCH (t:Thing {key: $key}) DELETE t", key=key)
 
 
-def _link(number: int, link: Link) -> Values:
+def _link(number: int, link: RecordLink) -> Values:
     return {
         "source": thing_key(number, link.source),
         "target": thing_key(number, link.target),
@@ -137,12 +144,12 @@ def _link(number: int, link: Link) -> Values:
     }
 
 
-def _links_of(row: Row) -> tuple[Link, ...] | None:
+def _links_of(row: Row) -> tuple[RecordLink, ...] | None:
     """Return the links that a row makes; None for a damaged one."""
     if row.body is None:
         return None
     try:
-        model = shape_of(row.body)
+        model = decode_record(row.body)
     except InputError:
         return None
     return tuple(dict.fromkeys(derive_row(model, seq=0, at="", body=row.body).links))
@@ -157,7 +164,7 @@ class _Had(NamedTuple):
     slot: str
 
 
-def slots_after(view: "View", number: int, commit: Commit) -> dict[str, int]:
+def slots_after(view: "LadybugView", number: int, commit: Commit) -> dict[str, int]:
     """Return the places of the rows that a commit writes or changes and that then have a slot.
 
     Takes memory for the slots of an import that becomes visible.
@@ -192,7 +199,7 @@ def slots_after(view: "View", number: int, commit: Commit) -> dict[str, int]:
     return slots
 
 
-def _touched(view: "View", first: int, commit: Commit) -> dict[int, _Had]:
+def _touched(view: "LadybugView", first: int, commit: Commit) -> dict[int, _Had]:
     """Return how the rows with slots stand that a commit changes."""
     found = [
         had
@@ -208,7 +215,7 @@ def _touched(view: "View", first: int, commit: Commit) -> dict[int, _Had]:
     return {place: _Had(retired, slot) for place, retired, slot in found}
 
 
-def _swept(having: dict[int, _Had], first: int, sweeps: Iterable[Sweep]) -> None:
+def _swept(having: dict[int, _Had], first: int, sweeps: Iterable[RangeChange]) -> None:
     for sweep in sweeps:
         if sweep.was is None:
             continue
@@ -217,13 +224,15 @@ def _swept(having: dict[int, _Had], first: int, sweeps: Iterable[Sweep]) -> None
                 having[place] = had._replace(retired=sweep.retired)
 
 
-def _was(had: _Had) -> Was:
+def _was(had: _Had) -> RetiredFilter:
     if had.retired is None:
-        return Was.CURRENT
-    return Was.PENDING if had.retired == PENDING else Was.RETIRED
+        return RetiredFilter.CURRENT
+    return RetiredFilter.PENDING if had.retired == PENDING else RetiredFilter.RETIRED
 
 
-def _refuse_held(view: "View", number: int, slots: dict[str, int], touched: set[int]) -> None:
+def _refuse_held(
+    view: "LadybugView", number: int, slots: dict[str, int], touched: set[int]
+) -> None:
     """Refuse slots that a row has which the commit leaves alone."""
     held = view._slots(number, list(slots))  # noqa: SLF001 - a part of the view
     others = {place: slot for slot, place in held.items() if place not in touched}
@@ -238,9 +247,9 @@ def _taken() -> SlotTakenError:
 
 _WITHIN = "MATCH (r:Record) WHERE r.place >= $first AND r.place <= $last"
 _WAS = {
-    Was.CURRENT: "r.retired IS NULL",
-    Was.RETIRED: "r.retired >= 0",
-    Was.PENDING: f"r.retired = {PENDING}",
+    RetiredFilter.CURRENT: "r.retired IS NULL",
+    RetiredFilter.RETIRED: "r.retired >= 0",
+    RetiredFilter.PENDING: f"r.retired = {PENDING}",
 }
 _DERIVED = (
     *("body", "slot", "kind", "user", "agent", "run", "app", "session", "moment", "expires_at"),
@@ -251,7 +260,7 @@ _TOGETHER = 1 << 22
 """Bytes of records in one statement."""
 
 
-class Transaction(Linking):
+class LadybugTransaction(LinkWriter):
     """The right to write, inside a transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
@@ -277,12 +286,12 @@ class Transaction(Linking):
         self.put_side(bank, commit.side)
 
     @property
-    def vectors(self) -> VectorsWriting:
-        return VectorsWriting(self._block)
+    def vectors(self) -> LadybugVectorsWriter:
+        return LadybugVectorsWriter(self._block)
 
     @property
-    def blobs(self) -> BlobsWriting:
-        return BlobsWriting(self._block)
+    def blobs(self) -> LadybugBlobsWriter:
+        return LadybugBlobsWriter(self._block)
 
     def _refuse_doubles(self, number: int, ids: Sequence[str]) -> None:
         twice = len(set(ids)) < len(ids) or self.places(number, ids)
@@ -299,7 +308,7 @@ class Transaction(Linking):
             cypher = "MATCH (b:Bank {id: $bank}) SET b.head = $head, b.peaks = $peaks"
             self._run(cypher, **values)
 
-    def _change(self, number: int, changes: Iterable[Change]) -> None:
+    def _change(self, number: int, changes: Iterable[ColumnChange]) -> None:
         first, last = number << SEQ_BITS, {change.seq: change for change in changes}
         self._many(
             "MATCH (r:Record) WHERE r.place = x.place"
@@ -311,7 +320,7 @@ class Transaction(Linking):
             {"place": "INT64", "retired": "INT64", "hold": "BOOL"},
         )
 
-    def _sweep(self, number: int, sweep: Sweep) -> None:
+    def _sweep(self, number: int, sweep: RangeChange) -> None:
         first = number << SEQ_BITS
         values: Values = {"first": first + sweep.first, "last": first + sweep.last}
         if sweep.hold is not None:
@@ -509,30 +518,30 @@ class LadybugStore:
         self.name = str(path)
         self._read_only = read_only
         self._busy_ms = busy_ms
-        self._shared: Shared | None = None
+        self._shared: SharedDatabase | None = None
         self._local = threading.local()
         self._opening = threading.Lock()
         self._opened()
 
     @contextmanager
-    def reading(self) -> Iterator[View]:
+    def reading(self) -> Iterator[LadybugView]:
         """Give a consistent view."""
         block = self._within()
         if block is not None:  # within a block of the same thread: the same view
-            yield View(block)
+            yield LadybugView(block)
             return
         with self._opened().reading() as block, self._holding(block):
-            yield View(block)
+            yield LadybugView(block)
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> Iterator[LadybugTransaction]:
         """Give the right to write; committed when the block ends without an error."""
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         if self._within() is not None:
             raise StoreError("this thread already has an open transaction", file=self.name)
         with self._opened().writing() as block, self._holding(block):
-            yield Transaction(block)
+            yield LadybugTransaction(block)
 
     def scrub(self) -> None:
         """Write everything to a new file, and put it in the place of the old one.
@@ -548,7 +557,7 @@ class LadybugStore:
         if self._within() is not None:
             raise UsageError("a store cannot be scrubbed while it is being read", file=self.name)
         shared = self._opened()
-        shared.replace(partial(anew, shared.folder))
+        shared.replace(partial(rewrite_database, shared.folder))
 
     def laid_open(self) -> Iterator[Extent]:
         """Yield every file in its folder: those of the engine, its log, and what was set aside."""
@@ -568,12 +577,12 @@ class LadybugStore:
             shared, self._shared = self._shared, None
         self._local = threading.local()
         if shared is not None and shared.is_ours:
-            leave(shared)
+            release_database(shared)
 
-    def _opened(self) -> Shared:
+    def _opened(self) -> SharedDatabase:
         with self._opening:
             if self._shared is None or not self._shared.is_ours:
-                self._shared = share(
+                self._shared = acquire_database(
                     self.path, read_only=self._read_only, wait=self._busy_ms / 1000
                 )
             return self._shared

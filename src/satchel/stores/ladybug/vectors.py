@@ -5,10 +5,10 @@ from typing import Any
 
 from satchel.errors import UnknownBlobError, ValueRefusedError
 from satchel.model.values import is_id
-from satchel.ports.blobs import PIECE_BYTES, Pieces
-from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
+from satchel.ports.blobs import PIECE_BYTES, BlobPieces
+from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.stores.ladybug.schema import NODES, PIECE_BITS, SEQ_BITS, SEQ_MASK, thing_key
-from satchel.stores.ladybug.statements import Statements, damaged, writable
+from satchel.stores.ladybug.statements import LadybugStatements, damaged, writable
 from satchel.stores.nearest import nearest
 
 _OF = "MATCH (g:Generation) WHERE g.bank = $bank"
@@ -18,7 +18,7 @@ _PAGE_BYTES = 1 << 22
 _WIDEST = 8
 
 
-class Vectors(Statements):
+class LadybugVectors(LadybugStatements):
     """The vectors of a store, for reading."""
 
     def generations(self, bank: str) -> dict[Generation, int]:
@@ -46,7 +46,7 @@ class Vectors(Statements):
         self, bank: str, generation: Generation, vector: Given, *, limit: int
     ) -> list[tuple[str, float]]:
         count = generation.dimensions
-        wanted = unpacked(packed(vector, count, "vector"), count)
+        wanted = unpack_vector(pack_vector(vector, count, "vector"), count)
         number, first = self._number(bank), self._first(bank, generation)
         if first is None:
             return []
@@ -110,12 +110,12 @@ class Vectors(Statements):
         if not (isinstance(width, int) and isinstance(numbers, bytes)):
             raise damaged(self._name, "a column contains an invalid value")
         try:
-            return unpacked(Packed(width, numbers), dimensions)
+            return unpack_vector(PackedVector(width, numbers), dimensions)
         except ValueError as error:
             raise damaged(self._name, str(error)) from error
 
 
-class VectorsWriting(Vectors):
+class LadybugVectorsWriter(LadybugVectors):
     """The vectors of a store, for the one who may write."""
 
     def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
@@ -125,7 +125,7 @@ class VectorsWriting(Vectors):
                 raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         new = {
-            places[identity]: packed(vector, count, identity)
+            places[identity]: pack_vector(vector, count, identity)
             for identity, vector in vectors.items()
         }
         if not new:
@@ -181,7 +181,7 @@ class VectorsWriting(Vectors):
 _PIECES = "MATCH (p:Piece) WHERE p.place >= $first AND p.place <= $last"
 
 
-class Blobs(Statements):
+class LadybugBlobs(LadybugStatements):
     """The blobs of a store, for reading."""
 
     def listed(self, bank: str) -> Iterator[tuple[str, int]]:
@@ -221,7 +221,7 @@ class Blobs(Statements):
         return int(found[0][0]) if found else None
 
 
-class BlobsWriting(Blobs):
+class LadybugBlobsWriter(LadybugBlobs):
     """The blobs of a store, for the one who may write."""
 
     def put(self, bank: str, chunks: Iterable[bytes]) -> str:
@@ -230,7 +230,7 @@ class BlobsWriting(Blobs):
         # It has a name once all of it has passed.
         cypher = "CREATE (:Blob {number: $blob, bank: $bank, size: 0})"
         self._run(cypher, blob=blob, bank=number)
-        pieces = Pieces(chunks)
+        pieces = BlobPieces(chunks)
         try:
             for place, data in enumerate(pieces, first):
                 cypher = "CREATE (:Piece {place: $place, data: $data})"

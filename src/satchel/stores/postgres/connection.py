@@ -43,7 +43,7 @@ _parents: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PostgresAddress:
     """Where a store is.
 
     Args:
@@ -62,7 +62,7 @@ class Address:
         return f"Address({self.name!r})"  # no password in a traceback
 
 
-def read_address(address: str, *, schema: str = SCHEMA) -> Address:
+def read_address(address: str, *, schema: str = SCHEMA) -> PostgresAddress:
     """Take the address of a store apart.
 
     Args:
@@ -97,10 +97,10 @@ def read_address(address: str, *, schema: str = SCHEMA) -> Address:
     name = f"postgresql://{where}/{found.get('dbname', '')}"
     if schema != SCHEMA:
         name += f"?schema={schema}"
-    return Address(url, name, schema, bank)
+    return PostgresAddress(url, name, schema, bank)
 
 
-class Connections:
+class PostgresConnections:
     """The connections of a store; each block takes one and gives it back.
 
     Args:
@@ -109,7 +109,7 @@ class Connections:
         patience: Seconds until a server that does not answer is given up.
     """
 
-    def __init__(self, address: Address, *, busy_ms: int, patience: float) -> None:
+    def __init__(self, address: PostgresAddress, *, busy_ms: int, patience: float) -> None:
         self.address = address
         self._busy_ms = busy_ms
         self._patience = patience

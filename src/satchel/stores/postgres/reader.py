@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from satchel.ports.links import Kinds, Linked
-from satchel.ports.rows import CONFIG, Filter, Link, Row
-from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, StoredHead
+from satchel.ports.links import Kinds, LoggedLink
+from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
 from satchel.stores.nearest import column_blocks
 from satchel.stores.postgres.schema import INDEXED, NAME_SAID, NAMING
 from satchel.stores.postgres.statements import (
@@ -13,7 +13,7 @@ from satchel.stores.postgres.statements import (
     MOST_AT_ONCE,
     MOST_PLACE,
     OwnTransactions,
-    Session,
+    PostgresSession,
     among,
     raw_id,
     raw_slot,
@@ -21,8 +21,8 @@ from satchel.stores.postgres.statements import (
     same,
     translated,
 )
-from satchel.stores.postgres.vectors import Blobs, Vectors
-from satchel.stores.postgres.words import SELECT, SELECT_SMALL, Words, clauses, row_of
+from satchel.stores.postgres.vectors import PostgresBlobs, PostgresVectors
+from satchel.stores.postgres.words import SELECT, SELECT_SMALL, PostgresWords, clauses, row_of
 
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _NAMED = "SELECT id FROM bank WHERE head <> '' AND ({found}) ORDER BY id"
@@ -94,12 +94,12 @@ _ORPHANS = (
 """What may belong to nothing, and what asks for it."""
 
 
-class View(Words):
+class PostgresView(PostgresWords):
     """One consistent view, on a connection inside a transaction."""
 
     words_apart = True
 
-    def __init__(self, session: Session, own: OwnTransactions) -> None:
+    def __init__(self, session: PostgresSession, own: OwnTransactions) -> None:
         super().__init__(session)
         self._own = own
 
@@ -190,7 +190,7 @@ class View(Words):
         last = MOST_PLACE if end is None else (end << bits) - 1
         found = self._all(_MARKED, number, start, last) if marked else []
         rows = (
-            Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
+            MarkedRow(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
             for seq, identity, tag, at, retired, hold in found
         )
         by_block = {block.number: block for block in column_blocks((), rows, bits)}
@@ -202,11 +202,11 @@ class View(Words):
             there = by_block[block].marked if block in by_block else []
             yield ColumnBlock(block, count, low, high, tuple(values), there)
 
-    def every_link(self, bank: str) -> Iterable[Linked]:
+    def every_link(self, bank: str) -> Iterable[LoggedLink]:
         sql = "SELECT seq, source, target, kind FROM link WHERE bank = %s"
         with translated(self._name):
             return [
-                Linked(seq, Link(*(text.decode() for text in link)))
+                LoggedLink(seq, RecordLink(*(text.decode() for text in link)))
                 for seq, *link in self._all(sql, self._number(bank))
             ]
 
@@ -226,7 +226,7 @@ class View(Words):
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
-    ) -> list[Linked]:
+    ) -> list[LoggedLink]:
         names = list(map(raw_text, ends))
         values = [self._number(bank), names, names]
         narrowed = among(f"link.{'target' if incoming else 'source'}")
@@ -241,7 +241,7 @@ class View(Words):
         )
         with translated(self._name):
             return [
-                Linked(place, Link(*(text.decode() for text in found)))
+                LoggedLink(place, RecordLink(*(text.decode() for text in found)))
                 for place, *found in self._all(sql, *values, min(limit, MOST_PLACE))
             ]
 
@@ -302,12 +302,12 @@ class View(Words):
         return found
 
     @property
-    def vectors(self) -> Vectors:
-        return Vectors(self._session)
+    def vectors(self) -> PostgresVectors:
+        return PostgresVectors(self._session)
 
     @property
-    def blobs(self) -> Blobs:
-        return Blobs(self._session)
+    def blobs(self) -> PostgresBlobs:
+        return PostgresBlobs(self._session)
 
     def _in(self, sql: str, number: int, wanted: Sequence[Any]) -> list[Any]:
         found = list[Any]()

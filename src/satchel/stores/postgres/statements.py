@@ -207,7 +207,7 @@ def among(column: str) -> str:
     )
 
 
-class Session:
+class PostgresSession:
     """A connection inside one block, and what was learnt in it."""
 
     def __init__(self, connection: Any, name: str, extension: str | None) -> None:
@@ -233,10 +233,10 @@ class Session:
             raise StoreError("the view is over", file=self.name)
 
 
-class Statements:
+class PostgresStatements:
     """What everything that reads or writes the tables does."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PostgresSession) -> None:
         self._session = session
         self._name = session.name
 

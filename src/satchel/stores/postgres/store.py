@@ -20,30 +20,38 @@ from satchel.errors import (
 )
 from satchel.model.times import now
 from satchel.ports.rows import PENDING, Row
-from satchel.ports.store import Change, Commit, Extent, StoredHead, StoreTraits, Sweep, Was
+from satchel.ports.store import (
+    ColumnChange,
+    Commit,
+    Extent,
+    RangeChange,
+    RetiredFilter,
+    StoredHead,
+    StoreTraits,
+)
 from satchel.runtime.forks import in_child
 from satchel.stores.matching import thread_of
 from satchel.stores.postgres import server_files
-from satchel.stores.postgres.connection import Connections, read_address
-from satchel.stores.postgres.reader import View
+from satchel.stores.postgres.connection import PostgresConnections, read_address
+from satchel.stores.postgres.reader import PostgresView
 from satchel.stores.postgres.schema import TABLES, VERSION, extension_of, found_version, make
 from satchel.stores.postgres.server_files import written_over
 from satchel.stores.postgres.statements import (
     MOST_PLACE,
     OwnTransactions,
-    Session,
+    PostgresSession,
     damaged,
     raw_text,
     same,
     translated,
 )
-from satchel.stores.postgres.vectors import BlobsWriting, VectorsWriting
+from satchel.stores.postgres.vectors import PostgresBlobsWriter, PostgresVectorsWriter
 from satchel.stores.postgres.words import RECORD_TYPES, WORD_TYPES, values_of, words_of
 
 _WAS = {
-    Was.CURRENT: "retired IS NULL",
-    Was.RETIRED: "retired >= 0",
-    Was.PENDING: f"retired = {PENDING}",
+    RetiredFilter.CURRENT: "retired IS NULL",
+    RetiredFilter.RETIRED: "retired >= 0",
+    RetiredFilter.PENDING: f"retired = {PENDING}",
 }
 _STRETCH = "bank = %s AND seq BETWEEN %s AND %s"
 _SEARCHED = f"""
@@ -69,10 +77,10 @@ _LOCK = "LOCK TABLE bank IN EXCLUSIVE MODE"
 _LINK_TYPES = ("bigint", "bigint", "bytea", "bytea", "bytea")
 
 
-class Transaction(View):
+class PostgresTransaction(PostgresView):
     """The right to write. A bank is locked when it is first asked about, until the block ends."""
 
-    def __init__(self, session: Session, own: OwnTransactions) -> None:
+    def __init__(self, session: PostgresSession, own: OwnTransactions) -> None:
         super().__init__(session, own)
         session.locked = self._locked
 
@@ -109,12 +117,12 @@ class Transaction(View):
             self.put_side(bank, commit.side)
 
     @property
-    def vectors(self) -> VectorsWriting:
-        return VectorsWriting(self._session)
+    def vectors(self) -> PostgresVectorsWriter:
+        return PostgresVectorsWriter(self._session)
 
     @property
-    def blobs(self) -> BlobsWriting:
-        return BlobsWriting(self._session)
+    def blobs(self) -> PostgresBlobsWriter:
+        return PostgresBlobsWriter(self._session)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         self._known(bank)
@@ -231,7 +239,7 @@ class Transaction(View):
         self._add_rows("link", _LINK_TYPES, links)
         self._add_rows("word", WORD_TYPES, list(self.indexed(number, rows)))
 
-    def _change(self, number: int, change: Change) -> None:
+    def _change(self, number: int, change: ColumnChange) -> None:
         sql = "UPDATE record SET retired = %s, hold = %s WHERE bank = %s AND seq = %s"
         self._all(sql, change.retired, change.hold, number, change.seq)
         if change.retired in (None, PENDING):
@@ -239,7 +247,7 @@ class Transaction(View):
         else:
             self._delete("word", number, change.seq, change.seq)
 
-    def _sweep(self, number: int, sweep: Sweep) -> None:
+    def _sweep(self, number: int, sweep: RangeChange) -> None:
         stretch = (number, sweep.first, min(sweep.last, MOST_PLACE))
         if sweep.hold is not None:
             self._all(f"UPDATE record SET hold = %s WHERE {_STRETCH}", sweep.hold, *stretch)  # noqa: S608 - our own names
@@ -247,7 +255,7 @@ class Transaction(View):
             return
         sql = f"UPDATE record SET retired = %s WHERE {_STRETCH} AND {_WAS[sweep.was]}"  # noqa: S608 - our own names
         self._all(sql, sweep.retired, *stretch)
-        if sweep.was is Was.RETIRED:
+        if sweep.was is RetiredFilter.RETIRED:
             self._index_again(*stretch)
         elif sweep.retired is not None:
             self._delete("word", *stretch)
@@ -456,7 +464,7 @@ class PostgresStore:
         """The schema with the tables as they were before this object brought them up to date."""
         self._schema = found.schema
         self._read_only = read_only
-        self._connections = Connections(found, busy_ms=busy_ms, patience=patience)
+        self._connections = PostgresConnections(found, busy_ms=busy_ms, patience=patience)
         self._local = threading.local()
         self._set_own()
         in_child(self._set_own)
@@ -470,17 +478,17 @@ class PostgresStore:
         return f"PostgresStore({self.name!r})"  # no password in a traceback
 
     @contextmanager
-    def reading(self) -> Iterator[View]:
+    def reading(self) -> Iterator[PostgresView]:
         """Give a consistent view; within a block of the same thread, that block's."""
-        session: Session | None = getattr(self._local, "session", None)
+        session: PostgresSession | None = getattr(self._local, "session", None)
         if session is not None and not session.is_over:
-            yield View(session, self._own)
+            yield PostgresView(session, self._own)
             return
         with self._block(_READ) as (session, _):
-            yield View(session, self._own)
+            yield PostgresView(session, self._own)
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> Iterator[PostgresTransaction]:
         """Give the right to write; committed when the block ends without an error.
 
         A bank is locked when it is first asked about.
@@ -508,7 +516,7 @@ class PostgresStore:
                     hint="Set fsync = on in postgresql.conf.",
                 )
             self._own.add(int(str(transaction)))
-            yield Transaction(session, self._own)
+            yield PostgresTransaction(session, self._own)
             session.require()
             with translated(self.name):
                 said = session.connection.execute("COMMIT").statusmessage
@@ -598,10 +606,10 @@ class PostgresStore:
                     )
 
     @contextmanager
-    def _block(self, sql: str) -> Iterator[tuple[Session, list[tuple[object, ...]]]]:
+    def _block(self, sql: str) -> Iterator[tuple[PostgresSession, list[tuple[object, ...]]]]:
         """Give a transaction of this thread, rolled back at the end where it is still open."""
         with self._connections.begun(sql) as (connection, found):
-            session = self._local.session = Session(connection, self.name, self._extension)
+            session = self._local.session = PostgresSession(connection, self.name, self._extension)
             try:
                 yield session, found
             finally:
@@ -618,7 +626,7 @@ def is_made(address: str, *, patience: float = PATIENCE) -> bool:
         StoreError: If the server does not answer.
     """
     there = read_address(address)
-    connections = Connections(there, busy_ms=BUSY_MS, patience=patience)
+    connections = PostgresConnections(there, busy_ms=BUSY_MS, patience=patience)
     try:
         with connections.begun("SELECT 1") as (connection, _), translated(there.name):
             return found_version(connection, there.schema, there.name) is not None

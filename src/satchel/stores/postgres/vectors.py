@@ -10,10 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from satchel.errors import UnknownBlobError, ValueRefusedError
-from satchel.ports.blobs import PIECE_BYTES, Pieces
-from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
+from satchel.ports.blobs import PIECE_BYTES, BlobPieces
+from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.stores.nearest import nearest, unit_of
-from satchel.stores.postgres.statements import ID_PREFIX, MOST_AT_ONCE, Statements, damaged, raw_id
+from satchel.stores.postgres.statements import (
+    ID_PREFIX,
+    MOST_AT_ONCE,
+    PostgresStatements,
+    damaged,
+    raw_id,
+)
 
 _KEY = "bank = %s AND model = %s AND dimensions = %s AND generation = %s"
 _NUMBERS = "CASE WHEN octet_length(numbers) = width * %s THEN numbers END"
@@ -45,7 +51,7 @@ WHERE vector.generation = %s AND (away IS NULL OR away <= %s + (
 ORDER BY vector.seq"""
 
 
-class Vectors(Statements):
+class PostgresVectors(PostgresStatements):
     """The vectors of a store, for reading."""
 
     def generations(self, bank: str) -> dict[Generation, int]:
@@ -74,7 +80,7 @@ class Vectors(Statements):
         for start in range(0, len(wanted), MOST_AT_ONCE):
             part = wanted[start : start + MOST_AT_ONCE]
             for place, width, numbers in self._all(sql, generation.dimensions, number, part):
-                kept = Packed(width, numbers or b"")
+                kept = PackedVector(width, numbers or b"")
                 found[names[place]] = self._unpacked(kept, generation.dimensions)
         return found
 
@@ -82,7 +88,7 @@ class Vectors(Statements):
         self, bank: str, generation: Generation, vector: Given, *, limit: int
     ) -> list[tuple[str, float]]:
         count = generation.dimensions
-        wanted = unpacked(packed(vector, count, "vector"), count)
+        wanted = unpack_vector(pack_vector(vector, count, "vector"), count)
         bank_number, number = self._number(bank), self._made(bank, generation)
         if number is None:
             return []
@@ -133,14 +139,14 @@ class Vectors(Statements):
         except (ValueRefusedError, UnicodeDecodeError) as error:
             raise damaged(self._name, "an invalid generation") from error
 
-    def _unpacked(self, kept: Packed, dimensions: int) -> tuple[float, ...]:
+    def _unpacked(self, kept: PackedVector, dimensions: int) -> tuple[float, ...]:
         try:
-            return unpacked(kept, dimensions)
+            return unpack_vector(kept, dimensions)
         except ValueError as error:
             raise damaged(self._name, str(error)) from error
 
 
-class VectorsWriting(Vectors):
+class PostgresVectorsWriter(PostgresVectors):
     """The vectors of a store, for the one who may write."""
 
     def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
@@ -151,7 +157,7 @@ class VectorsWriting(Vectors):
                 raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         rows = [
-            (places[identity], *packed(vector, count, identity))
+            (places[identity], *pack_vector(vector, count, identity))
             for identity, vector in vectors.items()
         ]
         if rows:
@@ -177,7 +183,14 @@ class VectorsWriting(Vectors):
             unit=", unit", value=f", %s::{extension}.vector", again=", unit = excluded.unit"
         )
         values = (
-            (number, place, bank, width, kept, _unit(unpacked(Packed(width, kept), count)))
+            (
+                number,
+                place,
+                bank,
+                width,
+                kept,
+                _unit(unpack_vector(PackedVector(width, kept), count)),
+            )
             for place, width, kept in rows
         )
         self._many(sql, values)
@@ -196,7 +209,7 @@ def _unit(numbers: Sequence[float]) -> str:
     return f"[{','.join(repr(one) if abs(one) > _LEAST else '0' for one in rounded)}]"
 
 
-class Blobs(Statements):
+class PostgresBlobs(PostgresStatements):
     """The blobs of a store, for reading."""
 
     def listed(self, bank: str) -> Iterator[tuple[str, int]]:
@@ -237,12 +250,12 @@ class Blobs(Statements):
         return int(found[0][0]) if found else None
 
 
-class BlobsWriting(Blobs):
+class PostgresBlobsWriter(PostgresBlobs):
     """The blobs of a store, for the one who may write."""
 
     def put(self, bank: str, chunks: Iterable[bytes]) -> str:
         number = self._number(bank)
-        pieces = Pieces(chunks)
+        pieces = BlobPieces(chunks)
         with self._whole():
             # It has a name once all of it has passed.
             sql = "INSERT INTO blob (bank, size) VALUES (%s, 0) RETURNING number"

@@ -11,14 +11,14 @@ one by the rows that were found.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from satchel.crypto.sealed_records import shape_of
+from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError
 from satchel.ports.rows import Filter, Row, derive_row
 from satchel.stores import matching
 from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.postgres.statements import (
     ID_PREFIX,
-    Statements,
+    PostgresStatements,
     raw_id,
     raw_slot,
     raw_text,
@@ -87,7 +87,7 @@ def values_of(row: Row, number: int) -> tuple[Any, ...]:
 def words_of(body: bytes) -> str:
     """Return the words of a record; none of a damaged one, which others are indexed without."""
     try:
-        return derive_row(shape_of(body), seq=0, at="", body=body).text or ""
+        return derive_row(decode_record(body), seq=0, at="", body=body).text or ""
     except InputError:
         return ""
 
@@ -162,7 +162,7 @@ class _Sought(NamedTuple):
     """The start of it in a row's stems."""
 
 
-class Words(Statements):
+class PostgresWords(PostgresStatements):
     """Nominating rows by their words, and the words of each row."""
 
     def nominated(
@@ -198,10 +198,10 @@ class Words(Statements):
                 break
         return _best(found.items())[:limit]
 
-    def _totals(self, number: int) -> matching.Totals:
+    def _totals(self, number: int) -> matching.CorpusTotals:
         sql = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM word WHERE bank = %s"
         ((texts, words),) = self._all(sql, number)
-        return matching.Totals(max(texts, 1), words)
+        return matching.CorpusTotals(max(texts, 1), words)
 
     def _asked(
         self,
@@ -314,10 +314,10 @@ def _having(spread: matching.Spread, few: int, size: int) -> int:
     return min(size, max(spread.rows, spread.rows * size // max(size - spread.reach, 1)))
 
 
-def _estimated(rows: Sequence[Sequence[int]], size: int) -> matching.Totals:
+def _estimated(rows: Sequence[Sequence[int]], size: int) -> matching.CorpusTotals:
     """Return what a whole bank has, if the rows that were found are like the others."""
     texts = max(size, 1)
-    return matching.Totals(texts, sum(row[1] for row in rows) * texts // max(len(rows), 1))
+    return matching.CorpusTotals(texts, sum(row[1] for row in rows) * texts // max(len(rows), 1))
 
 
 def _scored(
@@ -325,7 +325,7 @@ def _scored(
     phrases: dict[str, matching.Term],
     rows: Sequence[Sequence[int]],
     having: dict[str, int],
-    totals: matching.Totals,
+    totals: matching.CorpusTotals,
 ) -> list[tuple[int, float]]:
     """Return the score of rows that were found, best first."""
     rarities = [

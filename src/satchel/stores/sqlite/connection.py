@@ -23,7 +23,7 @@ import apsw
 
 from satchel.errors import SatchelError, StoreBusyError, StoreError, StoreVersionError
 from satchel.model.times import now
-from satchel.runtime.atomic_files import left_behind
+from satchel.runtime.atomic_files import leftover_files
 from satchel.runtime.lock_waits import BusyHandler
 from satchel.runtime.private_files import database_files, secure_database
 from satchel.stores.sqlite.ciphers import unlock, with_ciphers
@@ -50,7 +50,7 @@ Log = tuple[tuple[int, int] | None, ...]
 """Of a database, its write-ahead log and its index: device and number, None where it is missing."""
 
 
-class Opened(NamedTuple):
+class ReadConnection(NamedTuple):
     """A connection for reading, and what the files were like if it takes no locks."""
 
     connection: apsw.Connection
@@ -116,7 +116,7 @@ def open_for_reading(
     vfs: str | None,
     with_locks: bool = False,
     secret: bytes | None = None,
-) -> Opened:
+) -> ReadConnection:
     """Open a file that is there. Nothing is made; nothing but ``-shm``, the locks, is written.
 
     Args:
@@ -151,7 +151,7 @@ def open_for_reading(
     flags = apsw.SQLITE_OPEN_READONLY
     connection = _connected(path, address, flags, busy_ms=busy_ms, vfs=vfs, secret=secret)
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    return Opened(connection, seen)
+    return ReadConnection(connection, seen)
 
 
 def is_current(path: Path, seen: Seen | None) -> bool:
@@ -324,7 +324,7 @@ PATIENCE = 10
 """Seconds that a fork waits for the transactions of other threads; one may wait for the fork."""
 
 
-class Forked(Protocol):
+class ForkAware(Protocol):
     """What has connections."""
 
     def forget_parent(self) -> None:
@@ -332,13 +332,13 @@ class Forked(Protocol):
         ...
 
 
-_known: "weakref.WeakSet[Forked]" = weakref.WeakSet()
+_known: "weakref.WeakSet[ForkAware]" = weakref.WeakSet()
 _change = threading.Condition()
 _inside: dict[int, int] = {}  # how many blocks each thread is in
 _forking = False
 
 
-def watch(store: Forked) -> None:
+def watch(store: ForkAware) -> None:
     """Tell a store when it finds itself in a child."""
     _known.add(store)
 
@@ -449,7 +449,7 @@ def migrate(
 def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
     """Copy a file that is locked against writing, and return where."""
     stem = path.with_name(f"{path.name}.v{version}")
-    for stale in left_behind(stem):
+    for stale in leftover_files(stem):
         stale.unlink()  # of one that was killed; whoever holds the lock is the only one
     kept = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
     # SQLite does not copy what the same connection might be writing.

@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.crypto.age import Unlocking
+from satchel.crypto.age import Unlocker
 from satchel.crypto.store_keys import MOST_BYTES, StoreKey, opened_store_key
 from satchel.errors import (
     EncryptionError,
@@ -24,8 +24,8 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ports.store import Extent, Progress
-from satchel.runtime.atomic_files import PRIVATE_FILE, left_behind, writing, writing_by_name
-from satchel.runtime.input import reading
+from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, leftover_files, writing_by_name
+from satchel.runtime.input import open_input
 from satchel.runtime.private_files import require_secret
 from satchel.stores.raw_files import beside, file_extent
 from satchel.stores.sqlite.ciphers import KEY_ENDING, is_plain, looks_encrypted
@@ -52,7 +52,7 @@ def is_keyed(path: Path) -> bool:
     return os.path.lexists(next_file(path)) and is_plain(path) is False
 
 
-def key_for(path: Path, unlocking: Unlocking | None = None) -> StoreKey | None:
+def key_for(path: Path, unlocking: Unlocker | None = None) -> StoreKey | None:
     """Return the key that opens a store; None for one in plain, also one that is still to be made.
 
     Args:
@@ -92,15 +92,15 @@ def key_for(path: Path, unlocking: Unlocking | None = None) -> StoreKey | None:
     raise problem or EncryptionError("no key file of the store decrypts it", file=str(path))
 
 
-def opened_key(file: Path, unlocking: Unlocking | None) -> StoreKey:
+def opened_key(file: Path, unlocking: Unlocker | None) -> StoreKey:
     """Return the key in a file; raises as ``key_for``."""
-    with reading(file) as stream:
+    with open_input(file) as stream:
         require_secret(file, os.fstat(stream.fileno()), "the key of this store")
         held = stream.read(MOST_BYTES + 1)
     if len(held) > MOST_BYTES:
         raise LimitError(f"a store's key can have at most {MOST_BYTES:,} bytes", file=str(file))
     try:
-        return opened_store_key(held, unlocking or Unlocking())
+        return opened_store_key(held, unlocking or Unlocker())
     except SatchelError as error:
         raise error.located(file=str(file)) from error.__cause__
 
@@ -197,7 +197,7 @@ def require_key(path: Path) -> None:
 
 
 def _put(file: Path, key: StoreKey, *, overwrite: bool = True) -> None:
-    with writing(file, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
+    with atomic_write(file, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
         stream.write(key.held)
 
 
@@ -278,7 +278,7 @@ _STEPS = 20_000
 _REPLACE_BUSY_MS = 5_000
 
 
-def put_under(
+def rewrite_with_key(
     path: Path,
     old: StoreKey | None,
     new: StoreKey | None,
@@ -311,7 +311,7 @@ def put_under(
         with translated(name, connection):
             _alone(connection, name)
             before = holds(connection)
-        for stale in left_behind(path):
+        for stale in leftover_files(path):
             stale.unlink()  # of one that was killed, and may be in plain; nobody else writes here
         with writing_by_name(path, overwrite=True) as temporary:
             with translated(name, connection):

@@ -10,13 +10,13 @@ from typing import Any
 import apsw
 from blake3 import blake3
 
-from satchel.crypto.sealed_records import shape_of
+from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError
 from satchel.model.values import Component
 from satchel.ports.links import Kinds as LinkKinds
-from satchel.ports.links import Linked
-from satchel.ports.rows import Filter, Link, Row, derive_row
-from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, RowsDigest
+from satchel.ports.links import LoggedLink
+from satchel.ports.rows import Filter, RecordLink, Row, derive_row
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, RowsDigest
 from satchel.stores import matching
 from satchel.stores import words as _terms
 from satchel.stores.matching import is_searched, thread_of
@@ -25,13 +25,13 @@ from satchel.stores.sqlite.schema import PIECE_BITS, SEQ_BITS, SEQ_MASK
 from satchel.stores.sqlite.statements import (
     ID_PREFIX,
     NODE_BITS,
-    Banks,
     Kinds,
+    SqliteBanks,
     damaged,
     raw_id,
     raw_slot,
 )
-from satchel.stores.sqlite.vectors import Blobs, Vectors
+from satchel.stores.sqlite.vectors import SqliteBlobs, SqliteVectors
 from satchel.stores.sqlite.word_index import (
     FTS5_VERSION,
     INSTANCES,
@@ -98,7 +98,7 @@ Spreads = dict[tuple[Any, ...], matching.Spread]
 _MOST_SPREADS = 5000
 
 
-class View(Banks):
+class SqliteView(SqliteBanks):
     """One consistent view, on a connection inside a transaction.
 
     Args:
@@ -293,19 +293,19 @@ class View(Banks):
             yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), there)
             place += size
 
-    def _marked(self, number: int, first: int, last: int) -> list[Marked]:
+    def _marked(self, number: int, first: int, last: int) -> list[MarkedRow]:
         found = self._all(_MARKED, first, last, number, kinds=_MARKED_KINDS)
         if any(other != number for _, other, *_ in found):
             raise damaged(self._name, "a row belongs to another bank")
         return [
-            Marked(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
+            MarkedRow(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
             for place, _, identity, tag, at, retired, hold in found
         ]
 
-    def every_link(self, bank: str) -> Iterable[Linked]:
+    def every_link(self, bank: str) -> Iterable[LoggedLink]:
         sql = "SELECT place, source, target, kind FROM link WHERE bank = ?"
         found = self._all(sql, self._number(bank), kinds=(int, str, str, str))
-        return (Linked(place & SEQ_MASK, Link(*link)) for place, *link in found)
+        return (LoggedLink(place & SEQ_MASK, RecordLink(*link)) for place, *link in found)
 
     def newest_of_sessions(
         self, bank: str, sessions: Sequence[str], types: Collection[str]
@@ -335,7 +335,7 @@ class View(Banks):
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: LinkKinds, limit: int
-    ) -> list[Linked]:
+    ) -> list[LoggedLink]:
         number, wanted = self._number(bank), sorted(kinds or ())
         column = "target" if incoming else "source"
         narrowed = "" if kinds is None else f" AND link.kind IN ({_marks(wanted)})"
@@ -348,7 +348,7 @@ class View(Banks):
         )
         values = (number, *ends, *wanted, limit)
         return [
-            Linked(place & SEQ_MASK, Link(source, target, kind))
+            LoggedLink(place & SEQ_MASK, RecordLink(source, target, kind))
             for place, source, target, kind in self._all(sql, *values, kinds=(int, str, str, str))
         ]
 
@@ -361,7 +361,7 @@ class View(Banks):
         wanted: Filter | None = None,
         without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
-        terms, number = _terms.sought(text), self._number(bank)
+        terms, number = _terms.query_terms(text), self._number(bank)
         first = number << SEQ_BITS
         hidden = " AND words.rowid NOT BETWEEN ? AND ?" * len(without)
         bounds = [first, first + SEQ_MASK]
@@ -562,27 +562,27 @@ class View(Banks):
         return words_of(found[0][0]) if found else ""
 
     @property
-    def vectors(self) -> Vectors:
-        return Vectors(self._connection, self._name)
+    def vectors(self) -> SqliteVectors:
+        return SqliteVectors(self._connection, self._name)
 
     @property
-    def blobs(self) -> Blobs:
-        return Blobs(self._connection, self._name)
+    def blobs(self) -> SqliteBlobs:
+        return SqliteBlobs(self._connection, self._name)
 
 
 def words_of(body: bytes) -> str:
     """Return the words of a record; none of a damaged one, which others are indexed without."""
     try:
-        model = shape_of(body)
+        model = decode_record(body)
     except InputError:
         return ""
     return derive_row(model, seq=0, at="", body=body).text or ""
 
 
-def links_of(body: bytes) -> tuple[Link, ...] | None:
+def links_of(body: bytes) -> tuple[RecordLink, ...] | None:
     """Return the links that a record makes; None for a damaged one."""
     try:
-        model = shape_of(body)
+        model = decode_record(body)
     except InputError:
         return None
     return derive_row(model, seq=0, at="", body=body).links

@@ -163,7 +163,7 @@ def raw_slot(slot: str | None) -> bytes | None:
     return None if slot is None else raw_id(slot)
 
 
-class Statements:
+class SqliteStatements:
     """What everything that reads or writes the tables does, on a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, name: str) -> None:
@@ -249,7 +249,7 @@ class Statements:
             self._connection.execute("RELEASE whole")
 
 
-class Banks(Statements):
+class SqliteBanks(SqliteStatements):
     """Which banks there are."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:

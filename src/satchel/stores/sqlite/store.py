@@ -24,14 +24,22 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ports.rows import PENDING, Row
-from satchel.ports.store import Change, Commit, Extent, Progress, StoreTraits, Sweep, Was
+from satchel.ports.store import (
+    ColumnChange,
+    Commit,
+    Extent,
+    Progress,
+    RangeChange,
+    RetiredFilter,
+    StoreTraits,
+)
 from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.raw_files import beside
 from satchel.stores.sqlite.ciphers import answers
 from satchel.stores.sqlite.connection import (
     STEPS,
     Log,
-    Opened,
+    ReadConnection,
     Step,
     closing_on_error,
     deferred,
@@ -50,7 +58,7 @@ from satchel.stores.sqlite.connection import (
 )
 from satchel.stores.sqlite.copy import copy_database
 from satchel.stores.sqlite.encryption import copied_key, laid_open, require_key
-from satchel.stores.sqlite.reader import Spreads, View, links_of, words_of
+from satchel.stores.sqlite.reader import Spreads, SqliteView, links_of, words_of
 from satchel.stores.sqlite.schema import (
     SEQ_BITS,
     SEQ_MASK,
@@ -68,14 +76,14 @@ from satchel.stores.sqlite.statements import (
     raw_slot,
     translated,
 )
-from satchel.stores.sqlite.vectors import BlobsWriting, VectorsWriting
+from satchel.stores.sqlite.vectors import SqliteBlobsWriter, SqliteVectorsWriter
 from satchel.stores.sqlite.word_index import WordIndexes
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
 _WAS = {
-    Was.CURRENT: "retired IS NULL",
-    Was.RETIRED: "retired >= 0",
-    Was.PENDING: f"retired = {PENDING}",
+    RetiredFilter.CURRENT: "retired IS NULL",
+    RetiredFilter.RETIRED: "retired >= 0",
+    RetiredFilter.PENDING: f"retired = {PENDING}",
 }
 _RETIRE = "UPDATE record SET retired = ? WHERE place BETWEEN ? AND ?"
 _SEARCHED = """
@@ -90,7 +98,7 @@ app = NULL, session = NULL, moment = NULL, expires_at = NULL WHERE place = ?"""
 _TOGETHER = 256
 
 
-class Transaction(View):
+class SqliteTransaction(SqliteView):
     """The right to write, inside an immediate transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
@@ -117,12 +125,12 @@ class Transaction(View):
             self.put_side(bank, commit.side)
 
     @property
-    def vectors(self) -> VectorsWriting:
-        return VectorsWriting(self._connection, self._name)
+    def vectors(self) -> SqliteVectorsWriter:
+        return SqliteVectorsWriter(self._connection, self._name)
 
     @property
-    def blobs(self) -> BlobsWriting:
-        return BlobsWriting(self._connection, self._name)
+    def blobs(self) -> SqliteBlobsWriter:
+        return SqliteBlobsWriter(self._connection, self._name)
 
     def _bank(self, bank: str, commit: Commit) -> int:
         """Set a bank's head, and return its number."""
@@ -154,7 +162,7 @@ class Transaction(View):
             if row.text and is_searched(row):
                 yield first + row.seq, text
 
-    def _change(self, number: int, change: Change) -> None:
+    def _change(self, number: int, change: ColumnChange) -> None:
         place = (number << SEQ_BITS) + change.seq
         sql = "UPDATE record SET retired = ?, hold = ? WHERE place = ?"
         self._all(sql, change.retired, int(change.hold), place)
@@ -162,7 +170,7 @@ class Transaction(View):
         if change.retired in (None, PENDING):
             self._index_again(number, place, place)
 
-    def _sweep(self, number: int, sweep: Sweep) -> None:
+    def _sweep(self, number: int, sweep: RangeChange) -> None:
         first, last = (number << SEQ_BITS) + sweep.first, (number << SEQ_BITS) + sweep.last
         if sweep.hold is not None:
             sql = "UPDATE record SET hold = ? WHERE place BETWEEN ? AND ?"
@@ -170,7 +178,7 @@ class Transaction(View):
         if sweep.was is None:
             return
         self._all(f"{_RETIRE} AND {_WAS[sweep.was]}", sweep.retired, first, last)
-        if sweep.was is Was.RETIRED:
+        if sweep.was is RetiredFilter.RETIRED:
             self._index_again(number, first, last)
         elif sweep.retired is not None:
             self._all("DELETE FROM words WHERE rowid BETWEEN ? AND ?", first, last)
@@ -398,7 +406,7 @@ class SqliteStore:
         watch(self)
 
     @contextmanager
-    def reading(self) -> Iterator[View]:
+    def reading(self) -> Iterator[SqliteView]:
         """Give a consistent view.
 
         Raises:
@@ -408,7 +416,7 @@ class SqliteStore:
         """
         connection, seen, serial = self._opened()
         if connection.in_transaction:  # within a block of the same thread: the same view
-            yield View(connection, self.name, indexes=self._word_indexes, serial=serial)
+            yield SqliteView(connection, self.name, indexes=self._word_indexes, serial=serial)
             return
         alone = nullcontext() if seen is None else undisturbed(self.path, seen)
         try:
@@ -418,7 +426,7 @@ class SqliteStore:
                 translated(self.name, connection),
                 deferred(connection, here),
             ):
-                yield View(
+                yield SqliteView(
                     connection,
                     self.name,
                     self._spreads,
@@ -430,7 +438,7 @@ class SqliteStore:
             raise
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> Iterator[SqliteTransaction]:
         """Give the right to write; committed when the block ends without an error.
 
         Raises:
@@ -453,7 +461,7 @@ class SqliteStore:
                     hint="Use a newer satchel.",
                 )
             require_no_triggers(connection, self.name)
-            yield Transaction(connection, self.name, serial=serial)
+            yield SqliteTransaction(connection, self.name, serial=serial)
         if has_moved(connection):
             raise self._vanished()
         self._require_log(connection)
@@ -551,9 +559,9 @@ class SqliteStore:
     def _connection(self) -> apsw.Connection:
         return self._opened().connection
 
-    def _opened(self) -> Opened:
+    def _opened(self) -> ReadConnection:
         """Return what this thread has open, opened again where that cannot be used any more."""
-        held: Opened | None = getattr(self._local, "held", None)
+        held: ReadConnection | None = getattr(self._local, "held", None)
         if held is not None:
             if held.connection.in_transaction or self._is_usable(held):
                 return held
@@ -579,7 +587,7 @@ class SqliteStore:
         self._open.append(opened.connection)
         return opened
 
-    def _is_usable(self, held: Opened) -> bool:
+    def _is_usable(self, held: ReadConnection) -> bool:
         connection, seen, _ = held
         if not is_current(self.path, seen) or has_moved(connection):
             return False
@@ -619,7 +627,7 @@ class SqliteStore:
             hint="Close every program that uses the store, then see: satchel doctor --deep",
         )
 
-    def _for_reading(self) -> Opened:
+    def _for_reading(self) -> ReadConnection:
         opened = open_for_reading(
             self.path,
             busy_ms=self._busy_ms,
@@ -639,7 +647,7 @@ class SqliteStore:
                 )
         return opened
 
-    def _for_writing(self) -> Opened:
+    def _for_writing(self) -> ReadConnection:
         connection = open_for_writing(
             self.path, busy_ms=self._busy_ms, vfs=self._vfs, secret=self._secret
         )
@@ -660,4 +668,4 @@ class SqliteStore:
                     connection, self.path, self._steps, busy_ms=self._busy_ms, secret=self._secret
                 )
                 self.kept = kept or self.kept
-        return Opened(connection, None)
+        return ReadConnection(connection, None)

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from satchel.errors import UnknownBlobError, ValueRefusedError
-from satchel.ports.blobs import PIECE_BYTES, Pieces
-from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
+from satchel.ports.blobs import PIECE_BYTES, BlobPieces
+from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.stores.nearest import nearest
 from satchel.stores.sqlite.schema import PIECE_BITS, SEQ_BITS
-from satchel.stores.sqlite.statements import ID_PREFIX, Statements, damaged, decoding, raw_id
+from satchel.stores.sqlite.statements import ID_PREFIX, SqliteStatements, damaged, decoding, raw_id
 
 _SEQ = (1 << SEQ_BITS) - 1
 _KEY = "bank = ? AND model = ? AND dimensions = ? AND generation = ?"
@@ -16,7 +16,7 @@ _NUMBERS = "CASE WHEN length(numbers) = width * {} THEN numbers END"
 """What has another length is never loaded, however long it is."""
 
 
-class Vectors(Statements):
+class SqliteVectors(SqliteStatements):
     """The vectors of a store, for reading."""
 
     def generations(self, bank: str) -> dict[Generation, int]:
@@ -36,7 +36,7 @@ class Vectors(Statements):
         sql = f"SELECT place, width, {numbers} FROM vector WHERE place IN "  # noqa: S608 - our own numbers
         found = self._in(sql, list(names), (int, int, bytes))
         return {
-            names[place]: self._unpacked(Packed(width, numbers), generation.dimensions)
+            names[place]: self._unpacked(PackedVector(width, numbers), generation.dimensions)
             for place, width, numbers in found
         }
 
@@ -44,7 +44,7 @@ class Vectors(Statements):
         self, bank: str, generation: Generation, vector: Given, *, limit: int
     ) -> list[tuple[str, float]]:
         count = generation.dimensions
-        wanted = unpacked(packed(vector, count, "vector"), count)
+        wanted = unpack_vector(pack_vector(vector, count, "vector"), count)
         number, first = self._number(bank), self._first(bank, generation)
         if first is None:
             return []
@@ -101,14 +101,14 @@ class Vectors(Statements):
         except ValueRefusedError as error:
             raise damaged(self._name, error.message) from error
 
-    def _unpacked(self, kept: Packed, dimensions: int) -> tuple[float, ...]:
+    def _unpacked(self, kept: PackedVector, dimensions: int) -> tuple[float, ...]:
         try:
-            return unpacked(kept, dimensions)
+            return unpack_vector(kept, dimensions)
         except ValueError as error:
             raise damaged(self._name, str(error)) from error
 
 
-class VectorsWriting(Vectors):
+class SqliteVectorsWriter(SqliteVectors):
     """The vectors of a store, for the one who may write."""
 
     def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
@@ -118,7 +118,7 @@ class VectorsWriting(Vectors):
                 raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         rows = [
-            (places[identity], *packed(vector, count, identity))
+            (places[identity], *pack_vector(vector, count, identity))
             for identity, vector in vectors.items()
         ]
         if rows:
@@ -146,7 +146,7 @@ class VectorsWriting(Vectors):
 _LAST = (1 << PIECE_BITS) - 1
 
 
-class Blobs(Statements):
+class SqliteBlobs(SqliteStatements):
     """The blobs of a store, for reading."""
 
     def listed(self, bank: str) -> Iterator[tuple[str, int]]:
@@ -185,12 +185,12 @@ class Blobs(Statements):
         return int(found[0][0]) if found else None
 
 
-class BlobsWriting(Blobs):
+class SqliteBlobsWriter(SqliteBlobs):
     """The blobs of a store, for the one who may write."""
 
     def put(self, bank: str, chunks: Iterable[bytes]) -> str:
         number = self._number(bank)
-        pieces = Pieces(chunks)
+        pieces = BlobPieces(chunks)
         with self._whole():
             # It has a name once all of it has passed.
             sql = "INSERT INTO blob (bank, size) VALUES (?, 0) RETURNING number"

@@ -9,7 +9,7 @@ from pathlib import Path
 from notes_kit import files_in
 
 from satchel.conformance.subject import Subject
-from satchel.formats._notes import Item, lines_of
+from satchel.formats._notes import NoteItem, lines_of
 from satchel.formats.agents_md import block_of
 from satchel.model.values import Component
 from satchel.ports.registry import formats
@@ -26,13 +26,15 @@ npm install @tea/pot
 ```
 """
 ITEMS = [
-    Item(Component.IDENTITY, "Speaks plainly."),
-    Item(Component.SEMANTIC, "Rosa takes her tea cold."),
-    Item(Component.SEMANTIC, "Ünïcode ✓ 日本語\n\n  <!-- satchel:end -->\n- a line like an item\n"),
-    Item(Component.SEMANTIC, ""),
-    Item(Component.PROCEDURAL, "To release:\n1. tag\n2. push"),
-    Item(Component.WORKING, "The kettle is on."),
-    Item(Component.EPISODIC, "On Tuesday the roof leaked."),
+    NoteItem(Component.IDENTITY, "Speaks plainly."),
+    NoteItem(Component.SEMANTIC, "Rosa takes her tea cold."),
+    NoteItem(
+        Component.SEMANTIC, "Ünïcode ✓ 日本語\n\n  <!-- satchel:end -->\n- a line like an item\n"
+    ),
+    NoteItem(Component.SEMANTIC, ""),
+    NoteItem(Component.PROCEDURAL, "To release:\n1. tag\n2. push"),
+    NoteItem(Component.WORKING, "The kettle is on."),
+    NoteItem(Component.EPISODIC, "On Tuesday the roof leaked."),
 ]
 BLOCK = block_of(lines_of(ITEMS), TOLD)
 EDITED = BLOCK.replace("- The kettle is on.", "The kettle was on.\nIt is off now.\n\n- And cold.")

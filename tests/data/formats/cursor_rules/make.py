@@ -9,7 +9,7 @@ from pathlib import Path
 from notes_kit import files_in
 
 from satchel.conformance.subject import Subject
-from satchel.formats._notes import Item, lines_of
+from satchel.formats._notes import NoteItem, lines_of
 from satchel.model.values import Component
 from satchel.ports.registry import formats
 
@@ -19,9 +19,9 @@ FRONT = (
     "---\ndescription: What was remembered from earlier work\nglobs:\nalwaysApply: true\n---\n\n"
 )
 ITEMS = [
-    Item(Component.SEMANTIC, "Rosa takes her tea cold."),
-    Item(Component.SEMANTIC, "Ünïcode ✓ 日本語\nin two lines"),
-    Item(Component.PROCEDURAL, "To release: tag, then push."),
+    NoteItem(Component.SEMANTIC, "Rosa takes her tea cold."),
+    NoteItem(Component.SEMANTIC, "Ünïcode ✓ 日本語\nin two lines"),
+    NoteItem(Component.PROCEDURAL, "To release: tag, then push."),
 ]
 BY_HAND = """---
 description: How the shop's pages are made

@@ -32,53 +32,54 @@ from satchel.api import functions
 from satchel.api import machine as plain
 from satchel.api import pipeline as plain_pipeline
 from satchel.api import store as plain_satchel
-from satchel.api.bank import Filing
-from satchel.api.operations import Awaited, lazy, method
-from satchel.bank.threads import ClosedOnExit, awaited, away, in_a_thread
+from satchel.api.bank import FileCalls, RehydrateCalls
+from satchel.api.operations import AsyncCalls, lazy, method
+from satchel.bank.threads import AsyncClosable, awaited, in_a_thread, run_in_thread
 from satchel.ports.operations import PathText
+from satchel.rehydrate.request import RehydrateResult
 
 if TYPE_CHECKING:
     from satchel.files import MemoryStore
-    from satchel.sessions.views import MessageShown
+    from satchel.sessions.views import MessageInfo
 
 _TOGETHER = 256
 
 
-class Tokens(Awaited, tokens.Tokens):
+class Tokens(AsyncCalls, tokens.Tokens):
     """As ``satchel.Bank.tokens``, awaited."""
 
 
-class Owners(Awaited, owning.BankOwners):
+class Owners(AsyncCalls, owning.BankOwners):
     """As ``satchel.Bank.owners``, awaited."""
 
 
-class Quarantine(Awaited, waking.Quarantine):
+class Quarantine(AsyncCalls, waking.Quarantine):
     """As ``satchel.Bank.quarantine``, awaited."""
 
 
-class Code(Awaited, code.Code):
+class Code(AsyncCalls, code.Code):
     """As ``satchel.Bank.code``, awaited."""
 
 
 class Files:
     """What opens ``satchel.Bank.files``."""
 
-    def __init__(self, bank: Filing) -> None:
+    def __init__(self, bank: FileCalls) -> None:
         self._bank = bank
 
     async def open(self) -> MemoryStore:
         """Return the memory files of the bank; ``await files.read_text.aio(...)`` and so on."""
-        return await away(lambda: self._bank.files)
+        return await run_in_thread(lambda: self._bank.files)
 
 
-class Sessions(Awaited, sessions.SessionCalls):
+class Sessions(AsyncCalls, sessions.SessionCalls):
     """As ``satchel.Bank.sessions``, awaited."""
 
-    async def messages(self, session: str, *, at: str | None = None) -> AsyncIterator[MessageShown]:
+    async def messages(self, session: str, *, at: str | None = None) -> AsyncIterator[MessageInfo]:
         """As ``satchel.Bank.sessions.messages``: some at a time, each time in a thread."""
         found = self._plain.messages(session, at=at)
         try:
-            while some := await away(lambda: tuple(islice(found, _TOGETHER))):
+            while some := await run_in_thread(lambda: tuple(islice(found, _TOGETHER))):
                 for one in some:
                     yield one
         finally:
@@ -96,7 +97,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class Bank(Awaited, plain_bank.BankCalls):
+class Bank(AsyncCalls, plain_bank.BankCalls):
     """As ``satchel.Bank``, awaited."""
 
     def __init__(self, plain: plain_bank.Bank) -> None:
@@ -147,18 +148,18 @@ def _created_bank(satchel: plain_satchel.Satchel, made: BankLine) -> Bank:
     return Bank(plain_satchel.created_bank(satchel, made))
 
 
-def _opening(plain: Callable[_P, plain_satchel.Satchel]) -> Callable[_P, Opening]:
+def _opening(plain: Callable[_P, plain_satchel.Satchel]) -> Callable[_P, StoreOpener]:
     """Return a function that opens a store when its result is awaited or entered."""
 
-    def open_(*args: _P.args, **options: _P.kwargs) -> Opening:
-        return Opening(partial(plain, *args, **options))
+    def open_(*args: _P.args, **options: _P.kwargs) -> StoreOpener:
+        return StoreOpener(partial(plain, *args, **options))
 
     update_wrapper(open_, plain)
     open_.__doc__ = f"To be awaited, or entered with ``async with``. {plain.__doc__}"
     return open_
 
 
-class Satchel(ClosedOnExit, Awaited, plain_satchel.StoreCalls):
+class Satchel(AsyncClosable, AsyncCalls, plain_satchel.StoreCalls):
     """As ``satchel.Satchel``, awaited."""
 
     def __init__(self, plain: plain_satchel.Satchel) -> None:
@@ -168,7 +169,7 @@ class Satchel(ClosedOnExit, Awaited, plain_satchel.StoreCalls):
 
     async def bank(self, name: str | None = None, *, create: bool = False) -> Bank:
         """Open a bank; see ``satchel.Satchel.bank``."""
-        return Bank(await away(partial(self._plain.bank, name, create=create)))
+        return Bank(await run_in_thread(partial(self._plain.bank, name, create=create)))
 
     create_bank = method(
         bank_operations.create_bank, context=lambda self: self._writable(), into=_created_bank
@@ -195,7 +196,7 @@ def _opened(
     return call
 
 
-class Opening(ClosedOnExit, Awaitable[Satchel]):
+class StoreOpener(AsyncClosable, Awaitable[Satchel]):
     """A store that is going to be open: to be awaited, or entered with ``async with``.
 
     Whole banks can be moved without either: what is called first opens it. It is opened once.
@@ -243,11 +244,11 @@ def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
         opening.result().close()
 
 
-class Agents(plain.Agents, Awaited):
+class Agents(plain.Agents, AsyncCalls):
     """As ``satchel.Agents``, awaited."""
 
 
-class HierarchicalMemory(ClosedOnExit):
+class HierarchicalMemory(AsyncClosable):
     """As ``satchel.amplihack.HierarchicalMemory``, awaited: ``await HierarchicalMemory.open()``."""
 
     def __init__(self, plain: plain_amplihack.HierarchicalMemory) -> None:
@@ -268,7 +269,7 @@ class HierarchicalMemory(ClosedOnExit):
         Args and Raises: as ``satchel.amplihack.HierarchicalMemory``.
         """
         return cls(
-            await away(
+            await run_in_thread(
                 partial(
                     plain_amplihack.HierarchicalMemory,
                     agent,
@@ -306,22 +307,22 @@ class HierarchicalTransfer:
     )
 
 
-class Backups(plain.Backups, Awaited):
+class Backups(plain.Backups, AsyncCalls):
     """As ``satchel.Backups``, awaited."""
 
 
-class Keys(plain.Keys, Awaited):
+class Keys(plain.Keys, AsyncCalls):
     """As ``satchel.Keys``, awaited."""
 
 
 def _of_sources(
-    call: Callable[Concatenate[plain_pipeline.Waking | PathText, _P], plain_pipeline.Rehydrated],
-) -> Callable[Concatenate[Bank | PathText, _P], Coroutine[Any, Any, plain_pipeline.Rehydrated]]:
+    call: Callable[Concatenate[RehydrateCalls | PathText, _P], RehydrateResult],
+) -> Callable[Concatenate[Bank | PathText, _P], Coroutine[Any, Any, RehydrateResult]]:
     async def pipeline(
         source: Bank | PathText, /, *args: _P.args, **given: _P.kwargs
-    ) -> plain_pipeline.Rehydrated:
+    ) -> RehydrateResult:
         plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
-        return await away(partial(call, plain, *args, **given))
+        return await run_in_thread(partial(call, plain, *args, **given))
 
     update_wrapper(pipeline, call)
     return pipeline

@@ -16,16 +16,16 @@ import msgspec
 from blake3 import blake3
 from msgspec import Meta
 
-from satchel.backup.manifests import MOST_BYTES, SERIES, BankPart, opened, signed
-from satchel.backup.packs import PLAIN, Locking
-from satchel.backup.storage import Shelf
+from satchel.backup.manifests import MOST_BYTES, SERIES, BankBackup, opened, signed
+from satchel.backup.packs import PLAIN, PackEncryption
+from satchel.backup.storage import BackupStorage
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import EncryptionError, LimitError, VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.model.records import Erasure
 from satchel.model.values import Id
 from satchel.ports.rows import Filter
-from satchel.replication.copies import Copy
+from satchel.replication.copies import Replica
 
 _ERASURES = Filter(types=frozenset({"erasure"}), retired=True, held=True)
 _TOGETHER = 256
@@ -36,7 +36,7 @@ _CLOSED_NAME = re.compile(rf"{_CLOSED}/([0-9a-f]{{16}})/[0-9a-f]{{64}}\.age")
 _Place = Annotated[int, Meta(ge=_NOWHERE, le=2**53 - 1)]
 
 
-class Gone(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class ErasedRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A record that was erased."""
 
     place: _Place
@@ -46,24 +46,24 @@ class Gone(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """Where the log says that it is erased."""
 
 
-class Erased(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Erasures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was erased of a bank."""
 
     format: Literal["satchel-backup-erased/1"] = "satchel-backup-erased/1"
     bank: Id
     series: Annotated[str, Meta(pattern=SERIES)]
-    records: dict[Id, Gone] = {}
+    records: dict[Id, ErasedRecord] = {}
     recipients: list[str] = []
     """For whom it is encrypted."""
 
 
-def erased_in(source: Copy, after: int = -1) -> dict[str, Gone]:
+def read_erasures(source: Replica, after: int = -1) -> dict[str, ErasedRecord]:
     """Return what the log of a bank says is erased, from a place on.
 
     Raises:
         VerificationError: If a record is not what was logged.
     """
-    reader, bank, found = source.reader, source.bank, dict[str, Gone]()
+    reader, bank, found = source.reader, source.bank, dict[str, ErasedRecord]()
     rows = reader.scan(bank, _ERASURES, after=after)
     while some := list(islice(rows, _TOGETHER)):
         said = dict[str, int]()
@@ -71,11 +71,11 @@ def erased_in(source: Copy, after: int = -1) -> dict[str, Gone]:
             if logged is not None and isinstance(logged[1], Erasure):
                 said[logged[1].entry] = row.seq
         places = {row.id: row.seq for row in reader.get(bank, list(said))}
-        found |= {one: Gone(places.get(one, _NOWHERE), seq) for one, seq in said.items()}
+        found |= {one: ErasedRecord(places.get(one, _NOWHERE), seq) for one, seq in said.items()}
     return found
 
 
-class Lists:
+class ErasureLists:
     """The lists of a destination.
 
     Args:
@@ -83,12 +83,14 @@ class Lists:
         locking: For whom new ones are encrypted, and what opens those that are.
     """
 
-    def __init__(self, shelf: Shelf, locking: Locking = PLAIN) -> None:
+    def __init__(self, shelf: BackupStorage, locking: PackEncryption = PLAIN) -> None:
         self._shelf, self._locking = shelf, locking
-        self._known = dict[str, tuple[Erased, str] | None]()
+        self._known = dict[str, tuple[Erasures, str] | None]()
         """Encrypted lists that were read already, by name."""
 
-    def note(self, series: str, bank: str, found: Mapping[str, Gone], key: SigningKey) -> int:
+    def note(
+        self, series: str, bank: str, found: Mapping[str, ErasedRecord], key: SigningKey
+    ) -> int:
         """Add to the list of what was erased of a bank; return how many are new in it.
 
         A list that cannot be read, or that somebody else signed, is begun anew: what the log says
@@ -99,7 +101,7 @@ class Lists:
         """
         locking, plain = self._locking, _place_of(bank, series)
         place = _closed_place(bank, series, key) if locking.locks else plain
-        known, stands = dict[str, Gone](), False
+        known, stands = dict[str, ErasedRecord](), False
         for one in dict.fromkeys((plain, place)):
             before = self._read(one)
             if before is not None and before[1] == key.did and before[0].bank == bank:
@@ -108,7 +110,7 @@ class Lists:
         new = found.keys() - known.keys()
         if new or (known and not stands):
             records = {**known, **{one: found[one] for one in sorted(new)}}
-            told = Erased(
+            told = Erasures(
                 bank=bank, series=series, records=records, recipients=list(locking.recipients)
             )
             data = signed(told, key)
@@ -118,7 +120,7 @@ class Lists:
             self._shelf.remove(plain)
         return len(new)
 
-    def of(self, bank: str) -> Iterator[tuple[Erased, str]]:
+    def of(self, bank: str) -> Iterator[tuple[Erasures, str]]:
         """Yield the lists of a bank, each with who signed it; those that are none are passed over.
 
         Raises:
@@ -148,13 +150,13 @@ class Lists:
                     continue
         return found
 
-    def _read(self, name: str) -> tuple[Erased, str] | None:
+    def _read(self, name: str) -> tuple[Erasures, str] | None:
         if name in self._known:
             return self._known[name]
         is_closed = _CLOSED_NAME.fullmatch(name) is not None
         try:
             data = self._opened(name) if is_closed else self._shelf.get(name, MOST_BYTES)
-            found = None if data is None else opened(data, Erased)
+            found = None if data is None else opened(data, Erasures)
         except (VerificationError, LimitError, EncryptionError):
             found = None
         if is_closed:
@@ -166,7 +168,7 @@ class Lists:
         return None if data is None else self._locking.opened(data)
 
 
-def held_by(part: BankPart, records: Mapping[str, Gone]) -> list[str]:
+def held_by(part: BankBackup, records: Mapping[str, ErasedRecord]) -> list[str]:
     """Return which erased records a backup of their bank still holds."""
     return [one for one, gone in records.items() if 0 <= gone.place < part.size <= gone.said]
 
