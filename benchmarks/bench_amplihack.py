@@ -22,10 +22,10 @@ GROWTH = 1.5
 _READ = """
 import sys
 from pathlib import Path
-from satchel.ports.format import Reading
+from satchel.ports.format import ReadContext as Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.drafts import taken
+from satchel.ports.drafts import read_records as taken
 
 found = taken(formats["amplihack"], Place(Path(sys.argv[1])), Reading())
 print(sum(1 for _ in found))

@@ -317,7 +317,7 @@ import resource
 from pathlib import Path
 from benchmarks import bench_recall as bench
 from satchel.config.settings import load_settings
-from satchel.recall.models import asking
+from satchel.recall.models import query_embedders as asking
 from satchel.ledger.ledger import Ledger
 from satchel.stores.sqlite import SqliteStore
 ledger = Ledger(SqliteStore(Path({path!r})), {bank!r})
@@ -351,7 +351,7 @@ from pathlib import Path
 from benchmarks.bench_recall import _natural, _warm
 from satchel.runtime.arrays import numpy
 from satchel.config.settings import load_settings
-from satchel.recall.models import asking
+from satchel.recall.models import query_embedders as asking
 from satchel.ledger.ledger import Ledger
 from satchel.stores.sqlite import SqliteStore
 questions = [*_natural(1)]  # to make one takes as long as to search a bank

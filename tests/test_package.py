@@ -19,9 +19,9 @@ NEEDED = (
     "web/page.js",
     "web/page.css",
     "web/mark.svg",
-    "inference/static_table/data/pieces.txt",
+    "inference/data/pieces.txt",
     *(
-        f"actions/hosts/plugin/{name}"
+        f"setup/plugin/{name}"
         for name in (
             ".mcp.json",
             ".claude-plugin/plugin.json",

@@ -99,7 +99,7 @@ class Failing(FolderStorage):
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
     """A destination that can be made to fail."""
-    monkeypatch.setattr(storage, "FolderShelf", Failing)
+    monkeypatch.setattr(storage, "FolderStorage", Failing)
     Failing.acts, Failing.fails_at, Failing.how = 0, None, "full"
     yield Failing
     Failing.fails_at = None

@@ -84,7 +84,7 @@ class Powered(FolderStorage):
 def on_disk(patch: pytest.MonkeyPatch, disk: Disk) -> None:
     """Have the stores and the destinations of a folder be on the disk that stands for it."""
     disk.patch(patch)
-    patch.setattr(storage, "FolderShelf", Powered)
+    patch.setattr(storage, "FolderStorage", Powered)
     Powered.disk, Powered.was_off = disk, False
 
     def instead(name: str) -> None:

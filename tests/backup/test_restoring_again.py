@@ -35,7 +35,7 @@ class Interrupted(BaseException):
 
 
 STEPS: dict[Any, tuple[str, ...]] = {
-    restore: ("make_bank", "give_up_lost", "erase_again", "run_backup", "put_files"),
+    restore: ("make_bank", "authorize_replacement", "reapply_erasures", "run_backup", "put_files"),
     restore_targets: (
         *("_look", "_written", "bring_beside", "compare", "give_head", "finish", "_believe"),
     ),

@@ -354,7 +354,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(bank)
         return real(reader, bank)
 
-    monkeypatch.setattr(open_bank, "name_in", counted)
+    monkeypatch.setattr(open_bank, "read_bank_name", counted)
     return made
 
 

@@ -107,7 +107,7 @@ MACHINE = "of this machine's settings, which the process has read for itself"
 NEED_NOT_ASK = {
     # pure
     "agent_graph": PURE,
-    "asked_from": PURE,
+    "parse_hook_request": PURE,
     "cell_text": PURE,
     "check": PURE,
     "how_to_trust": PURE,
@@ -127,7 +127,7 @@ NEED_NOT_ASK = {
     "ids_in": PURE,
     "list_formats": PURE,
     "moment_of": PURE,
-    "named": PURE,
+    "require_bank_name": PURE,
     "nearest": PURE,
     "require_owner": "it is what asks",
     "shown_address": PURE,
@@ -187,9 +187,9 @@ NEED_NOT_ASK = {
     "has_store": "that there is a store is no secret of a bank",
     "is_still_meant": "of a bank that is open, by the name under which it was opened",
     "open_bank_in": OPENS,
-    "opened_bank": OPENS,
+    "open_bank": OPENS,
     "opened_source": OPENS,
-    "opened_store": "it refuses tokens, but for those who open one bank in it",
+    "configured_store": "it refuses tokens, but for those who open one bank in it",
     "opened_to_ask": OPENS,
     "opened_to_fill": OPENS,
     "find_bank": "only the owner's routes and commands call it, after they asked",
@@ -205,7 +205,7 @@ NEED_NOT_ASK = {
     # nothing for a holder
     "is_behind": "a holder is answered no before anything is read",
     "keep_up": "it makes vectors for an owner; for a holder it returns at once",
-    "tell": "it writes to a bank for an owner; for a holder it returns at once",
+    "log_open_changes": "it writes to a bank for an owner; for a holder it returns at once",
     # this machine's
     "audience_from_elsewhere": "the name of a key becomes its public key, for issuing: the owner's",
     "load_settings": MACHINE,
@@ -230,7 +230,7 @@ FEATURES = frozenset(
 
 def _is_feature(module: str | None) -> bool:
     room, _, rest = (module or "").removeprefix("satchel.").partition(".")
-    return room in FEATURES and rest != "lifetime"
+    return room in FEATURES and rest not in ("lifetime", "threads")
 
 
 def doors() -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -222,7 +222,7 @@ def test_environment_and_flag_win_over_the_provider_of_the_file(tmp_path: Path) 
     env = {"SATCHEL_PROVIDER": "sqlite", "SATCHEL_PROVIDER_CONFIG": '{"path": "other.db"}'}
     assert load_settings(config=path, environment=env).store == "sqlite:///other.db"
     env["SATCHEL_PROVIDER_CONFIG"] = "[]"
-    with pytest.raises(ConfigError, match="no JSON object"):
+    with pytest.raises(ConfigError, match="not a JSON object"):
         load_settings(config=path, environment=env)
 
 

@@ -178,7 +178,10 @@ def test_a_bank_that_vanished_from_a_store_with_others_is_listed_as_gone(satchel
     assert "missing from the store" in found["assistant"]["problem"]
     assert "problem" not in found["other"]
     shown = satchel("bank", "list")
-    assert (shown.status, "assistant: this machine saw this bank" in shown.err) == (3, True)
+    assert (shown.status, "assistant: seen earlier by this machine, and missing" in shown.err) == (
+        3,
+        True,
+    )
     assert satchel("bank", "accept-gone", bank).status == 0
     assert satchel("bank", "list").status == 0
 

@@ -107,7 +107,7 @@ def test_what_does_not_fit_the_budget_is_said(satchel: Run, bank: str) -> None:
     add(bank, Semantic(text="tea " * 300), Semantic(text="tea, briefly"))
     ran = satchel("recall", "tea", "--budget", "50")
     assert [line for line in ran.out.splitlines() if line.startswith("  ")] == ["  tea, briefly"]
-    assert "1 memory left out" in ran.err
+    assert "1 memory omitted: over the token budget" in ran.err
 
 
 def test_as_of_shows_what_was_deleted_since(satchel: Run, bank: str) -> None:

@@ -139,7 +139,7 @@ def test_another_machine_opens_a_copy_with_the_identity_and_not_without(
     copy = ("--store", away / "satchel.db")
     refused = satchel(*copy, "recall", "river")
     assert refused.status == 3
-    assert "nothing here opens the key of the store" in refused.err
+    assert "no identity here decrypts the key of the store" in refused.err
     assert "meadowsweet" in satchel("--identity", kept, *copy, "recall", "river").out
     store_keys._opened.clear()
     (away / "satchel.db.key").unlink()

@@ -18,7 +18,7 @@ import os, signal, sys
 from pathlib import Path
 from satchel.artifact import contents as proving
 from satchel.artifact.verification import TrustPolicy
-from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.verifier import VerificationRequest as Request, verify_artifact
 
 proving.WORTH_IT = int(sys.argv[3])
 one, parent = proving.prove, os.getpid()

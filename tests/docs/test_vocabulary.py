@@ -50,21 +50,14 @@ NOT_OURS = {
 WORDS = re.compile("|".join(NOT_OURS.values()), re.IGNORECASE)
 
 ALLOWED = {
-    "actions/evaluating": "texts of attacks, conversations and probes are data",
+    "evaluation": "texts of attacks, conversations and probes are data",
     "conformance": "texts of samples are data",
-    "screen": "patterns that find secrets in texts of others",
-    "inference/entities": "word lists of natural language",
-    "inference/distilling": "cues of natural language, and a prompt",
-    "transfer/near/_words.py": "word lists of natural language",
-    "tiers/facts.py": "word lists of natural language",
-    "recall/when.py": "patterns of natural language",
-    "stores/_stop_words.py": "word lists of natural language",
-    "rehydrate/enforcing": "patterns that find prompt injections",
-    "rehydrate/framing": "words for models, measured by benchmarks",
-    "rehydrate/formatting.py": "words for models, measured by benchmarks",
+    "inference/entities.py": "word lists of natural language",
+    "inference/distillers.py": "cues of natural language, and a prompt",
+    "recall/near_duplicates.py": "word lists of natural language",
+    "stores/words.py": "word lists of natural language",
     "stores/postgres/schema.py": "comments of SQL, which the database keeps",
     "formats": "patterns and texts of other products",
-    "files/exchange/memory_tool.py": "the words of Claude's memory tool",
 }
 """Folders and files whose texts are data or another product's, and why."""
 

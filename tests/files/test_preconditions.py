@@ -373,7 +373,7 @@ def test_a_lost_answer_does_not_hide_that_somebody_else_was_first(flaky: str) ->
 _KILLED = """
 import os, signal, sys
 from satchel.files import MemoryStore
-from satchel.files.commit import Committing
+from satchel.files.commit import GroupCommit as Committing
 from satchel.files.remote import remote_place
 kind, place, root, step = sys.argv[1:]
 store = MemoryStore(remote_path=place, root=root)

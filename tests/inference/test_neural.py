@@ -148,7 +148,7 @@ def test_a_network_for_something_else_is_refused(how: dict[str, object], message
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 def test_numbers_that_are_none_are_not_kept(broken: float) -> None:
     """A damaged network is told of before its vectors are anywhere."""
-    with pytest.raises(InferenceError, match="no vector"):
+    with pytest.raises(InferenceError, match="not a vector of numbers"):
         Network(network([[broken] * 4] * len(TABLE)), PIECES, "other").embed(["tea"])
 
 

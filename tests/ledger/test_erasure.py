@@ -196,7 +196,7 @@ def test_what_is_current_or_speaks_of_others_is_not_erased(store: Store) -> None
         founding = [one.record for one in view.scan()][:2]
     for one in (*founding, status, source, receipt, grave):
         dead = seal(Status(target=one.id, state="deleted"))
-        assert "no memory" in _refused(ledger, dead, seal(Erasure(entry=one.id)))
+        assert "is not a memory" in _refused(ledger, dead, seal(Erasure(entry=one.id)))
     held = seal(Status(target=record.id, state="quarantined"))
     assert "current" in _refused(ledger, held, seal(Erasure(entry=record.id)))
     back = [seal(Status(target=record.id, state=state)) for state in ("deleted", "restored")]

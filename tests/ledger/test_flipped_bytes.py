@@ -151,7 +151,7 @@ def test_text_that_is_no_text_is_told_as_damage(whole: Whole, column: str) -> No
     connection.close()
     store = SqliteStore(whole.database)
     try:
-        with pytest.raises(StoreDamagedError, match="no text"):
+        with pytest.raises(StoreDamagedError, match="invalid text"):
             listed(opened(store, whole.bank, whole.witness))
     finally:
         store.close()

@@ -237,7 +237,7 @@ import sys
 from pathlib import Path
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_file import Witnessed
+from satchel.ledger.witness_file import WitnessedHead as Witnessed
 from satchel.model.entries import Semantic
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey

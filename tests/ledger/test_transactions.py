@@ -160,7 +160,7 @@ def test_what_is_left_open_and_read_back_otherwise_takes_the_import_back(
                 return there(self, reader)
 
             patch.setattr(transaction.UnnamedImport, "is_stored", other)
-            with pytest.raises(StoreDamagedError, match="reads back differently"):
+            with pytest.raises(StoreDamagedError, match="records read back differently"):
                 _import_named_last(ledger, [_rows(0, 5)])
         assert _texts(ledger) == []
 
@@ -191,6 +191,6 @@ def test_another_digest_than_what_was_logged_takes_it_back(
     """Attack by accident: the store reads back something else."""
     with monkeypatch.context() as patch:
         patch.setattr(transaction.StoredDigest, "value", property(lambda _self: (b"", b"")))
-        with pytest.raises(StoreDamagedError, match="reads back differently"):
+        with pytest.raises(StoreDamagedError, match="records read back differently"):
             _import(ledger, [_rows(0, 5)])
     assert _texts(ledger) == []

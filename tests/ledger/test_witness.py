@@ -576,7 +576,7 @@ def test_a_short_file_is_left_alone(witness: Witness) -> None:
 
 def small_bound(patched: pytest.MonkeyPatch, bound: int) -> None:
     """Have files compacted at another size than 1 MiB."""
-    for module in ("witness", "witness_files.appending"):
+    for module in ("witness", "witness_file"):
         patched.setattr(f"satchel.ledger.{module}.COMPACT_BYTES", bound)
 
 

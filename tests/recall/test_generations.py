@@ -164,17 +164,17 @@ _EMBED = """
 import os, signal, sys
 from satchel.config.settings import load_settings
 from satchel.recall.embedding import embed_bank
-from satchel.bank.open_bank import opened_bank
-from satchel.recall import generations
-generations._TOGETHER = 8
+from satchel.bank.open_bank import open_bank as opened_bank
+from satchel.recall import vector_index
+vector_index._TOGETHER = 8
 left = [int(sys.argv[1])]
-put = generations._put
+put = vector_index._put
 def counting(*given):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return put(*given)
-generations._put = counting
+vector_index._put = counting
 with opened_bank(load_settings(), "b", writes=True) as bank:
     embed_bank(bank, "static-idf")
 """

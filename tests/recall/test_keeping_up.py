@@ -305,21 +305,21 @@ def test_deleting_and_restoring_make_nothing_twice(banked: OpenBank) -> None:
 _STEP = """
 import os, signal, sys
 from satchel.config.settings import load_settings
-from satchel.recall.models import keeping
-from satchel.bank.open_bank import opened_bank
-from satchel.recall import generations, keeping_up
-keeping_up._TOGETHER = 8
+from satchel.recall.models import automatic_embedders
+from satchel.bank.open_bank import open_bank as opened_bank
+from satchel.recall import vector_index
+vector_index._STEP_SIZE = 8
 left = [int(sys.argv[1])]
-keep = keeping_up.keep
+keep = vector_index.keep
 def counting(*given):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return keep(*given)
-keeping_up.keep = counting
+vector_index.keep = counting
 settings = load_settings()
 with opened_bank(settings, "b", writes=True) as bank:
-    keeping_up.keep_up(bank.store, bank.ledger, keeping(settings), 10**6)
+    vector_index.keep_up(bank.store, bank.ledger, automatic_embedders(settings), 10**6)
 """
 
 

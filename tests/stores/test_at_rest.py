@@ -317,7 +317,7 @@ def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Pat
     from satchel.crypto import store_keys
 
     store_keys._opened.clear()
-    with pytest.raises(EncryptionError, match="nothing here opens the key of the store"):
+    with pytest.raises(EncryptionError, match="no identity here decrypts the key of the store"):
         key_for(path, Unlocker(files=(tmp_path / "strange.txt",)))
     found = key_for(path, Unlocker(files=(tmp_path / "mine.txt",)))
     assert found == key

@@ -372,7 +372,7 @@ from pathlib import Path
 from transfer_kit import *
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
-from satchel.bank.open_bank import opened_bank
+from satchel.bank.open_bank import open_bank as opened_bank
 with opened_bank(load_settings()) as found:
     for name in ("out.pam.jsonl", "out.mem0.json"):
         export(found, Path(name), ExportOptions())

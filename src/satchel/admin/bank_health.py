@@ -204,7 +204,7 @@ def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Che
             detail=f"this bank{called}, seen earlier by this machine, is missing from the store",
             hint=(
                 "Restore it from a backup: satchel backup restore. If there is none: satchel bank "
-                "accept-gone {missing.id}"
+                f"accept-gone {missing.id}"
             ),
         )
 

@@ -405,6 +405,6 @@ def _require_same_bank(target: Store, source: Store, bank: str, wanted: str | No
             f"the bank {name!r} is a different bank in each store: {bank} and {other}",
             hint=(
                 "Only copies of the same bank can be merged. To add it as a second bank anyway: "
-                "--bank {bank}"
+                f"--bank {bank}"
             ),
         )

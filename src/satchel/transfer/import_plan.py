@@ -454,7 +454,7 @@ class ImportPlan:
                 field=row.id,
                 hint=(
                     "Import the file into a bank of its own: --bank NAME. To see the existing "
-                    "memory: satchel show {row.id[7:19]}."
+                    f"memory: satchel show {row.id[7:19]}."
                 ),
             )
         redaction = self._view.redaction(row.id)
