@@ -43,6 +43,28 @@ def test_modules_are_named_with_nouns() -> None:
     assert LAYOUT.participles() == []
 
 
+def test_class_names_say_what_a_value_is() -> None:
+    """No ``Asked``, ``Found`` or ``Kept``."""
+    assert [name for name in LAYOUT.classes() if IDIOM.fullmatch(name)] == []
+
+
+def test_a_public_class_name_is_used_once() -> None:
+    """But for the awaited twins of public classes, and the record that is a bank's first leaf."""
+    others = {
+        name: [module for module in modules if module != "satchel.api.asynchronous"]
+        for name, modules in LAYOUT.classes().items()
+    }
+
+    assert {name for name, modules in others.items() if len(modules) > 1} == {"Bank"}
+
+
+def test_rooms_do_not_import_each_other() -> None:
+    """The order is in ``pyproject.toml``; here it is only that there is one."""
+    rooms = LAYOUT.rooms()
+
+    assert [pair for pair in rooms if pair[::-1] in rooms] == []
+
+
 def test_a_folder_has_three_modules_or_is_a_module() -> None:
     """The web page is a folder of files that are no modules."""
     folders = Counter(p.parent for p in LAYOUT.files if p.name != "__init__.py")

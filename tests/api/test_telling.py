@@ -75,7 +75,7 @@ def test_a_callback_that_awaits_may_be_given_to_a_plain_call(source: Path) -> No
 
     with satchel.Satchel.open() as store:
         bank = store.bank("b")
-        with pytest.raises(UsageError, match="awaits"):
+        with pytest.raises(UsageError, match="async callback"):
             asyncio.run(run(bank))
         bank.import_(source, progress=tell)
     assert told[-1][:2] == (20, 20)

@@ -279,5 +279,5 @@ def test_a_key_of_memory_files_cannot_be_a_path(
     for key in ("../evil", "a/b", ".", "..", ".hidden", "nul\0"):
         files = [FilesBackup(key=key, size=0, index=index)]
         resigned(where, {"files": files}, writer_key(found))
-        with pytest.raises(VerificationError, match="no key"):
+        with pytest.raises(VerificationError, match="files of an invalid key"):
             restored(found, where, files=True)

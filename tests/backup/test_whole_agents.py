@@ -78,7 +78,7 @@ def test_files_that_are_there_give_way_only_when_that_is_said_and_are_kept(
     (same,) = restored(settings(), where).agents
     assert (same.same, same.aside) == (True, None)
     (home / "SOUL.md").write_text("Be cruel.\n")
-    with pytest.raises(TargetExistsError, match="other files of the agent syn"):
+    with pytest.raises(TargetExistsError, match="files of the agent syn differ"):
         restored(settings(), where)
     assert restored(settings(), where, files=False).agents == []
     (done,) = restored(settings(), where, overwrite=True).agents

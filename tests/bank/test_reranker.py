@@ -128,7 +128,7 @@ def test_it_can_be_left_out_of_one_question(
 ) -> None:
     """``rerank=False`` asks without it; ``rerank=True`` where there is none is an error."""
     filled(tmp_path)
-    with pytest.raises(UsageError, match="unknown reranker is configured"):
+    with pytest.raises(UsageError, match="no reranker is configured"):
         answer(rerank=True)
     reranker = Backwards()
     configured(reranker)

@@ -89,7 +89,7 @@ def test_of_several_collections_one_has_to_be_named(tmp_path: Path) -> None:
     """And one that is not there is said to be none."""
     folder = with_points(tmp_path, {"text": "tea"}, collection="one") / "qdrant"
     with_points(tmp_path, {"text": "water"}, collection="two")
-    with pytest.raises(UsageError, match="several collections: one, two"):
+    with pytest.raises(UsageError, match="several collections exist: one, two"):
         _opened(folder)
     with pytest.raises(UnreadableError, match="no collection 'three'"):
         _opened(folder, "three")

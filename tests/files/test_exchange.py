@@ -205,7 +205,7 @@ def test_a_file_of_memories_comes_and_goes_on_the_command_line(
     assert [{name: one[name] for name in ("path", "content")} for one in back] == there
     assert run(["file", "write", "c.md", "other"]) == 0
     assert run(["file", "import", str(source)]) == 1
-    assert "c.md: there is other text" in capsys.readouterr().err
+    assert "c.md: the path has other text" in capsys.readouterr().err
     assert run(["file", "export", "-o", str(output)]) == 5
     assert run(["file", "export", "-o", str(output), "--overwrite"]) == 0
 

@@ -95,7 +95,7 @@ def test_a_writer_writes_under_the_name_of_its_key(bank: OpenBank) -> None:
 
 def test_a_token_for_a_part_of_the_bank_opens_no_file(bank: OpenBank) -> None:
     """A scope speaks of entries, and a file is none: neither opened, nor recalled."""
-    with pytest.raises(PermissionRefusedError, match="entries"):
+    with pytest.raises(PermissionRefusedError, match="not memory files"):
         files_of_bank(may(bank, SEMANTIC, allow=["read", "write"]))
     asked = Query(text="lighthouse", files=True)
     assert recall_memories(may(bank, SEMANTIC), asked).files == []

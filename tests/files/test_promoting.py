@@ -61,9 +61,9 @@ def test_by_rule_what_is_doubtful_stays_with_the_reason(staged: MemoryStore) -> 
         "user/mallory.md": "written by mallory",
         "user/large.md": "more than 100 bytes",
         "user/no-text.md": "UTF-8",
-        "user/hidden.md": "nobody sees",
+        "user/hidden.md": "invisible characters",
         "user/key.md": "a secret",
-        "user/good.md": "other text in its place",
+        "user/good.md": "target has other text",
     }
     assert stay.keys() == told.keys()
     assert all(part in stay[path] for path, part in told.items()), stay
@@ -97,7 +97,7 @@ def test_a_rule_whose_folders_are_in_each_other_is_refused(
     staged: MemoryStore, source: str, into: str
 ) -> None:
     """It would promote what it promoted, or what nobody proposed."""
-    with pytest.raises(MemoryStoreError, match="each other"):
+    with pytest.raises(MemoryStoreError, match="overlap"):
         promote_all(staged, PromotionRule(staged=source, into=into))
 
 

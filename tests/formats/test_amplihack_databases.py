@@ -180,7 +180,7 @@ def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
     assert found[3].value["salience"] == 0.5
     assert found[3].value["scope"] == {"agent": "builder", "run": "sess-A"}
     subject = Subject("amplihack_flat", FLAT, path.parent)
-    with record_set(subject, path) as records, pytest.raises(UsageError, match="only read"):
+    with record_set(subject, path) as records, pytest.raises(UsageError, match="read-only"):
         FLAT.write(records, Target(tmp_path / "x.db"), WriteContext())
 
 

@@ -656,7 +656,7 @@ def test_headers_of_two_files_are_not_mixed(tmp_path: Path) -> None:
     both = json.loads(write([*first, *second], tmp_path / "out.pam", report=report))
 
     assert both["source_agent"]["name"] == "satchel"
-    assert any("several files" in note for note in report.notes)
+    assert any("several SDK files" in note for note in report.notes)
 
 
 def test_a_forged_header_is_left_out(tmp_path: Path) -> None:

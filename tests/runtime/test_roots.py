@@ -296,7 +296,7 @@ def test_what_took_the_place_of_the_output_is_not_read_back(root: Path) -> None:
         with outlet.writing(overwrite=True) as stream:
             stream.write(b"new")
         (root / "sub" / "file").rename(path)
-        with pytest.raises(PathRefusedError, match="another file"):
+        with pytest.raises(PathRefusedError, match="another program replaced"):
             outlet.written()
 
 

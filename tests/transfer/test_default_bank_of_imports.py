@@ -69,7 +69,7 @@ def test_the_export_of_one_account_goes_into_the_default_bank_whole(tmp_path: Pa
 def test_the_export_of_several_accounts_is_refused_without_a_bank(tmp_path: Path) -> None:
     """They may be different people."""
     bank("mine")
-    with pytest.raises(InputError, match=r"user:acc-2.*another's") as refused:
+    with pytest.raises(InputError, match=r"user:acc-2.*another owner") as refused:
         bring(claude_export(tmp_path / "claude", "acc-1", "acc-2"), None)
 
     assert "--bank NAME" in str(refused.value.hint)

@@ -119,7 +119,7 @@ def rewritten(path: Path, change: Callable[[list[Row]], object]) -> Path:
 
 def reasons(done: ImportSummary) -> str:
     """Return what an import says of vectors."""
-    return "\n".join(one for one in done.notes if "are not used" in one)
+    return "\n".join(one for one in done.notes if "not used" in one)
 
 
 # -- out -----------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ def test_vectors_that_are_being_made_are_left_alone(sent: Path) -> None:
     with opened("full") as there:
         vector_index.begin_generation(there.store, there.ledger, Model("two"))
     done = bring(sent, "full")
-    assert "vectors of two are being made" in reasons(done)
+    assert "vectors of two are being computed" in reasons(done)
     with opened("full") as there, there.ledger.reading() as view:
         assert pending_generation(view) is not None
 

@@ -237,7 +237,11 @@ class PostgresBlobs(PostgresStatements):
             if data is None:
                 raise damaged(self._name, "a piece of a blob is too long")
             if part != expected:
-                raise damaged(self._name, "a piece of a blob is in another place")
+                raise VerificationError(
+                    "a piece of a blob is in another place",
+                    file=self._name,
+                    hint="The store was changed by another program. Store it again from its source.",
+                )
             yield data
 
     def _blob(self, bank: str, digest: str) -> int | None:

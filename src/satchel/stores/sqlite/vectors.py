@@ -172,7 +172,11 @@ class SqliteBlobs(SqliteStatements):
         found = self._each(sql, PIECE_BYTES, first, first + _LAST, kinds=(int, bytes))
         for expected, (place, data) in enumerate(found, first):
             if place != expected:
-                raise damaged(self._name, "a piece of a file is in another place")
+                raise VerificationError(
+                    "a piece of a file is in another place",
+                    file=self._name,
+                    hint="The store was changed by another program. Store it again from its source.",
+                )
             yield data
 
     def _blob(self, bank: str, digest: str) -> int | None:
