@@ -266,7 +266,7 @@ def test_a_machine_that_lost_its_own_identity_keeps_what_it_cannot_open(
     made = backed(here, where, encrypt_to=(safe[1],))
     assert made.written == made.packs
     (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)
-    assert (gone.dropped, "stay" in gone.notes[0]) == ([], True)
+    assert (gone.dropped, "were kept" in gone.notes[0]) == ([], True)
     assert before.items() <= files_in(where).items()
     person = opening(here, safe[0])
     assert [one.error for one in verify_backups(person, destinations=where, all=True)] == [

@@ -91,7 +91,7 @@ def test_of_several_collections_one_has_to_be_named(tmp_path: Path) -> None:
     with_points(tmp_path, {"text": "water"}, collection="two")
     with pytest.raises(UsageError, match="several collections exist: one, two"):
         _opened(folder)
-    with pytest.raises(UnreadableError, match="no collection 'three'"):
+    with pytest.raises(UnreadableError, match="no collection named 'three'"):
         _opened(folder, "three")
     assert [one.text for one in _read(folder, "two")] == ["water"]
 

@@ -373,24 +373,24 @@ def test_a_lost_answer_does_not_hide_that_somebody_else_was_first(flaky: str) ->
 _KILLED = """
 import os, signal, sys
 from satchel.files import MemoryStore
-from satchel.files.commit import GroupCommit as Committing
-from satchel.files.remote import remote_place
+from satchel.files.commit import GroupCommit
+from satchel.files.remote import store as remote_store
 kind, place, root, step = sys.argv[1:]
 store = MemoryStore(remote_path=place, root=root)
 store.append_text("mine.txt", "+1")
 die = lambda *args, **more: os.kill(os.getpid(), signal.SIGKILL)
 if step == "before":
-    remote_place.RemotePlace._advance = die
+    remote_store.RemoteFileStorage._advance = die
     if kind == "folder":
-        from satchel.files import local_store as local_place
-        local_place._Bring.apply = die
+        from satchel.files import local_store
+        local_store._Bring.apply = die
 else:
-    done = Committing.do
+    done = GroupCommit.do
     def do(self, change):
-        if type(change).__name__ in ("Left", "_Brought"):
+        if type(change).__name__ in ("SaveConfirmation", "_Brought"):
             die()
         return done(self, change)
-    Committing.do = do
+    GroupCommit.do = do
 store.save()
 """
 

@@ -154,7 +154,7 @@ class Witness:
         folder: Where the files are, one per bank, named by the bank's id; made when the first
             head is recorded. It must not be inside a store's folder.
         here: Where it is noted which banks were seen in the store at hand; see
-            ``witness_files.whereabouts``. None for no store of its own.
+            ``ledger.witness``. None for no store of its own.
     """
 
     def __init__(self, folder: Path, here: Path | None = None) -> None:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from satchel.errors import UnknownBlobError, ValueRefusedError
+from satchel.errors import UnknownBlobError, ValueRefusedError, VerificationError
 from satchel.ports.blobs import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.stores.nearest import nearest, unit_of
@@ -240,7 +240,8 @@ class PostgresBlobs(PostgresStatements):
                 raise VerificationError(
                     "a piece of a blob is in another place",
                     file=self._name,
-                    hint="The store was changed by another program. Store it again from its source.",
+                    hint="The store was changed by another program. Store it again from its "
+                    "source.",
                 )
             yield data
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from satchel.errors import UnknownBlobError, ValueRefusedError
+from satchel.errors import UnknownBlobError, ValueRefusedError, VerificationError
 from satchel.ports.blobs import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.stores.nearest import nearest
@@ -175,7 +175,8 @@ class SqliteBlobs(SqliteStatements):
                 raise VerificationError(
                     "a piece of a file is in another place",
                     file=self._name,
-                    hint="The store was changed by another program. Store it again from its source.",
+                    hint="The store was changed by another program. Store it again from its "
+                    "source.",
                 )
             yield data
 
