@@ -152,7 +152,7 @@ def test_a_store_that_nobody_waited_for_is_closed(monkeypatch: pytest.MonkeyPatc
         assert await asyncio.to_thread(closed.wait, 10)
 
     opening = plain.open_store
-    monkeypatch.setattr(plain, "opened", slowly)
+    monkeypatch.setattr(plain, "open_store", slowly)
     monkeypatch.setattr(satchel.Satchel, "close", noted)
     asyncio.run(run())
 

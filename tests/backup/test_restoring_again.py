@@ -74,7 +74,7 @@ def interrupted(at: int) -> Iterator[list[str]]:
                 owner, attribute = (work, "run") if isinstance(work, Operation) else (module, name)
                 wrapped = around(name, getattr(owner, attribute))
                 stack.enter_context(mock.patch.object(owner, attribute, wrapped))
-        stack.enter_context(mock.patch.object(restore_targets, "carry", writing))
+        stack.enter_context(mock.patch.object(restore_targets, "fast_forward", writing))
         with suppress(Interrupted):
             yield came
 

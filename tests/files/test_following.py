@@ -15,7 +15,7 @@ from transfer_kit import new_bank
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import ConcurrencyError, TargetError
-from satchel.files import MemoryStore, bank_files
+from satchel.files import MemoryStore
 from satchel.files.bank_files import compare, follow_into, opened_files
 from satchel.files.remote.objects import MemoryObjects, TaggedObject
 from satchel.model.records import FileVersion
@@ -274,7 +274,7 @@ def test_a_place_that_keeps_one_waiting_keeps_no_question_waiting(
         return None
 
     monkeypatch.setattr(MemoryObjects, "get", slow)
-    monkeypatch.setattr(bank_files, "_PATIENCE", 0.01)
+    monkeypatch.setattr(catch_up, "_PATIENCE", 0.01)
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}/slow")
     try:
         with open_bank(load_settings(), "ada", writes=True) as bank:

@@ -265,7 +265,7 @@ def test_what_goes_wrong_with_it_hinders_no_question(
     banked: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory that has no vector yet is found by its words."""
-    monkeypatch.setattr(step, "keeping", lambda _settings: lambda _made: Failing())
+    monkeypatch.setattr(step, "automatic_embedders", lambda _settings: lambda _made: Failing())
     remember(banked, {"text": "a harbour"})
     assert [one.text for one in recall_memories(banked, Query(text="harbour")).memories] == [
         "a harbour"

@@ -37,7 +37,7 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(import_source, "WORTH_A_PROCESS", 1)
     monkeypatch.setattr(import_source, "may_fork", lambda: True)
-    monkeypatch.setattr(import_source, "forked", counted)
+    monkeypatch.setattr(import_source, "run_in_fork", counted)
     return found
 
 
