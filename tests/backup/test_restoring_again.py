@@ -66,7 +66,7 @@ def interrupted(at: int) -> Iterator[list[str]]:
         step("before the transaction ends")
         return carry(*given, **named)
 
-    carry = vars(restore_targets)["carry"]
+    carry = vars(restore_targets)["fast_forward"]
     with stack:
         for module, names in STEPS.items():
             for name in names:

@@ -15,7 +15,7 @@ from transfer_kit import new_bank
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import ConcurrencyError, TargetError
-from satchel.files import MemoryStore
+from satchel.files import MemoryStore, catch_up
 from satchel.files.bank_files import compare, follow_into, opened_files
 from satchel.files.remote.objects import MemoryObjects, TaggedObject
 from satchel.model.records import FileVersion
