@@ -37,7 +37,15 @@ class Interrupted(BaseException):
 STEPS: dict[Any, tuple[str, ...]] = {
     restore: ("make_bank", "authorize_replacement", "reapply_erasures", "run_backup", "put_files"),
     restore_targets: (
-        *("_look", "_written", "bring_beside", "compare", "give_head", "finish", "_believe"),
+        *(
+            "_look",
+            "_written",
+            "bring_beside",
+            "compare",
+            "give_head",
+            "finish_erasure",
+            "_believe",
+        ),
     ),
 }
 """What a restore does, one after the other."""

@@ -261,7 +261,7 @@ def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
     with monkeypatch.context() as patched:
         patched.setattr(import_stage, "COMMIT_BYTES", commit_bytes)
         patched.setattr(SqliteTransaction, "append", damaging)
-        with pytest.raises(StoreDamagedError, match="reads back differently"):
+        with pytest.raises(StoreDamagedError, match="read back differently"):
             bring(_many(tmp_path / "a.json"), "b")
     assert texts() == []
     assert bring(_many(tmp_path / "a.json"), "b").banks[0].done.added == 40
