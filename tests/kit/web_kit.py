@@ -61,10 +61,14 @@ class Driven:
         self._loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
 
+    def resume(self) -> None:
+        """Mark its event loop again; Playwright needs it to end, too."""
+        asyncio._set_running_loop(self._loop)
+
     @contextmanager
     def driving(self) -> Iterator[Any]:
         """Give the browser to a test; whatever that leaves open is closed."""
-        asyncio._set_running_loop(self._loop)
+        self.resume()
         try:
             yield self._browser
             for context in self._browser.contexts:
@@ -102,8 +106,8 @@ def browsing() -> Iterator[Driven]:
         browser = playwright.chromium.launch(executable_path=browser_here(), args=["--no-sandbox"])
         driven = Driven(browser)
         yield driven
-        with driven.driving():
-            browser.close()
+        driven.resume()
+        browser.close()
 
 
 def furnished(client: TestClient) -> str:

@@ -1,4 +1,4 @@
-"""One browser for the whole run, and a tab with a server of its own for each test."""
+"""One browser for each module, and a tab with a server of its own for each test."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -9,9 +9,9 @@ from http_kit import Served
 from web_kit import Driven, Watched, browser_here, browsing, furnished, listening
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def driven() -> Iterator[Driven]:
-    """A headless Chromium."""
+    """A headless Chromium; no test of another folder awaits anything while it is open."""
     if find_spec("playwright") is None or browser_here() is None:
         pytest.skip("there is no browser here: apt-get install chromium")
     with browsing() as found:
