@@ -148,7 +148,7 @@ moment, at = sys.argv[1], int(sys.argv[2])
 stage.GROUP = int(sys.argv[3])
 stage.COMMIT_BYTES = work.COMMIT_BYTES = int(sys.argv[4])
 sys.argv = ["satchel", *sys.argv[5:]]
-where = {"commit": batch.Tally, "durable": work.Work}[moment]
+where = {"commit": batch.Tally, "durable": work.ImportJob}[moment]
 name = {"commit": "add_many", "durable": "_tell"}[moment]
 original, calls = getattr(where, name), 0
 
