@@ -12,7 +12,7 @@ from satchel.bank.checks import Check, diagnose
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import OnProgress
 from satchel.config.settings import Settings, Value
-from satchel.files.bank_files import check_files
+from satchel.files.health import check_files
 from satchel.ports.operations import Option, Options, operation
 from satchel.setup.watch import check_watching
 

@@ -1,6 +1,5 @@
 """Which store of memory files a person means, opened."""
 
-import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -9,8 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from satchel.bank.checks import Check
-from satchel.bank.connections import configured_store, has_store, store_exists
+from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import (
     OpenBank,
     chosen_bank,
@@ -40,8 +38,8 @@ from satchel.errors import (
 )
 from satchel.files import MemoryStore
 from satchel.files.manifest import StoredVersion
-from satchel.files.namespace import Namespace, folder_of, root_checked
-from satchel.files.paths import OWN, TRANSCRIPT, key_checked
+from satchel.files.namespace import Namespace, root_checked
+from satchel.files.paths import TRANSCRIPT, key_checked
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
@@ -501,82 +499,3 @@ def files_of_bank(bank: OpenBank) -> MemoryStore:
     if not bank.ledger.writes:
         only_read(store)
     return store
-
-
-_SHOWN = 3
-
-
-def check_files(settings: Settings) -> Iterator[Check]:
-    """Look at the memory files of each key on this machine.
-
-    What a program that was killed had committed and not copied out is copied out by this, too.
-    """
-    require_owner(settings, "doctor")
-    try:
-        folder = folder_of(namespace_of(settings).path("x"))
-    except SatchelError as error:
-        yield Check(name="memory files", state="problem", detail=error.message, hint=error.hint)
-        return
-    if folder is None or not folder.parent.is_dir():
-        return
-    for place in sorted(folder.parent.iterdir()):
-        if (place / OWN).is_dir():
-            yield from _look(settings, place)
-
-
-def _look(settings: Settings, place: Path) -> Iterator[Check]:
-    name = f"files of {place.name}"
-    try:
-        with MemoryStore(root=place) as store:
-            found = store.verify_audit()
-            if not found.ok:
-                yield Check(name=name, state="problem", detail="; ".join(found.problems[:_SHOWN]))
-            for repair in store.repairs:
-                yield Check(name=name, state="note", detail=repair)
-            outside = store.unmanaged()
-            if outside:
-                yield Check(
-                    name=name,
-                    state="note",
-                    detail=f"changed by another program: {_named(outside)}",
-                    hint=shlex.join(["satchel", "file", "sync", "--file-store", place.name]),
-                )
-            if found.ok:
-                yield Check(
-                    name=name,
-                    state="ok",
-                    detail=f"{len(store.list_paths())} files, {found.events} events",
-                )
-            yield from _beside_bank(settings, place.name, store)
-    except SatchelError as error:
-        yield Check(name=name, state="problem", detail=str(error), hint=error.hint)
-
-
-def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[Check]:
-    if not store_exists(settings.store):
-        return
-    with configured_store(settings, read_only=True) as banks:
-        try:
-            find_bank(banks, key)
-        except (UnknownBankError, UsageError):
-            return
-        found = compare(open_bank_in(settings, banks, key), store)
-    if found.same:
-        yield Check(name=f"log of {key}", state="ok", detail="matches the files")
-        return
-    parts = [
-        f"{what}: {_named(paths)}"
-        for what, paths in zip(("not logged", "logged otherwise", "gone"), found, strict=True)
-        if paths
-    ]
-    yield Check(
-        name=f"log of {key}",
-        state="note",
-        detail="; ".join(parts),
-        hint=shlex.join(["satchel", "file", "sync", "--file-store", key]),
-    )
-
-
-def _named(paths: tuple[str, ...]) -> str:
-    more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
-    return ", ".join(paths[:_SHOWN]) + more

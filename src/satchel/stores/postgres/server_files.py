@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from psycopg import errors
-
 from satchel.ports.store import Extent
+from satchel.stores.postgres.statements import DRIVER
+
+_ERRORS = DRIVER.errors
 
 _MOST = 40
 _SEGMENTS = "SELECT count(*) FROM pg_ls_waldir()"
@@ -24,7 +25,7 @@ def written_over(connection: Any) -> bool:
         for _ in range(min(int(segments) + 2, _MOST)):
             connection.execute("SELECT pg_switch_wal()")
             connection.execute("CHECKPOINT")
-    except errors.InsufficientPrivilege:
+    except _ERRORS.InsufficientPrivilege:
         return False
     return int(segments) + 2 <= _MOST
 
