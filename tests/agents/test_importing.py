@@ -240,7 +240,7 @@ def test_an_import_that_was_stopped_is_run_again(
         raise StoppedError
 
     with monkeypatch.context() as patch:
-        patch.setattr("satchel.agents.imports.say", stop)
+        patch.setattr("satchel.agents.imports.write_agent_config", stop)
         with pytest.raises(StoppedError):
             arrive(tmp_path / "syn.agent.json", name="copy")
     assert "copy" not in settings().options.agents
