@@ -387,7 +387,7 @@ if step == "before":
 else:
     done = GroupCommit.do
     def do(self, change):
-        if type(change).__name__ in ("SaveConfirmation", "_Brought"):
+        if type(change).__name__ in ("SaveConfirmation", "_PulledChanges"):
             die()
         return done(self, change)
     GroupCommit.do = do

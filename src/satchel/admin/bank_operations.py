@@ -56,7 +56,7 @@ class InitOptions(Options):
     name: Annotated[
         str | None,
         Option(
-            "Name of the bank. Default: `default`, if there is no banks yet.",
+            "Name of the bank. Default: `default`, if there is no bank yet.",
             argument=True,
             max_length=_MOST_NAME,
         ),

@@ -292,7 +292,7 @@ class RestoreTask:
         for name, some in zip(names, chosen, strict=True):
             if len(some) != 1:
                 raise UnknownBankError(
-                    f"the backup has no banks {name!r}" if not some else f"{name!r} means several",
+                    f"the backup has no bank {name!r}" if not some else f"{name!r} means several",
                     file=found.id,
                     hint="See: satchel backup list.",
                 )

@@ -233,7 +233,7 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             raise _several(reader, banks)
     if not banks:
         raise UnknownBankError(
-            "there is no banks yet", file=store.name, hint="Create one: satchel init"
+            "the store has no bank yet", file=store.name, hint="Create one: satchel init"
         )
     return banks[0]
 

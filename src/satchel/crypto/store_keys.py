@@ -30,7 +30,7 @@ _opened: dict[bytes, "StoreKey"] = {}
 computed once, however often a program opens its store."""
 
 
-class _Held(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _StoredKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is encrypted in the file of a key."""
 
     format: Literal["satchel-store-key/1"]
@@ -80,7 +80,7 @@ def opened_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
             " SATCHEL_FILE_PASSPHRASE, satchel --passphrase-file FILE, or a terminal.",
         ) from error
     try:
-        found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_Held))
+        found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_StoredKey))
     except (msgspec.ValidationError, MalformedError):
         raise MalformedError("not a store key") from None
     return _noted(StoreKey(bytes.fromhex(found.key), held))

@@ -149,7 +149,7 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
     kinds = Redactor(texts(wanted.kinds), texts(wanted.texts), texts(wanted.fields), _people, more)
     keys = [audience_of(bank.settings, name) for name in texts(wanted.recover_for)]
     age = list(lock_for(bank.settings, texts(wanted.recover_to)).recipients)
-    told = _Told(bank.id, wanted.dry_run)
+    told = _RedactionReport(bank.id, wanted.dry_run)
     if detector is not None:
         told.notes.append(detector.note)
     place: int | None = -1
@@ -167,7 +167,7 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
     return told.done(bank, [*keys, *age])
 
 
-class _Told:
+class _RedactionReport:
     """What is told of a redaction."""
 
     def __init__(self, bank: str, dry_run: bool) -> None:  # noqa: FBT001 - as its option

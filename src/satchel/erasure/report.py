@@ -336,7 +336,7 @@ def tell_everything(
     account: ReportWriter = JsonReport(write) if as_json else MarkdownReport(write)
     with bank.ledger.reading() as view, bank.store.reading() as reader:
         account.begin(_asked(bank, view, names))
-        found = _Found(mentions, view.head.size)
+        found = _PersonMatches(mentions, view.head.size)
         steps = _Steps(progress, 2 * view.head.size)
         for logged in _all(view, steps):
             found.look(logged)
@@ -390,7 +390,7 @@ def _all(view: View, steps: _Steps) -> Iterator[VerifiedRecord]:
             yield logged
 
 
-class _Found:
+class _PersonMatches:
     """What names the person, by place and by id; and the imports it came with."""
 
     def __init__(self, mentions: Mentions, size: int) -> None:

@@ -101,7 +101,7 @@ class LocalFileStorage:
             with there.manifest.looking() as rows:
                 nonce, revision = json.loads(rows.fact(f"saved:{own}", "[null, 0]"))
             if noted is not None and noted["nonce"] == nonce:
-                store.do(_Brought(noted["shas"], noted["until"], revision))
+                store.do(_PulledChanges(noted["shas"], noted["until"], revision))
             yield there
         finally:
             there.close()
@@ -124,7 +124,7 @@ class LocalFileStorage:
                 rows.state(_ATTEMPT, json.dumps({"nonce": nonce, "shas": shas, "until": until}))
             changed = _changed_there(store, there)
             revision = there.do(_Bring(files, unsaved, changed, base, about, [own, nonce]))
-        store.do(_Brought(shas, until, revision))
+        store.do(_PulledChanges(shas, until, revision))
 
     def erase(self, path: str, until: int) -> None:
         """See ``Place``."""
@@ -322,7 +322,7 @@ def _both_changed(path: str, rows: ManifestRows, theirs: bytes | None) -> Concur
 
 
 @dataclass
-class _Brought:
+class _PulledChanges:
     shas: dict[str, str]
     until: int
     revision: int

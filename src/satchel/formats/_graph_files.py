@@ -251,10 +251,10 @@ def rows_of(
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         copy = Path(folder) / "copy"
         _copy(source, copy)
-        yield from _Told(source, found, copy, reading, wanted).rows()
+        yield from _CopyReport(source, found, copy, reading, wanted).rows()
 
 
-class _Told:
+class _CopyReport:
     """What the program says of a copy."""
 
     def __init__(

@@ -94,7 +94,7 @@ class Ama:
             reading.line = lambda: archive.line
             reading.by_line = reading.has_text_member = True
             reading.container["header"] = archive.header_row
-            found = _Found(archive, reading)
+            found = _EntryReader(archive, reading)
             while (row := _next(archive, reading)) is not None:
                 try:
                     entry = found.entry_of(row)
@@ -158,7 +158,7 @@ def _judge_count(archive: AmaArchive, reading: ReadContext) -> None:
         reading.report.note(problem.message)
 
 
-class _Found:
+class _EntryReader:
     """Turns lines into entries, and remembers what there is to say about them at the end."""
 
     def __init__(self, archive: AmaArchive, reading: ReadContext) -> None:

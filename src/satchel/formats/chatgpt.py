@@ -61,7 +61,7 @@ _SAVED_AT = ("created_timestamp", "created_at", "create_time")
 _MISSING = object()
 
 
-class _Found(NamedTuple):
+class _FoundMemory(NamedTuple):
     """What was found in a message, and when and where that was."""
 
     when: str
@@ -79,8 +79,8 @@ class ChatGPTRecords:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._saved = set[bytes]()
-        self._list: _Found | None = None
-        self._own: _Found | None = None
+        self._list: _FoundMemory | None = None
+        self._own: _FoundMemory | None = None
 
     def conversation(self, row: Row) -> Iterator[Model]:
         """Yield a conversation, and what was saved in it.
@@ -149,9 +149,9 @@ class ChatGPTRecords:
         when = event.created_at or began or ""
         message = turn.id
         if kind == _SHOWN_LIST and text_or_none(content.get("model_set_context")):
-            self._list = _newer(self._list, _Found(when, message, content))
+            self._list = _newer(self._list, _FoundMemory(when, message, content))
         elif words := _own_words(kept, content if kind == _OWN_WORDS else {}):
-            self._own = _newer(self._own, _Found(when, message, words))
+            self._own = _newer(self._own, _FoundMemory(when, message, words))
         elif kept.get("recipient") == _SAVING and event.role == "assistant":
             text = (_words_of(content) if event.text is None else event.text).strip()
             if text:
@@ -192,7 +192,7 @@ class ChatGPTRecords:
             ),
         )
 
-    def _listed(self, found: _Found) -> Iterator[Model]:
+    def _listed(self, found: _FoundMemory) -> Iterator[Model]:
         for said, text in facts_in(found.content["model_set_context"]):
             if _digest(text) in self._saved:
                 continue
@@ -243,7 +243,7 @@ def _said(typed: Row, name: str, content: Row, other: str) -> str | None:
     return (text and text.strip()) or _unfenced(content.get(other))
 
 
-def _told(found: _Found) -> Iterator[Model]:
+def _told(found: _FoundMemory) -> Iterator[Model]:
     for kind, text in found.content.items():
         yield Identity(
             text=text if kind == "user_profile" else None,
@@ -268,7 +268,7 @@ def _unfenced(text: Any) -> str | None:
     return ((inside[1] if inside else text).strip()) or None
 
 
-def _newer(one: _Found | None, other: _Found) -> _Found:
+def _newer(one: _FoundMemory | None, other: _FoundMemory) -> _FoundMemory:
     return other if one is None or other.when >= one.when else one
 
 

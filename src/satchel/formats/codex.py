@@ -53,7 +53,7 @@ _MOST_SHOWN = 100_000
 _BACK, _SETTING = "thread_rolled_back", "turn_context"
 
 
-class _Said(NamedTuple):
+class _CodexMessage(NamedTuple):
     """A message."""
 
     role: str
@@ -125,7 +125,7 @@ class Rollout:
         elif kind == "compacted":
             text = text_or_none(said.get("message"))
             kept = self._kept(row, rest_of(said, known=("message",)))
-            yield from self._message(row, number, _Said("system", text or "", None, kept))
+            yield from self._message(row, number, _CodexMessage("system", text or "", None, kept))
         elif kind == _SETTING:
             if said != self._setting:
                 self._wait(_SETTING, row)
@@ -175,7 +175,7 @@ class Rollout:
             for part in _texts_in(said.get("summary")) + _texts_in(said.get("content")):
                 self._heard(part)
             role = "tool" if kind.endswith(_OUTPUT) else "assistant"
-            found = _Said(role, None, [said], self._kept(row, {}))
+            found = _CodexMessage(role, None, [said], self._kept(row, {}))
             yield from self._message(row, number, found)
             return
         role, parts = text_in(said, "role"), said.get("content")
@@ -194,9 +194,9 @@ class Rollout:
             self._heard(one)
         content = None if plain is not None or not parts else parts
         words = plain.text if plain is not None else spoken_text(content) if content else ""
-        yield from self._message(row, number, _Said(role, words, content, kept))
+        yield from self._message(row, number, _CodexMessage(role, words, content, kept))
 
-    def _message(self, row: Row, number: int, said: "_Said") -> Iterator[SessionEvent]:
+    def _message(self, row: Row, number: int, said: "_CodexMessage") -> Iterator[SessionEvent]:
         assert self._talk is not None  # noqa: S101 - whoever calls has looked
         name, kept = f"line {number}", said.kept
         if self._waiting:

@@ -305,7 +305,7 @@ class Letta:
             if type(part) is list and part:
                 what = f"{len(part)} of {name!r} are kept as data, not as memories"
                 reading.report.note(what)
-        yield from _Found(document, place, reading).records()
+        yield from _DocumentRows(document, place, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
@@ -345,7 +345,7 @@ def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
     return found
 
 
-class _Found:
+class _DocumentRows:
     """What is in a document, given out row by row."""
 
     def __init__(self, document: Row, place: Place, reading: ReadContext) -> None:

@@ -395,7 +395,7 @@ class McpMemory:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with place.open() as stream:
-            seen = _Seen(stream)
+            seen = _FileHead(stream)
             source = cast("BinaryIO", seen)
             found = (_graph if seen.is_graph else _lines)(source, place, reading)
             count = 0
@@ -436,7 +436,7 @@ def _is_returned(place: Place) -> bool:
     return any(path in _GRAPH_SIGNS for path, _ in json_members(place.head))
 
 
-class _Seen:
+class _FileHead:
     """A file whose first bytes were looked at, as many as tell what it is.
 
     Attributes:

@@ -55,7 +55,7 @@ _CBOR_START = re.compile(rb"[\xa0-\xbf].*kpam_version", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _SdkEntry:
     """One entry of a file between the two passes, as the text that its id covers."""
 
     component: str
@@ -126,8 +126,8 @@ FORMAT = PamSdk()
 """What the registry finds."""
 
 
-def _collect(document: SdkDocument) -> dict[str, _Held]:
-    held: dict[str, _Held] = {}
+def _collect(document: SdkDocument) -> dict[str, _SdkEntry]:
+    held: dict[str, _SdkEntry] = {}
     for entry in document.entries():
         text = content_text(entry.value)
         if digest(text.encode()) != entry.id:
@@ -136,7 +136,7 @@ def _collect(document: SdkDocument) -> dict[str, _Held]:
                 "the ID does not match the content", field=f"{entry.pointer}/id"
             ).located(file=document.name, **entry.place)
         links = (*entry.value["parent_ids"], *entry.value.get("source_event_ids", ()))
-        held[entry.id] = _Held(entry.component, entry.pointer, entry.place, text, links)
+        held[entry.id] = _SdkEntry(entry.component, entry.pointer, entry.place, text, links)
     return held
 
 

@@ -50,7 +50,7 @@ class _Answer(msgspec.Struct):
     findings: list[msgspec.Raw] = []
 
 
-class _Said(msgspec.Struct):
+class _ChatReply(msgspec.Struct):
     kind: FindingKind
     text: str
     messages: list[int]
@@ -126,7 +126,7 @@ def _stretches(turns: Iterable[DialogueTurn]) -> Iterator[list[DialogueTurn]]:
 def _finding(raw: msgspec.Raw, there: dict[int, DialogueTurn]) -> DistilledFinding | None:
     """Return what a model found; None where it is nothing that can be kept."""
     try:
-        said = msgspec.json.decode(raw, type=resolved(_Said))
+        said = msgspec.json.decode(raw, type=resolved(_ChatReply))
     except (msgspec.DecodeError, RecursionError):
         return None
     text = " ".join(said.text.split())

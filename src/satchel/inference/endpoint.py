@@ -205,12 +205,12 @@ Message = dict[str, str]
 """``role`` and ``content``."""
 
 
-class _Said(msgspec.Struct):
+class _ChatReply(msgspec.Struct):
     content: str | None = None
 
 
 class _Choice(msgspec.Struct):
-    message: _Said
+    message: _ChatReply
 
 
 class _Answered(msgspec.Struct):

@@ -143,7 +143,7 @@ _BY_HAND = 32
 """Texts that are added up without numpy where it is not loaded: that takes longer than they do."""
 
 
-class _Kept(NamedTuple):
+class _MappedTable(NamedTuple):
     """The table as it is on the disk, mapped: what is not looked at takes no memory."""
 
     whole: memoryview
@@ -326,7 +326,7 @@ def _pieces() -> StaticVocabulary:
 
 
 @cache
-def _kept() -> _Kept:
+def _kept() -> _MappedTable:
     """Return the table, mapped into memory, and what it is known by."""
     if find_spec("numpy") is None:
         raise MissingExtraError(
@@ -344,4 +344,4 @@ def _kept() -> _Kept:
             hint="Reinstall satchel.",
         )
     scales = _read("f", whole[: _SCALE_BYTES * PIECES])
-    return _Kept(whole.cast("b"), scales, revision)
+    return _MappedTable(whole.cast("b"), scales, revision)

@@ -137,7 +137,7 @@ class WitnessOutcome(StrEnum):
     """It, or a later one of its epoch, was recorded before."""
 
 
-class _Held(NamedTuple):
+class _LockedFile(NamedTuple):
     stamp: Stamp | None
     line: bytes
     newest: WitnessedHead | None
@@ -161,7 +161,7 @@ class Witness:
         self.folder = folder
         self.here = here
         self._noted: dict[str, str | None] = {}
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _LockedFile] = {}
         self._paths: dict[str, Path] = {}
         self._removed: dict[str, tuple[Stamp | None, tuple[int, ...]]] = {}
 
@@ -221,7 +221,7 @@ class Witness:
                     done = self._advance(path, folder, new, line)
                     if done is WitnessOutcome.WRITTEN:
                         # No stamp, so the file is read again; but the line is known then.
-                        self._held[bank] = _Held(None, line.removesuffix(b"\n"), new)
+                        self._held[bank] = _LockedFile(None, line.removesuffix(b"\n"), new)
                     return done
             except (OSError, TargetError) as error:
                 if not is_shut(error):
@@ -423,16 +423,16 @@ class Witness:
             return WitnessOutcome.COVERED if covers(handle, newest, last, new) else None
         return None
 
-    def _look(self, bank: str) -> _Held:
+    def _look(self, bank: str) -> _LockedFile:
         path = self._path(bank, _HEADS)
 
-        def read() -> _Held:
+        def read() -> _LockedFile:
             with looking(path), suppress(FileNotFoundError, NotADirectoryError):
                 with open_unshared(path, os.O_RDONLY) as handle:
                     stamp = stable_stamp(os.fstat(handle))  # first: what comes later changes it
                     line = tail_of(handle).line
-                return _Held(stamp, line, self._told(line, bank))
-            return _Held(None, b"", None)
+                return _LockedFile(stamp, line, self._told(line, bank))
+            return _LockedFile(None, b"", None)
 
         return self._twice(bank, read)
 

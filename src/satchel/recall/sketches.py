@@ -205,7 +205,7 @@ _TOGETHER = 64
 """Parts whose signs are compared at once."""
 
 
-class _Held(NamedTuple):
+class _CachedSketches(NamedTuple):
     """Parts one after another, with room for more behind the last one.
 
     Whoever looks something up works with one of these throughout, whatever is put meanwhile.
@@ -289,7 +289,7 @@ class MatrixSketches:
         pairs = zip(there, found, drawn.tolist(), strict=True)
         return {place: cosine for place, cosine, is_there in pairs if is_there}
 
-    def _alike(self, held: _Held, asked: QuantizedQuery) -> Any:
+    def _alike(self, held: _CachedSketches, asked: QuantizedQuery) -> Any:
         """Return where those are whose signs are most alike, among equals the first of the log."""
         np, used = self._np, len(held.slots)
         there = held.there[:used].ravel()
@@ -308,7 +308,7 @@ class MatrixSketches:
         as_far = as_far[np.argsort(_places(held, as_far))]
         return np.concatenate([nearer, as_far[: LOOKED_AT - len(nearer)]])
 
-    def _cosines(self, held: _Held, some: Any, asked: QuantizedQuery) -> Any:
+    def _cosines(self, held: _CachedSketches, some: Any, asked: QuantizedQuery) -> Any:
         """Return the cosines of sketches.
 
         Everything that is added up is whole, and exact in whatever order: below 2**24 with
@@ -345,10 +345,10 @@ class MatrixSketches:
     def _words(self) -> int:
         return -(-self._size // _WORD)
 
-    def _room(self, parts: int, before: _Held | None) -> _Held:
+    def _room(self, parts: int, before: _CachedSketches | None) -> _CachedSketches:
         """Return room for so many parts, with what was held before at its start."""
         np, together = self._np, SKETCHED_TOGETHER
-        made = _Held(
+        made = _CachedSketches(
             {},
             np.zeros(parts, np.int64),
             np.zeros((parts, together), bool),
@@ -363,7 +363,7 @@ class MatrixSketches:
         return made
 
 
-def _places(held: _Held, some: Any) -> Any:
+def _places(held: _CachedSketches, some: Any) -> Any:
     return held.numbers[some // SKETCHED_TOGETHER] * SKETCHED_TOGETHER + some % SKETCHED_TOGETHER
 
 

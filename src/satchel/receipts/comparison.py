@@ -407,7 +407,7 @@ def read_again(written: WrittenOutput, planned: RecordSet) -> ReadBackResult:
     return ReadBackResult(tally.records, differences)
 
 
-class _Wanted(NamedTuple):
+class _ExpectedSums(NamedTuple):
     """What the sums over an output have to be."""
 
     whole: int
@@ -423,7 +423,7 @@ class _Wanted(NamedTuple):
 
 def _planned(
     records: RecordSet, apart: SideMemberFilter, key: bytes, written: WrittenOutput
-) -> _Wanted:
+) -> _ExpectedSums:
     whole, bare, origins, stay = 0, 0, Differences(), False
     for _, given in lines_of(records, written.trim):
         line = apart.line(given)
@@ -437,7 +437,7 @@ def _planned(
             rest = _without(line, origin)
             weight = _weight(fingerprint(said.id, rest), key)
         bare += weight
-    return _Wanted(whole, bare, origins, stay)
+    return _ExpectedSums(whole, bare, origins, stay)
 
 
 def _prints(

@@ -142,11 +142,11 @@ def _raw_parent(identity: str) -> bytes:
 _KIND = "redaction"
 
 
-class _Said(msgspec.Struct, gc=False):
+class _PlannedForm(msgspec.Struct, gc=False):
     entry: str
 
 
-_decode_form = msgspec.json.Decoder(resolved(_Said)).decode
+_decode_form = msgspec.json.Decoder(resolved(_PlannedForm)).decode
 
 
 class PendingForms:

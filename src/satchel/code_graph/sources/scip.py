@@ -320,7 +320,7 @@ class _Place(NamedTuple):
     """First and last line of what is defined here."""
 
 
-class _Said(NamedTuple):
+class _Occurrence(NamedTuple):
     doc: str
     signature: str
     kind: int
@@ -328,7 +328,7 @@ class _Said(NamedTuple):
     implements: tuple[str, ...]
 
 
-_UNSAID = _Said("", "", 0, "", ())
+_UNSAID = _Occurrence("", "", 0, "", ())
 
 
 class ScipIndex:
@@ -387,7 +387,7 @@ class ScipIndex:
 
     def facts(self, offer: SourceFile) -> Facts:
         """Return what a document says."""
-        places, said = list[_Place](), dict[str, _Said]()
+        places, said = list[_Place](), dict[str, _Occurrence]()
         for piece in self._places[offer.path]:
             for field in fields(memoryview(self._read(piece))):
                 if field.number == _OCCURRENCES:
@@ -459,7 +459,7 @@ def _some(field: WireField) -> list[int]:
     return found
 
 
-def _symbol(data: memoryview) -> tuple[str, _Said]:
+def _symbol(data: memoryview) -> tuple[str, _Occurrence]:
     symbol, docs, signature, kind, display = "", list[str](), "", 0, ""
     implements = list[str]()
     for field in fields(data):
@@ -476,7 +476,7 @@ def _symbol(data: memoryview) -> tuple[str, _Said]:
         elif field.number == _SIGNATURE:
             signature = _text_of(field.data)
     fenced, doc = _without_fences(docs)
-    return symbol, _Said(doc, signature or fenced, kind, display, tuple(implements))
+    return symbol, _Occurrence(doc, signature or fenced, kind, display, tuple(implements))
 
 
 def _implemented(data: memoryview) -> list[str]:
@@ -512,7 +512,7 @@ def _without_fences(docs: list[str]) -> tuple[str, str]:
 class _Reading:
     """Making facts of the places and symbols of a document."""
 
-    def __init__(self, places: list[_Place], said: dict[str, _Said]) -> None:
+    def __init__(self, places: list[_Place], said: dict[str, _Occurrence]) -> None:
         self._said = said
         self._places = places
         defined = dict[str, tuple[_Place, ScipSymbol, str]]()

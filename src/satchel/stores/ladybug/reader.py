@@ -60,7 +60,7 @@ def linked(
     named, names = _named(view, keys)
     found, after = list[LoggedLink](), -1
     while names and tables and len(found) < limit:
-        asked = _Asked(named, names, sorted(tables), incoming)
+        asked = _LinkQuery(named, names, sorted(tables), incoming)
         some = asked.some(view, after=after, most=limit)
         shown = _shown(view, {place for place, *_ in some})
         links = {
@@ -88,7 +88,7 @@ def _named(view: LadybugStatements, keys: list[str]) -> tuple[str, Values]:
     return "offset(id(a)) IN $there", {"there": there} if there else {}
 
 
-class _Asked(NamedTuple):
+class _LinkQuery(NamedTuple):
     """Which links are asked for."""
 
     named: str
