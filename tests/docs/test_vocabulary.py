@@ -61,8 +61,53 @@ ALLOWED = {
 }
 """Folders and files whose texts are data or another product's, and why."""
 
-MESSAGES, GUIDES, REFERENCE, DOCSTRINGS = 0, 145, 32, 1173
+MESSAGES, GUIDES, REFERENCE = 0, 145, 32
 """How many are left of each; lower them, never raise them."""
+
+DOCSTRINGS = {
+    "__init__.py": 1,
+    "admin": 15,
+    "agents": 31,
+    "amplihack": 13,
+    "api": 5,
+    "artifact": 16,
+    "backup": 52,
+    "bank": 58,
+    "cli": 12,
+    "code_graph": 34,
+    "config": 31,
+    "conformance": 21,
+    "connectors": 13,
+    "crypto": 44,
+    "erasure": 28,
+    "errors.py": 7,
+    "evaluation": 26,
+    "files": 45,
+    "formats": 55,
+    "http": 29,
+    "inference": 15,
+    "ledger": 78,
+    "mcp": 8,
+    "model": 4,
+    "ports": 52,
+    "recall": 55,
+    "receipts": 21,
+    "rehydrate": 22,
+    "replication": 42,
+    "runtime": 31,
+    "screening": 14,
+    "sessions": 22,
+    "setup": 9,
+    "stores": 60,
+    "transfer": 109,
+}
+"""How many docstrings of a room are left; a room that is not named has none."""
+
+ROOMS = {
+    room: [path for path in SOURCES if path.relative_to(SOURCES[0].parent).parts[0] == room]
+    for room in {path.relative_to(SOURCES[0].parent).parts[0] for path in SOURCES}
+}
+"""The sources by the folder or module right below the package."""
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -132,17 +177,19 @@ def test_generated_pages_are_in_the_vocabulary() -> None:
     assert len(found) <= REFERENCE, "\n".join(found)
 
 
-def test_docstrings_come_closer_to_the_vocabulary() -> None:
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_docstrings_of_a_room_are_in_the_vocabulary(room: str) -> None:
     """The number of docstrings with other words only shrinks: lower it when you correct some."""
     found = [
         line
-        for path in SOURCES
+        for path in ROOMS[room]
         for line in _found(
             path,
             ((node.lineno, str(node.value)) for node in _docstrings(_tree(path))),
         )
     ]
-    assert len(found) <= DOCSTRINGS, f"{len(found)} docstrings, at most {DOCSTRINGS}"
+    most = DOCSTRINGS.get(room, 0)
+    assert len(found) <= most, "\n".join([f"{len(found)} docstrings, at most {most}", *found])
 
 
 @pytest.mark.parametrize(
