@@ -61,7 +61,7 @@ def richer(tmp_path: Path) -> Path:
     """A sealed file with what Mem0 has no place for, signed by the default key."""
     from satchel.artifact.reader import Encoding
     from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
-    from satchel.bank.signing_keys import signing_key
+    from satchel.bank.machine_keys import signing_key
     from satchel.config.settings import load_settings
     from satchel.crypto.sealed_records import seal
     from satchel.model.entries import Episodic, Semantic

@@ -218,13 +218,13 @@ class DisclosureCalls:
 
 
 if TYPE_CHECKING:
-    from satchel.bank import key_operations, owners
+    from satchel.bank import key_operations, keys
     from satchel.bank.key_operations import OwnedBank
     from satchel.errors import ThresholdError
     from satchel.ports.operations import PathText
 else:
     key_operations = lazy("satchel.bank.key_operations")
-    owners = lazy("satchel.bank.owners")
+    keys = lazy("satchel.bank.keys")
 
 
 class BankOwners(BankPartCalls):
@@ -257,7 +257,7 @@ class BankOwners(BankPartCalls):
         Raises:
             TargetExistsError: If the file exists.
         """
-        owners.write_proposal(self._opened.settings, Path(path), refused.drawn)
+        keys.write_proposal(self._opened.settings, Path(path), refused.drawn)
 
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def owner_unless_named(owner: Owners, options: Any) -> Mapping[str, Any]:
 if TYPE_CHECKING:
     from satchel.admin import settings_operations, statistics
     from satchel.agents import undo as undoing
-    from satchel.bank import log as logs
+    from satchel.bank import listing as logs
     from satchel.bank import operations
     from satchel.bank.lifetime import Lifetime
     from satchel.bank.open_bank import OpenBank
@@ -342,7 +342,7 @@ if TYPE_CHECKING:
     from satchel.transfer.import_results import ImportSummary, Owners
     from satchel.transfer.providers import LiveBank
 else:
-    logs = lazy("satchel.bank.log")
+    logs = lazy("satchel.bank.listing")
     recalls = lazy("satchel.recall.operations")
     undoing = lazy("satchel.agents.undo")
     twins = lazy("satchel.recall.duplicates")

@@ -8,9 +8,9 @@ from typing import Any
 from satchel.bank import key_operations
 from satchel.bank.connections import configured_store
 from satchel.bank.key_operations import OwnedBank
+from satchel.bank.keys import OwnerList, ProposedAction
 from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.owners import OwnerList, ProposedAction
 from satchel.cli._console import line, message, state, table
 from satchel.cli._operations import command
 from satchel.cli._options import owner_key, show_matters

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import click
 
-from satchel.bank.owners import ProposedAction, write_proposal
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.keys import ProposedAction, write_proposal
+from satchel.bank.machine_keys import signing_key
 from satchel.cli import _passphrase
 from satchel.cli._console import count, line, message, print_json, print_text, short, state
 from satchel.cli._tree import CommandOption

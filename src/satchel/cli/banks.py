@@ -13,7 +13,7 @@ from satchel.admin.bank_copy import BankCopyResult, BankDeleteResult, delete_ban
 from satchel.admin.bank_operations import AcceptedBank, AdmittedWriter, ResumedBank
 from satchel.bank import banks as actions
 from satchel.bank.connections import shown_address
-from satchel.bank.log import LogOptions, LogPage, log
+from satchel.bank.listing import LogOptions, LogPage, log
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._bank_owners import owners
 from satchel.cli._bank_settings import bank_config

@@ -9,8 +9,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
-    from satchel.bank.changes import MemoryUpdate
-    from satchel.bank.remember import RememberResult
+    from satchel.bank.changes import MemoryUpdate, RememberResult
     from satchel.rehydrate.listing import ContextListing
     from satchel.rehydrate.request import RehydrateResult
     from satchel.sessions.branches import ForkResult

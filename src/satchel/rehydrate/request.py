@@ -12,7 +12,7 @@ from satchel.ledger.records import VerifiedRecord
 from satchel.model.times import now as present
 from satchel.model.values import Component, TrustClass
 from satchel.ports.inference import Reranker, Summariser, Tokenizer
-from satchel.recall.similarity import Embedders
+from satchel.recall.vector_index import Embedders
 from satchel.screening.injection import Enforce
 
 Style = Literal["structured", "narrative"]

@@ -13,7 +13,7 @@ from satchel.artifact.statement import SourceAgent
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest
 from satchel.artifact.writer import ArtifactBuilder, Header
-from satchel.bank.signing_keys import read_public_key
+from satchel.bank.machine_keys import read_public_key
 from satchel.config.path_permissions import file_to_read, file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.age import NOBODY, Lock

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from satchel.bank.identities import lock_for
+from satchel.bank.machine_keys import lock_for
 from satchel.config.options import NOT_FOR_MODELS, SECRETS, Overwrite
 from satchel.config.path_permissions import file_to_read, file_to_write, stored_file
 from satchel.config.settings import Settings

@@ -10,7 +10,7 @@ import msgspec
 from satchel.artifact.statement import FileScope
 from satchel.artifact.writer import ArtifactBuilder, Header
 from satchel.bank.connections import again_if_disturbed
-from satchel.bank.memory_ids import current_memory
+from satchel.bank.memory_input import current_memory
 from satchel.bank.open_bank import OpenBank
 from satchel.config.path_permissions import file_to_write, require_uncontained
 from satchel.crypto.encrypted_files import encrypted_outlet
