@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from docs import interfaces
+from docs import interfaces, python_reference
 from satchel import errors
 from satchel.artifact.body import ORDER, TYPED_SECTIONS
 from satchel.artifact.verification import STEPS, Outcome
@@ -50,6 +50,7 @@ def main() -> None:
         "operations.md": "\n".join([MADE, "# Operations", "", *interfaces.table()]).rstrip() + "\n",
         "pam-sdk-defects.md": defect_table(),
     }
+    pages |= {name: f"{MADE}\n{text}" for name, text in python_reference.pages().items()}
     written |= {REFERENCE / name: text for name, text in pages.items()}
     stale = []
     for path, text in written.items():

@@ -203,9 +203,9 @@ def run_backup(
 ) -> BackupRun:
     """Back up the store to each destination, then read each backup back and verify it.
 
-    Others may write to the store meanwhile. What an earlier backup holds is not copied again. Older
-    backups are only removed after the new one has been verified. If one destination fails, the
-    others are still written, and the command exits with an error.
+    Other programs may write to the store during the run. What an earlier backup holds is not copied
+    again. Older backups are only removed after the new one has been verified. If one destination
+    fails, the others are still written, and the command exits with an error.
 
     Args:
         settings: The surroundings.
