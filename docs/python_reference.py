@@ -104,6 +104,7 @@ _ROLE = re.compile(r"``([^`]*)``")
 _ITEM = re.compile(r"^(\*{0,2}[A-Za-z_][\w.]*(?:, \*{0,2}[A-Za-z_][\w.]*)*):\s*(.*)$")
 _LONGEST = 88
 RESULTS_PAGE = "python-results.md"
+ERRORS = "python.md#module-satchelerrors"
 MEMORY_TYPES = {"episodic", "identity", "procedural", "semantic", "working"}
 
 
@@ -119,6 +120,7 @@ def pages() -> dict[str, str]:
     more += [*module("satchel.files", results), *module("satchel.amplihack", results)]
     values = RESULTS.strip().splitlines()
     values += [line for each in every_record(results) for line in record_lines(each)]
+    more = [line.replace("](#module-satchelerrors)", f"]({ERRORS})") for line in more]
     named = {"python.md": page, "python-files.md": more, "python-results.md": values}
     return {name: "\n".join(lines).rstrip() + "\n" for name, lines in named.items()}
 
@@ -280,7 +282,7 @@ def value(default: Any) -> str:
     if isinstance(default, tuple):
         comma = "," if len(default) == 1 else ""
         return f"({_joined(map(value, default))}{comma})"
-    return repr(default)
+    return str(default.__name__) if inspect.isfunction(default) else repr(default)
 
 
 def annotation(hint: Any) -> str:
@@ -351,8 +353,11 @@ def raise_lines(function: Any) -> list[str]:
         return []
     lines = ["", "Raises:", ""]
     for name, text in rows:
-        shown = f"[`{name}`](#module-satchelerrors)" if hasattr(errors, name) else f"`{name}`"
-        lines.append(f"- {shown}: {_one_line(text)}")
+        shown = (
+            f"[`{each}`](#module-satchelerrors)" if hasattr(errors, each) else f"`{each}`"
+            for each in name.split(", ")
+        )
+        lines.append(f"- {', '.join(shown)}: {_one_line(text)}")
     return lines
 
 

@@ -71,12 +71,11 @@ def write_sbom(wheel: Path, folder: Path) -> Path:
             *("--constraint", ROOT / "constraints.txt", f"satchel[all] @ {wheel.as_uri()}"),
         )
         target = folder / f"satchel-{version()}.cdx.json"
+        command = [sys.executable, "-m", "cyclonedx_py", "environment", str(python)]
+        command += ["--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "library"]
+        command += ["--output-reproducible", "--of", "JSON", "-o", str(target)]
         subprocess.run(
-            [
-                *(sys.executable, "-m", "cyclonedx_py", "environment", python),
-                *("--pyproject", ROOT / "pyproject.toml", "--mc-type", "library"),
-                *("--output-reproducible", "--of", "JSON", "-o", target),
-            ],
+            command,
             env={**os.environ, **epoch(ROOT)},
             check=True,
         )

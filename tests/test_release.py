@@ -38,7 +38,11 @@ def interpreter(version: str) -> Path | None:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     candidates = [Path(found)] if (found := shutil.which(name)) else []
     for path in [*candidates, *sorted(pyenv.glob(f"{version}.*/bin/{name}"))]:
-        command = [path, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"]
+        command: list[str | Path] = [
+            path,
+            "-c",
+            "import sys, venv; print('%d.%d' % sys.version_info[:2])",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.stdout.strip() == version:
             return path
@@ -265,7 +269,16 @@ def test_each_extra_installs_alone(extra: str, tools: Path, release: Path, tmp_p
 def test_uvx_runs_the_wheel(tools: Path, release: Path, tmp_path: Path) -> None:
     """As ``uvx satchel`` does, with nothing installed."""
     (wheel,) = release.glob("*.whl")
-    command = [tools, "-m", "uv", "--quiet", "tool", "run", "--python", sys.executable]
+    command: list[str | Path] = [
+        tools,
+        "-m",
+        "uv",
+        "--quiet",
+        "tool",
+        "run",
+        "--python",
+        sys.executable,
+    ]
 
     remember_and_recall([*command, "--from", wheel, "satchel"], tmp_path / "run")
 
