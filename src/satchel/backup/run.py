@@ -45,7 +45,7 @@ from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     ConfigError,
     EmptyInputError,

@@ -25,7 +25,7 @@ from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.ports.code_context import HEADS
 from satchel.ports.store import Store, Writer
-from satchel.runtime.input import Stamp
+from satchel.runtime.files import Stamp
 
 FILES, FACTS, NAMES = "files", "facts", "names"
 

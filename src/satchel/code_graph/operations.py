@@ -32,8 +32,10 @@ from satchel.code_graph.queries import (
 from satchel.code_graph.sources.folders import SourceFolder
 from satchel.code_graph.sources.scip import ScipIndex
 from satchel.code_graph.sources.source import CodeSource
-from satchel.config.options import DryRun, OnProgress, PathOptions
-from satchel.config.path_permissions import (
+from satchel.config.options import (
+    DryRun,
+    OnProgress,
+    PathOptions,
     PathPermission,
     file_to_read,
     folder_to_read,

@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from satchel.crypto.value_domain import MAX_INTEGER
+from satchel.crypto.canonical import MAX_INTEGER
 from satchel.model.entries import ENTRY_CLASSES, Entry
 from satchel.model.records import RECORD_CLASSES, Model, Record
 from satchel.model.type_info import resolved

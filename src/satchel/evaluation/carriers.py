@@ -17,8 +17,8 @@ from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.remember import superseding
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
 from satchel.evaluation.probes import ProbeMemory, ProbeSet
 from satchel.ledger.view import View

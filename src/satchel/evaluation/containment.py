@@ -20,7 +20,7 @@ from satchel.model.entries import Semantic
 from satchel.model.type_info import resolved
 from satchel.model.values import Origin, TrustClass
 from satchel.rehydrate.request import RehydrateResult
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 from satchel.screening.injection import Enforce
 
 CANARY = "HARBOUR-7316"

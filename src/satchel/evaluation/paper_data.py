@@ -6,15 +6,20 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.artifact.encodings import (
+    ArtifactBuilder,
+    Encoding,
+    Header,
+    sign_statement,
+    write_artifact,
+)
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
-from satchel.crypto.signatures import SigningKey
 from satchel.evaluation.carriers import DatedMemory, dated_memories
 from satchel.evaluation.probes import shipped_sets
 from satchel.model.entries import Entry
 from satchel.model.text import memory_text
-from satchel.runtime.atomic_files import atomic_write
+from satchel.runtime.files import atomic_write
 
 MIX = {"episodic": 42, "semantic": 35, "procedural": 20, "working": 25, "identity": 5}
 """Source: the paper, section 5.4."""

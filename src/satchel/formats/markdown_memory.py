@@ -49,7 +49,7 @@ from satchel.model.values import Component
 from satchel.ports.format import Info, ReadContext, Traits, WriteContext
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Spool
 
 _LOOKED_AT = 16
 _WITH_AN_INDEX = frozenset({NAME, "claude_code"})

@@ -5,9 +5,8 @@ from contextlib import closing, suppress
 from itertools import islice
 from typing import Any
 
-from satchel.crypto.batches import seal_many
-from satchel.crypto.limits import Limits
-from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
+from satchel.crypto.canonical import Limits
+from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal, seal_many
 from satchel.errors import InputError
 from satchel.model.records import Model, SessionEvent
 from satchel.ports.content import require_content, with_text_of

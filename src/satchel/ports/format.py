@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from satchel.artifact.writer import Header
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.artifact.encodings import Header
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import InputError, UnreadableError
 from satchel.model.entries import Entry
 from satchel.model.records import Model

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from satchel.artifact.body import Progress
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import InputPath, OpenFile, open_input
+from satchel.runtime.files import PRIVATE_FILE, InputPath, OpenFile, atomic_write, open_input
 from satchel.runtime.output import Outlet
 
 HEAD_BYTES = 4096

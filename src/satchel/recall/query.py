@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from satchel.crypto.log import Head
 from satchel.errors import UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.model.entries import Entry
 from satchel.model.records import FileVersion
 from satchel.model.times import is_canonical_time

@@ -25,6 +25,7 @@ from satchel.config.options import (
     LossOptions,
     Overwrite,
     PathOptions,
+    PathPermission,
     RecordProgress,
     ScrubSecrets,
     SelectionOptions,
@@ -32,10 +33,11 @@ from satchel.config.options import (
     Time,
     Unsigned,
     WithSidecar,
+    file_to_write,
+    require_uncontained,
 )
-from satchel.config.path_permissions import PathPermission, file_to_write, require_uncontained
 from satchel.config.settings import Settings
-from satchel.crypto import signatures as keys
+from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
 from satchel.ports.place import Place

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from satchel.code_graph.facts import Facts
-from satchel.runtime.input import Stamp
+from satchel.runtime.files import Stamp
 
 SOURCE, SCIP = "source", "scip"
 """The kinds of sources: a folder with files, and an index that another tool made of one."""

@@ -23,7 +23,7 @@ import apsw
 
 from satchel.errors import SatchelError, StoreBusyError, StoreError, StoreVersionError
 from satchel.model.times import now
-from satchel.runtime.atomic_files import leftover_files
+from satchel.runtime.files import leftover_files
 from satchel.runtime.lock_waits import BusyHandler
 from satchel.runtime.private_files import database_files, secure_database
 from satchel.stores.sqlite.ciphers import unlock, with_ciphers

@@ -9,7 +9,7 @@ import apsw
 
 from satchel.errors import TargetExistsError
 from satchel.ports.store import Progress
-from satchel.runtime.atomic_files import target_error, writing_by_name
+from satchel.runtime.files import target_error, writing_by_name
 from satchel.runtime.private_files import COMPANIONS
 from satchel.stores.sqlite.ciphers import unlock, with_ciphers
 
