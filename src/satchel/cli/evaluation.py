@@ -7,7 +7,7 @@ from satchel.cli._console import count, line, message, print_text, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.evaluation import operations
-from satchel.evaluation.paper_data import Table, cell_text
+from satchel.evaluation.statistics import Table, cell_text
 from satchel.ports.operations import Option, Options, PathText
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from satchel.evaluation.containment import ContainmentResult
 from satchel.evaluation.context import FramedResult
 from satchel.evaluation.continuity import Fidelity, TransferScore
 from satchel.evaluation.paper import Paper
-from satchel.evaluation.paper_data import Cell, Table, cell_text
-from satchel.evaluation.statistics import Interval, Share
+from satchel.evaluation.statistics import Cell, Interval, Share, Table, cell_text
 
 _WIDTH, _HEIGHT, _LEFT, _FOOT = 640, 260, 48, 46
 _TOP = 16

@@ -44,8 +44,6 @@ from satchel.evaluation.continuity import (
 )
 from satchel.evaluation.paper_data import (
     MIX,
-    Cell,
-    Table,
     conversation,
     latest,
     sample_memories,
@@ -54,6 +52,7 @@ from satchel.evaluation.paper_data import (
 )
 from satchel.evaluation.probes import ProbeMemory, ProbeSet, shipped_sets
 from satchel.evaluation.recall import comparison_embedder
+from satchel.evaluation.statistics import Cell, Table
 from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.ports.inference import Embedder
 from satchel.ports.record_set import open_record_set
