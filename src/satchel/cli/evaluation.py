@@ -12,10 +12,9 @@ from satchel.ports.operations import Option, Options, PathText
 
 if TYPE_CHECKING:
     from satchel.evaluation.containment import ContainmentResult
-    from satchel.evaluation.context import FramedResult
     from satchel.evaluation.continuity import Fidelity, TransferScore
     from satchel.evaluation.paper import Paper
-    from satchel.evaluation.recall import Evaluation
+    from satchel.evaluation.recall import Evaluation, FramedResult
 
 
 class PageResult(Protocol):

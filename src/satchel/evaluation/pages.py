@@ -8,9 +8,9 @@ from typing import NamedTuple
 from satchel.config.path_permissions import file_to_write
 from satchel.config.settings import Settings
 from satchel.evaluation.containment import ContainmentResult
-from satchel.evaluation.context import FramedResult
 from satchel.evaluation.continuity import Fidelity, TransferScore
 from satchel.evaluation.paper import Paper
+from satchel.evaluation.recall import FramedResult
 from satchel.evaluation.statistics import Cell, Interval, Share, Table, cell_text
 
 _WIDTH, _HEIGHT, _LEFT, _FOOT = 640, 260, 48, 46

@@ -23,7 +23,7 @@ from satchel.crypto.signatures import (
 )
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Receipt
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.receipts.account import ReceiptBody
 from satchel.runtime.input import open_input
 from satchel.runtime.output import Outlet

@@ -16,9 +16,8 @@ from satchel.artifact.judge import verify_file
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest
 from satchel.errors import LossError, TargetError, UsageError
-from satchel.ports.format import Format, WriteContext
+from satchel.ports.format import Format, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
 from satchel.receipts.account import is_accepted

@@ -14,9 +14,8 @@ from satchel.crypto.age import Lock
 from satchel.crypto.encrypted_files import SUFFIX as ENCRYPTED
 from satchel.crypto.encrypted_files import encrypted_outlet
 from satchel.errors import EmptyInputError, SatchelError, TargetExistsError
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import TransferEnd, receipt_text
 from satchel.receipts.archive import folder_of
