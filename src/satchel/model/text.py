@@ -192,7 +192,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-_DAY = len("2026-03-01")
+DAY = len("2026-03-01")
+"""Characters of a canonical time that are its date."""
 
 
 _MOST_BESIDE, _LONGEST_BESIDE = 6, 80
@@ -222,10 +223,11 @@ class _Part(NamedTuple):
 
 def entry_statements(entry: Entry) -> str:
     """Return all that a memory says."""
-    return "\n".join(part.value for part in _labelled_parts(entry) if part.value)
+    return "\n".join(part.value for part in labelled_parts(entry) if part.value)
 
 
-def _labelled_parts(entry: Entry) -> Iterator[_Part]:
+def labelled_parts(entry: Entry) -> Iterator[_Part]:
+    """Yield the members of a memory, each with its label; values may be empty."""
     if isinstance(entry, Episodic):
         yield _Part("", "From ", entry.actor or "")
         yield _Part("", "Told: " if entry.actor else "", entry.observation or "")
@@ -240,9 +242,9 @@ def _labelled_parts(entry: Entry) -> Iterator[_Part]:
         yield _Part("tags", "Tagged ", ", ".join(entry.tags))
     yield _Part("also", "Also: ", _told_beside(entry.metadata))
     if entry.valid_from is not None:
-        yield _Part("from", "True from ", entry.valid_from[:_DAY])
+        yield _Part("from", "True from ", entry.valid_from[:DAY])
     if entry.valid_until is not None:
-        yield _Part("until", "True until ", entry.valid_until[:_DAY])
+        yield _Part("until", "True until ", entry.valid_until[:DAY])
 
 
 def _episodic(entry: Any) -> Iterator[_Part]:

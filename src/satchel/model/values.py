@@ -1,7 +1,8 @@
 """Values that records are made of: ids, times, components, origins, and the checks of each.
 
 Times are text of exactly 27 characters, UTC, in microseconds (docs/spec/2-records.md). Text, not
-``datetime``: an encoder may write a datetime with other digits, and the id of a record would change.
+``datetime``: an encoder may write a datetime with other digits, and the id of a record would
+change.
 """
 
 import os

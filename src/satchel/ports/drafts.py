@@ -1,12 +1,12 @@
 """Drafts: what a reader yields, checked, linked and sealed into records; errors name the row.
 
-Vector databases and key-value stores hold rows that any program fills. Where no reader knows which
-member is the text, a row must not become an empty memory: it is refused, and the error lists the
-members that could be the text.
+Vector databases and key-value stores hold rows that any program fills. Where no reader knows
+which member is the text, a row must not become an empty memory: it is refused, and the error
+lists the members that could be the text.
 
-A draft has no id, so a reader that knows links (``Reading.linked``) writes a *placeholder* instead of
-one: a hash of the other record's type, owner and original id. It yields link targets before the
-records that link to them; sealing replaces the placeholders by ids.
+A draft has no id, so a reader that knows links (``Reading.linked``) writes a *placeholder*
+instead of one: a hash of the other record's type, owner and original id. It yields link targets
+before the records that link to them; sealing replaces the placeholders by ids.
 """
 
 from collections.abc import Callable, Iterator, Sequence

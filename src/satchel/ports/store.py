@@ -1,8 +1,8 @@
 """Stores: rows, heads, blobs and vectors of many banks, in transactions.
 
 A store judges nothing. It cuts blobs into pieces and returns the pieces; readers verify them with
-``verified_pieces``, the same for every store: the last piece is released only when all of them match
-the digest.
+``verified_pieces``, the same for every store: the last piece is released only when all of them
+match the digest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

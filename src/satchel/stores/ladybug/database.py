@@ -1,8 +1,8 @@
 """Database files: a private folder, its lock, opening, recovery, and rewriting.
 
-The engine writes ``graph.lbug`` and, beside it, a write-ahead log. It creates files with the umask's
-mode, so the folder is what is private. A second process with the same files open would silently lose
-what the first one acknowledged: so the process that owns the folder holds its lock.
+The engine writes ``graph.lbug`` and, beside it, a write-ahead log. It creates files with the
+umask's mode, so the folder is what is private. A second process with the same files open would
+silently lose what the first one acknowledged: so the process that owns the folder holds its lock.
 """
 
 import atexit

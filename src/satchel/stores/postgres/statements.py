@@ -1,8 +1,8 @@
 """Tables and statements: one row a record, keyed by the number of its bank and its log position.
 
-User-provided text is stored as bytes: PostgreSQL's text type rejects NUL, and bytes compare the same
-in every locale. An index of such a column holds its first ``INDEXED`` bytes only, since a B-tree
-limits the size of its values; queries compare the whole value as well.
+User-provided text is stored as bytes: PostgreSQL's text type rejects NUL, and bytes compare the
+same in every locale. An index of such a column holds its first ``INDEXED`` bytes only, since a
+B-tree limits the size of its values; queries compare the whole value as well.
 
 Everything but ``body``, ``node``, ``bank``, ``blob`` and ``piece`` can be rebuilt from the log
 (``doctor`` does, and compares); vectors need their model as well.

@@ -1,9 +1,9 @@
 """Tables and statements. One row a record, keyed by bank number and log position.
 
 ``place = number << 40 | seq`` is the integer key, so a bank is one stretch of the table, in log
-order, and the full-text index needs no key of its own. Everything but ``body``, ``node``, ``bank``,
-``blob`` and ``piece`` can be rebuilt from the log (``doctor`` does, and compares); vectors need their
-model as well.
+order, and the full-text index needs no key of its own. Everything but ``body``, ``node``,
+``bank``, ``blob`` and ``piece`` can be rebuilt from the log (``doctor`` does, and compares);
+vectors need their model as well.
 """
 
 import errno
