@@ -20,7 +20,7 @@ from satchel.crypto.keys import Signature
 from satchel.crypto.token_chain import ProofRequest, RevocationList
 from satchel.crypto.tokens import TokenPayload
 from satchel.formats._aletheia.schema import AgentFile
-from satchel.model.schemas import DIALECT, record_schemas
+from satchel.model.records import DIALECT, record_schemas
 from satchel.receipts.account import ReceiptBody
 from satchel.receipts.plans import TransferPlan
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_sorted
 from satchel.crypto.sealed_records import seal, verify_entries
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin
 
 _NUMBERS = st.one_of(

@@ -15,7 +15,7 @@ from satchel.artifact.encodings import (
 )
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import derive, seal
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 
 # A process of its own: a fork is only made where there is one thread, and pytest has more.
 SCRIPT = """

@@ -13,8 +13,7 @@ from satchel.conformance import strategies
 from satchel.crypto import sealed_records
 from satchel.crypto.sealed_records import Nonces, Sealed, seal, seal_many, seeded_nonces
 from satchel.errors import SatchelError, ValueRefusedError
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model, Status
+from satchel.model.records import Entry, Model, Semantic, Status
 from satchel.model.values import Origin, Scope
 
 _ORDINARY = [

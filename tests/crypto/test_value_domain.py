@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from satchel.crypto.canonical import MAX_INTEGER, canonical, check_value, plain
 from satchel.errors import ValueRefusedError
-from satchel.model.entries import Semantic
-from satchel.model.records import Embedding
+from satchel.model.records import Embedding, Semantic
 from satchel.model.values import Entity, Origin, TrustClass
 
 

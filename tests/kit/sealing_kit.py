@@ -12,8 +12,7 @@ from satchel.crypto.canonical import DEFAULT_LIMITS, canonical
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Head, audit_path, record_leaf, root_of, sign_head
 from satchel.crypto.sealed_records import Sealed, digest, seal
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank
+from satchel.model.records import Bank, Semantic
 
 TIME = "2025-03-04T05:06:07.000000Z"
 Part = Sealed | Mapping[str, Any] | bytes

@@ -9,9 +9,7 @@ from satchel.artifact import ARTIFACT_FORMAT
 from satchel.crypto.canonical import Limits, canonical, canonical_checked, check_value
 from satchel.crypto.sealed_records import digest
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
-from satchel.model.times import is_canonical_time, now
-from satchel.model.type_info import resolved
-from satchel.model.values import Id, Time
+from satchel.model.values import Id, Time, is_canonical_time, now, resolved
 
 """Format name and version, as statements and preambles carry it."""
 

@@ -36,7 +36,7 @@ from satchel.crypto.log import SignedHead, check_head, parse_head
 from satchel.crypto.sealed_records import Sealed, decode_record, has_valid_id
 from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
 from satchel.model.records import Bank, Config
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.runtime.files import InputPath
 
 

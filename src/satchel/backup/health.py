@@ -18,8 +18,7 @@ from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.ports.operations import Options, operation
 from satchel.receipts.account import VERSION, ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.receipts.archive import save_receipts, signer, tool_version

@@ -22,7 +22,7 @@ from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.model.records import Erasure, Redaction
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader
 from satchel.replication.copies import Replica, redacted_in

@@ -56,10 +56,9 @@ from satchel.errors import (
 from satchel.files.bank_files import namespace_of
 from satchel.files.namespace import folder_of
 from satchel.ledger.heads import read_bank_name
-from satchel.model.times import format_time, now
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import format_time, now
 from satchel.ports.operations import operation, texts
-from satchel.ports.store import Reader, Store
+from satchel.ports.store import Reader, Store, verified_pieces
 from satchel.receipts.archive import tool_version
 from satchel.replication.copies import Replica, load_replica
 from satchel.replication.log_copy import blobs_of, side_of

@@ -26,7 +26,7 @@ from satchel.crypto.keys import RETIRED, REVOKED, SigningKey
 from satchel.errors import MalformedError, SatchelError, SigningKeyError, ThresholdError, UsageError
 from satchel.ledger.authority import Authority
 from satchel.ledger.decisions import KeyDecider
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Store
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 

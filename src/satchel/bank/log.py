@@ -13,8 +13,8 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.times import now
+from satchel.model.records import Entry
+from satchel.model.values import now
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import PENDING, Row
 

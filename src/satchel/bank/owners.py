@@ -18,7 +18,7 @@ from satchel.crypto.sealed_records import Sealed, open_record, seal
 from satchel.errors import MalformedError, UsageError
 from satchel.ledger.authority import signers
 from satchel.model.records import Config
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.store import Store
 from satchel.runtime.files import atomic_write, open_input
 

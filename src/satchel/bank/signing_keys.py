@@ -22,7 +22,7 @@ from satchel.crypto.keyring import (
 )
 from satchel.crypto.keys import SigningKey, did_of, public_key
 from satchel.errors import MalformedError, SigningKeyError, UsageError
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import texts
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 

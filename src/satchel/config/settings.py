@@ -43,7 +43,7 @@ from satchel.config.tables import (
 from satchel.crypto.canonical import Limits
 from satchel.crypto.encryption import Unlocker
 from satchel.errors import ConfigError, UnreadableError, shown_host, shown_place
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 if TYPE_CHECKING:
     from satchel.artifact.verification import TrustPolicy

@@ -14,9 +14,8 @@ from msgspec import inspect
 from msgspec.structs import fields
 
 from satchel.errors import LimitError, MalformedError, SatchelError, ValueRefusedError
-from satchel.model.entries import Entry
-from satchel.model.records import Model
-from satchel.model.type_info import resolved
+from satchel.model.records import Entry, Model
+from satchel.model.values import resolved
 
 MAX_DEPTH = 64
 """Levels of arrays and objects, the outermost counted."""

@@ -32,8 +32,7 @@ from satchel.errors import (
     TargetError,
     UsageError,
 )
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
 from satchel.runtime.output import Outlet, WrappedOutlet
 from satchel.runtime.private_files import require_secret

@@ -36,8 +36,7 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import exposure, private_folder
 

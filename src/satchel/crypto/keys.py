@@ -20,7 +20,7 @@ from satchel.crypto.canonical import canonical, canonical_checked
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, ThresholdError
 from satchel.model.records import Config
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _VALUES = {char: value for value, char in enumerate(_ALPHABET)}

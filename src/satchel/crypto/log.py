@@ -21,9 +21,7 @@ from satchel.crypto.keys import (
     signature_of,
 )
 from satchel.errors import MalformedError, VerificationError
-from satchel.model.times import is_canonical_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Id, Time
+from satchel.model.values import Id, Time, is_canonical_time, resolved
 
 _LEAF, _NODE = b"\0", b"\1"
 

@@ -15,9 +15,8 @@ from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.keys import PayloadType, SigningKey, public_key, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, digest, has_valid_id, open_shape, seal
 from satchel.errors import MalformedError, SigningKeyError
-from satchel.model.entries import TIMES, Entry
-from satchel.model.records import KeyId, Model, Redaction
-from satchel.model.type_info import resolved
+from satchel.model.records import TIMES, Entry, KeyId, Model, Redaction
+from satchel.model.values import resolved
 
 _KEPT = ("parent_ids", *TIMES)
 

@@ -35,11 +35,18 @@ from satchel.crypto.canonical import (
     plain_float,
 )
 from satchel.errors import MalformedError, UsageError, ValueRefusedError
-from satchel.model.entries import ENTRY_CLASSES, TIMES, Entry, PlainSemantic, Semantic
-from satchel.model.records import RECORD_CLASSES, AnyRecord, Embedding, Model
-from satchel.model.times import are_canonical_times, now
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, is_hex
+from satchel.model.records import (
+    ENTRY_CLASSES,
+    RECORD_CLASSES,
+    TIMES,
+    AnyRecord,
+    Embedding,
+    Entry,
+    Model,
+    PlainSemantic,
+    Semantic,
+)
+from satchel.model.values import Component, are_canonical_times, is_hex, now, resolved
 
 PREFIX = "blake3:"
 """What every content address starts with."""

@@ -28,7 +28,7 @@ from satchel.crypto.log import Head, VerifiedTree
 from satchel.crypto.sealed_records import PREFIX, Sealed
 from satchel.errors import SatchelError, VerificationError
 from satchel.model.records import Erasure, Model, Receipt, Redaction, Source, Status
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.rows import HOLDS, PENDING, RETIRING, Row, RowState
 from satchel.ports.store import RangeChange, RetiredFilter
 from satchel.runtime.files import PRIVATE_FILE, atomic_write

@@ -20,9 +20,8 @@ from satchel.ledger.projection import (
     misled,
 )
 from satchel.ledger.proofs import VerifiedRows, is_unlikely
-from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import Filter, Row, SessionLookup
-from satchel.ports.store import UnfilteredSearch
+from satchel.ports.store import UnfilteredSearch, verified_pieces
 from satchel.ports.vectors import Generation, Given
 
 _TOGETHER, _FEW = 256, 10

@@ -16,8 +16,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
-from satchel.model.times import now
-from satchel.model.values import JsonObject
+from satchel.model.values import JsonObject, now
 from satchel.ports.format import ReadContext
 from satchel.ports.rows import Filter
 from satchel.receipts.account import REFUSED, ReceiptBody, is_accepted

@@ -23,7 +23,7 @@ from satchel.crypto.keys import (
 from satchel.crypto.sealed_records import Sealed, open_shape, seal
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Receipt
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.receipts.account import ReceiptBody
 from satchel.runtime.files import open_input
 from satchel.runtime.output import Outlet

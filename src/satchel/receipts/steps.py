@@ -15,7 +15,7 @@ from satchel.bank.connections import configured_store, open_ledger, shown_addres
 from satchel.config.files import Activation
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.losses import Loss
 from satchel.receipts.account import (
     REFUSED,

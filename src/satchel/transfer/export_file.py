@@ -15,9 +15,8 @@ from blake3 import blake3
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest, verify_file
 from satchel.errors import LossError, TargetError, UsageError
-from satchel.ports.format import Format, WriteContext
+from satchel.ports.format import Format, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
 from satchel.receipts.account import is_accepted

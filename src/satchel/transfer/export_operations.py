@@ -39,8 +39,8 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
+from satchel.ports.format import Place
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
-from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_file import chosen_format

@@ -17,7 +17,7 @@ from satchel.crypto.encryption import encrypted_outlet
 from satchel.errors import UsageError
 from satchel.files.catch_up import log_pending_changes
 from satchel.ledger.view import View
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.format import Format, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet

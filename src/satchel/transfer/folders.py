@@ -19,8 +19,7 @@ from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.encryption import Lock
 from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive, open_archive
-from satchel.ports.format import Format
-from satchel.ports.place import MOST_WITHIN, Place
+from satchel.ports.format import MOST_WITHIN, Format, Place
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
 from satchel.runtime.output import Outlet, StagedFolder, WrappedOutlet

@@ -39,7 +39,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED
 from satchel.ledger.transaction import LogTransaction
 from satchel.model.records import Redaction
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode

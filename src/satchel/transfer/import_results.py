@@ -12,7 +12,7 @@ from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import OnStep
 from satchel.crypto.keys import SigningKey
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.recall.duplicates import DuplicateFinder, NearDuplicateMode, NearPair
 from satchel.recall.embedding import EmbedResult

@@ -17,8 +17,7 @@ from satchel.bank.jobs import side_name
 from satchel.crypto.canonical import fingerprint
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.view import View
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.values import Component, resolved
 from satchel.ports.rows import Row
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap
 from satchel.transfer.import_rules import ImportRules

@@ -13,9 +13,8 @@ from satchel.config.settings import Settings
 from satchel.crypto.encryption import ENCRYPTED_SUFFIX as ENCRYPTED
 from satchel.crypto.encryption import Lock, encrypted_outlet
 from satchel.errors import EmptyInputError, SatchelError, TargetExistsError
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import TransferEnd, receipt_text
 from satchel.receipts.archive import folder_of

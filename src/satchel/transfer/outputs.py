@@ -12,12 +12,9 @@ import msgspec
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import EmptyInputError, InputError, LossError, TargetError
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
-from satchel.ports.format import Format, WriteContext
+from satchel.model.values import Scope, now, resolved
+from satchel.ports.format import Format, Place, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import (
     VERSION,

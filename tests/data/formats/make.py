@@ -19,21 +19,25 @@ from satchel.artifact.encodings import (
 from satchel.artifact.statement import SourceAgent
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, digest, seal, seeded_nonces
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.records import (
     Bank,
     Blob,
     Config,
     Edge,
     Embedding,
+    Episodic,
     FileVersion,
     GraphNode,
+    Identity,
     Model,
+    Procedural,
     Receipt,
+    Semantic,
     SessionEvent,
     Source,
     Status,
     Token,
+    Working,
 )
 from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 

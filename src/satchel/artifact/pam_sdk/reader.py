@@ -35,9 +35,8 @@ from satchel.crypto.canonical import Limits, carried_float, check_value, encode_
 from satchel.crypto.cbor import CborReader
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
-from satchel.model.entries import ENTRY_CLASSES, Entry
-from satchel.model.times import read_time
-from satchel.model.values import Component, Origin, TrustClass
+from satchel.model.records import ENTRY_CLASSES, Entry
+from satchel.model.values import Component, Origin, TrustClass, read_time
 from satchel.runtime.files import InputPath, open_input
 
 _MAX_DIGITS = 4300

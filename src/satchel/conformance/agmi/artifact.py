@@ -23,11 +23,8 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Head, LeafProof, audit_path, record_leaf, root_of, sign_head
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
 from satchel.errors import SatchelError, VerificationError
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
+from satchel.model.records import Bank, Semantic
+from satchel.model.values import Scope, now, resolved
 from satchel.runtime.files import atomic_write
 
 _NAMES = ("first", "other")
