@@ -19,7 +19,7 @@ from satchel.artifact.verification import STEPS, Outcome
 from satchel.cli._parser import INDEX, index, made_index
 from satchel.config.settings import sections
 from satchel.config.tables import BankSettings, ConfigTables, HookSettings, HookTable
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.ports.registry import formats
 from satchel.ports.store import StoreTraits
 from satchel.screening.secrets import KINDS

@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import msgspec
 
-from satchel.config.path_permissions import PathPermission, file_to_read
+from satchel.config.options import PathPermission, file_to_read
 from satchel.config.settings import load_settings
-from satchel.crypto.value_domain import decode_foreign
+from satchel.crypto.canonical import decode_foreign
 from satchel.errors import InputError
 from satchel.formats._ama import AmaArchive, AmaHeader, Row, entry_of
-from satchel.ports.place import Place
+from satchel.ports.format import Place
 
 Roots = Sequence[str | Path] | None
 """Folders that a path has to be in."""

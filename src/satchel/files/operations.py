@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from satchel.config.options import DryRun
-from satchel.config.path_permissions import require_uncontained
+from satchel.config.options import DryRun, require_uncontained
 from satchel.config.settings import Settings
 from satchel.errors import NoMemoryFilesError, UsageError
 from satchel.files import MemoryMeta, MemoryStore, anthropic_stores

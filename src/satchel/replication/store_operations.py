@@ -13,7 +13,7 @@ from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signing_key
 from satchel.config.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
 from satchel.config.settings import Settings, load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.receipts.steps import MigratedBank, MigrateOptions, MigrationResult
