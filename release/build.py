@@ -55,7 +55,7 @@ def epoch(tree: Path) -> dict[str, str]:
     """Return ``SOURCE_DATE_EPOCH`` for a source tree; empty where nothing determines it."""
     if "SOURCE_DATE_EPOCH" in os.environ or not (tree / ".git").exists():
         return {}
-    command = ["git", "-C", tree, "log", "-1", "--format=%ct"]
+    command = ["git", "-C", str(tree), "log", "-1", "--format=%ct"]
     time = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     return {"SOURCE_DATE_EPOCH": time}
 
