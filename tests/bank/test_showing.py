@@ -14,7 +14,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.model.records import Erasure, Source, Status
-from satchel.model.times import now
+from satchel.model.values import now
 
 
 def told(found: History) -> list[tuple[str | None, str, list[str], list[str]]]:

@@ -9,7 +9,7 @@ from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.setup.init import opened_to_fill
 
 

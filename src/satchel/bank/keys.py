@@ -22,20 +22,16 @@ from satchel.bank.open_bank import find_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
-from satchel.crypto.key_succession import RETIRED, REVOKED
-from satchel.crypto.keyring import SUFFIX, read_succession, revocation, succession
+from satchel.crypto.keyring import SUFFIX, Role, TrustedKey, read_succession, revocation, succession
+from satchel.crypto.keys import RETIRED, REVOKED, PayloadType, SigningKey, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, open_record, seal
-from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
-from satchel.crypto.trust import Role, TrustedKey
 from satchel.errors import MalformedError, SatchelError, SigningKeyError, ThresholdError, UsageError
 from satchel.ledger.authority import Authority, signers
-from satchel.ledger.key_policy import KeyDecider
+from satchel.ledger.decisions import KeyDecider
 from satchel.model.records import Config
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 
 
 class BankKeyResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

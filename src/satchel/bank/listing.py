@@ -23,20 +23,13 @@ from satchel.bank.memory_input import parse_moment
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import PayloadType, SignatureCheck, check, parse_signatures, signed_part
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.signatures import (
-    PayloadType,
-    SignatureCheck,
-    check,
-    parse_signatures,
-    signed_part,
-)
 from satchel.errors import MalformedError, UsageError, ValueRefusedError
-from satchel.ledger.records import Likely, VerifiedRecord
+from satchel.ledger.projection import Likely, VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.times import now
-from satchel.model.values import Component
+from satchel.model.records import Entry
+from satchel.model.values import Component, now
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import PENDING, Filter, Row
 

@@ -12,16 +12,28 @@ import msgspec
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import CoSigningOptions, SigningOptions
 from satchel.config.settings import Settings
-from satchel.crypto.age import SUFFIX, Lock, as_recipients, identity_value, new_identity, parsed
 from satchel.crypto.canonical import canonical
-from satchel.crypto.keyring import KeyFile, key_from_text, read_succession
-from satchel.crypto.signatures import SigningKey, did_of, public_key
-from satchel.crypto.trust import Profile, Role, TrustedKey
+from satchel.crypto.encryption import (
+    IDENTITY_SUFFIX,
+    Lock,
+    as_recipients,
+    identity_value,
+    new_identity,
+    parsed,
+)
+from satchel.crypto.keyring import (
+    KeyFile,
+    Profile,
+    Role,
+    TrustedKey,
+    key_from_text,
+    read_succession,
+)
+from satchel.crypto.keys import SigningKey, did_of, public_key
 from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UsageError
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import texts
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
@@ -388,7 +400,7 @@ def create_identity(settings: Settings, name: str, passphrase: str | None = None
 def list_identities(settings: Settings) -> list[IdentityLine]:
     """Return the identities that are here, by name."""
     folder = settings.home / "identities"
-    return [_identity_line(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    return [_identity_line(path) for path in sorted(folder.glob(f"*{IDENTITY_SUFFIX}"))]
 
 
 def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | None = None) -> Lock:
@@ -432,14 +444,14 @@ def _identity_path(settings: Settings, name: str) -> Path:
             f"{name!r} is not a valid identity name",
             hint="Use letters, digits, dot, dash and underscore.",
         )
-    return settings.home / "identities" / f"{name}{SUFFIX}"
+    return settings.home / "identities" / f"{name}{IDENTITY_SUFFIX}"
 
 
 def _identity_line(path: Path) -> IdentityLine:
     with open_input(path) as stream:
         held = parsed(stream.read(_MOST_IDENTITY_BYTES))
     return IdentityLine(
-        name=path.name.removesuffix(SUFFIX),
+        name=path.name.removesuffix(IDENTITY_SUFFIX),
         recipient=held.recipient,
         protected=held.wrapped is not None,
         created_at=held.created_at,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, known_members, seal, shape_problem
 from satchel.errors import (
     EmptyInputError,
@@ -15,12 +15,10 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import ENTRY_CLASSES, TIMES, Entry
-from satchel.model.times import format_time, read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, is_id
+from satchel.model.records import ENTRY_CLASSES, TIMES, Entry
+from satchel.model.values import Component, format_time, is_id, read_time, resolved
 from satchel.ports.rows import Filter
 
 _PREFIX = "blake3:"

@@ -32,9 +32,8 @@ from satchel.errors import (
 from satchel.ledger.heads import missing_bank_error, read_bank_name
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Bank
-from satchel.model.values import is_id
+from satchel.model.values import is_agent_name, is_id
 from satchel.ports.rows import Filter, bank_name_bytes
 from satchel.ports.store import Reader, Store
 
@@ -49,8 +48,8 @@ import msgspec
 from satchel.bank.connections import written_place
 from satchel.config.tables import BankProfile, ConfigTables
 from satchel.errors import ConfigError, MalformedError
-from satchel.model.type_info import resolved
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.model.values import resolved
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
 from satchel.runtime.private_files import private_folder
 
 DEFAULT_BANKS_FILE = "default-banks.json"

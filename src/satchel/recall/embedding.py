@@ -16,9 +16,9 @@ from satchel.config.options import OnProgress
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.inference import Embedder, TrainableEmbedder
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import entry_texts

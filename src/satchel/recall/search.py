@@ -16,9 +16,7 @@ from satchel.files.catch_up import log_pending_changes
 from satchel.inference.tokenizers import estimated_tokens
 from satchel.ledger.view import View
 from satchel.model.text import memory_text
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import TrustClass
+from satchel.model.values import TrustClass, read_time, resolved
 from satchel.ports.code_context import HEADS, CodeAttachment, CodeContext
 from satchel.recall.embedding import keep_up
 from satchel.recall.engine import recall
@@ -339,7 +337,7 @@ def _attached_code(
 
 
 def _fitting_code(graph: "CodeGraph", result: RecallResult, left: int | None) -> CodeAttachment:
-    from satchel.code_graph.context import contexts
+    from satchel.code_graph.mentions import contexts
 
     shown, seen, total, over = dict[str, list[CodeContext]](), set[str](), 0, 0
     for hit in result.hits:
