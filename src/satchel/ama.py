@@ -18,11 +18,11 @@ from satchel.ports.place import Place
 __all__ = ["AmaHeader", "AmaMemories", "AmaMemory", "iter_ama_memories", "read_ama_header"]
 
 Roots = Sequence[str | Path] | None
-"""Folders that a path has to be in."""
+"""Folders that a path must be in."""
 
 
 class AmaMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of an archive, as it stands there; what is null counts as absent."""
+    """One line of an archive, as written; a null member counts as absent."""
 
     id: str
     text: str
@@ -36,18 +36,19 @@ class AmaMemory(msgspec.Struct, frozen=True, kw_only=True):
     embedding: list[float] | None = None
     bank_id: str | None = None
     extra: dict[str, Any] = {}
-    """Members that Astrocyte does not know."""
+    """Members that Astrocyte does not define."""
 
 
 _MEMBERS = frozenset(AmaMemory.__struct_fields__) - {"extra"}
 
 
 class AmaMemories:
-    """The memories of an archive, read as they are asked for, in constant memory.
+    """An iterator over the memories of an archive, in constant memory.
 
-    The file is opened once, and the header is of the same file as the memories. It is closed at
-    the end of the file, of a ``with`` block, or by ``close``. A bad line raises its error, and the
-    next step goes on behind it; at the end, the header's count is held against the lines.
+    The file is opened once, so the header and the memories are of the same file. It is closed at
+    the end of the file, at the end of a ``with`` block, or by ``close``. A bad line raises its
+    error, and the iteration can continue after it. At the end, the header's count is compared
+    with the number of lines.
     """
 
     def __init__(self, path: str | Path, permission: PathPermission) -> None:
@@ -73,7 +74,7 @@ class AmaMemories:
         """Return the next memory.
 
         Raises:
-            MalformedError: If the line is none, naming it; at the end, if the count is wrong.
+            MalformedError: If the line is not a memory; at the end, if the count is wrong.
             LimitError: If the line is too long.
         """
         archive = self._archive
@@ -88,7 +89,7 @@ class AmaMemories:
             raise error.located(file=self._name, line=archive.line) from None
 
     def close(self) -> None:
-        """Close the file; it may be closed twice."""
+        """Close the file. May be called more than once."""
         self._archive = None
         self._stack.close()
 
@@ -115,12 +116,12 @@ def read_ama_header(
 
     Args:
         path: The file; plain or gzip.
-        allowed_roots: Folders that it has to be in.
-        allow_uncontained: That the path is the caller's own choice and may be anywhere.
+        allowed_roots: Folders that it must be in.
+        allow_uncontained: Whether the path may be anywhere, as the caller chose it.
 
     Raises:
-        PathRefusedError: If the path is not one that may be read; nothing is opened then.
-        InputError: If it cannot be read, or is no archive.
+        PathRefusedError: If the path may not be read. The file is not opened then.
+        InputError: If the file cannot be read, or is not an archive.
     """
     memories = iter_ama_memories(
         path, allowed_roots=allowed_roots, allow_uncontained=allow_uncontained
@@ -132,12 +133,12 @@ def read_ama_header(
 def iter_ama_memories(
     path: str | Path, *, allowed_roots: Roots = None, allow_uncontained: bool = False
 ) -> AmaMemories:
-    """Return the memories of an archive, to be gone through once.
+    """Return an iterator over the memories of an archive, for a single pass.
 
-    Args and Raises: as ``read_ama_header``; what is wrong further on is raised on the way.
+    Args and Raises: as ``read_ama_header``. Errors in later lines are raised by the iteration.
     """
-    asked = PathPermission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
-    return AmaMemories(path, asked)
+    permission = PathPermission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+    return AmaMemories(path, permission)
 
 
 def _memory(row: Row, bank: str) -> AmaMemory:

@@ -28,9 +28,9 @@ _SHOWN = 3
 
 
 def check_files(settings: Settings) -> Iterator[Check]:
-    """Look at the memory files of each key on this machine.
+    """Verify the memory files of each key on this machine.
 
-    What a program that was killed had committed and not copied out is copied out by this, too.
+    Opening a store also copies out what a killed program had committed and not copied out.
     """
     require_owner(settings, "doctor")
     try:
@@ -42,10 +42,10 @@ def check_files(settings: Settings) -> Iterator[Check]:
         return
     for place in sorted(folder.parent.iterdir()):
         if (place / OWN).is_dir():
-            yield from _look(settings, place)
+            yield from _check_folder(settings, place)
 
 
-def _look(settings: Settings, place: Path) -> Iterator[Check]:
+def _check_folder(settings: Settings, place: Path) -> Iterator[Check]:
     name = f"files of {place.name}"
     try:
         with MemoryStore(root=place) as store:
@@ -68,12 +68,12 @@ def _look(settings: Settings, place: Path) -> Iterator[Check]:
                     state="ok",
                     detail=f"{len(store.list_paths())} files, {found.events} events",
                 )
-            yield from _beside_bank(settings, place.name, store)
+            yield from _check_log(settings, place.name, store)
     except SatchelError as error:
         yield Check(name=name, state="problem", detail=str(error), hint=error.hint)
 
 
-def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[Check]:
+def _check_log(settings: Settings, key: str, store: MemoryStore) -> Iterator[Check]:
     if not store_exists(settings.store):
         return
     with configured_store(settings, read_only=True) as banks:
