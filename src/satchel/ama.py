@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import msgspec
 
-from satchel.config.path_permissions import PathPermission, file_to_read
+from satchel.config.options import PathPermission, file_to_read
 from satchel.config.settings import load_settings
-from satchel.crypto.value_domain import decode_foreign
+from satchel.crypto.canonical import decode_foreign
 from satchel.errors import InputError
 from satchel.formats._ama import AmaArchive, AmaHeader, Row, entry_of
-from satchel.ports.place import Place
+from satchel.ports.format import Place
 
 __all__ = ["AmaHeader", "AmaMemories", "AmaMemory", "iter_ama_memories", "read_ama_header"]
 
@@ -43,12 +43,11 @@ _MEMBERS = frozenset(AmaMemory.__struct_fields__) - {"extra"}
 
 
 class AmaMemories:
-    """An iterator over the memories of an archive, in constant memory.
+    """Iterator over the memories of an archive, in constant memory.
 
-    The file is opened once, so the header and the memories are of the same file. It is closed at
-    the end of the file, at the end of a ``with`` block, or by ``close``. A bad line raises its
-    error, and the iteration can continue after it. At the end, the header's count is compared
-    with the number of lines.
+    The file is closed at its end, at the end of a ``with`` block, or by ``close``. A malformed line
+    raises its error; the next call of ``next`` continues with the line after it. At the end of the
+    file, the number of lines is compared with the count in the header.
     """
 
     def __init__(self, path: str | Path, permission: PathPermission) -> None:

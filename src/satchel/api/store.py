@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from satchel.bank.open_bank import OpenBank
     from satchel.config.hooks import HookCounts, Listener
     from satchel.config.settings import Settings
-    from satchel.crypto.signatures import SigningKey
+    from satchel.crypto.keys import SigningKey
     from satchel.ports.store import Store
     from satchel.replication import store_operations
     from satchel.setup import watch as watching

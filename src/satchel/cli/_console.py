@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from satchel.config.invocation import Timer
-    from satchel.config.settings import Settings
+    from satchel.config.settings import Settings, Timer
 
 OnProgress = Callable[..., None]
 """Is told how much is done, and of how much."""
@@ -578,7 +577,7 @@ def new_file_passphrase() -> str:
     Raises:
         UsageError: If nobody can be asked, the two differ, or it is empty.
     """
-    from satchel.crypto.age import PASSPHRASE_VARIABLE
+    from satchel.crypto.encryption import PASSPHRASE_VARIABLE
 
     return _read_passphrase(state.passphrase_file) or _new_passphrase(
         f"Set {PASSPHRASE_VARIABLE}, name a file (satchel --passphrase-file FILE), or run it in a"
@@ -606,7 +605,7 @@ def _prompt(prompt: str) -> str:
 
 def _read_passphrase(path: Path | None) -> str | None:
     if path is None:
-        from satchel.crypto.age import PASSPHRASE_VARIABLE
+        from satchel.crypto.encryption import PASSPHRASE_VARIABLE
 
         return os.environ.get(PASSPHRASE_VARIABLE) or None
     try:

@@ -23,7 +23,7 @@ from satchel.cli._console import (
     state,
 )
 from satchel.cli._tree import CommandOption
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import ThresholdError
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.operations import Option, Options

@@ -20,7 +20,7 @@ from satchel.cli._options import (
 )
 from satchel.cli._streams import output_file, path_or_address
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import OWN
+from satchel.config.options import OWN
 from satchel.errors import UsageError
 from satchel.transfer.comparison import Comparison, UnpairedEntry, diff
 from satchel.transfer.disclosure import disclose_memories

@@ -40,11 +40,11 @@ from satchel.cli._console import (
 from satchel.cli._operations import command
 from satchel.cli._options import InBank, Json, export_of, owner_key, report_secrets
 from satchel.cli._tree import Argument, CommandOption, Group
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.ports.operations import Option, Options, PathText, texts
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 from satchel.setup import init
 
 _STDIN = "-"

@@ -27,7 +27,7 @@ from satchel.cli._operations import command
 from satchel.cli._options import owner_key, report_secrets
 from satchel.cli._streams import stdin_as_file
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.errors import UsageError
 from satchel.model.text import spoken_text
 from satchel.model.values import Json
