@@ -224,7 +224,7 @@ def verification_table() -> str:
 def defect_table() -> str:
     """Defects of the published SDK, what Satchel does instead, and the tests that show it."""
     rows = [MADE, "# Defects of the published SDK", ""]
-    rows += ["Each defect was reproduced with the SDK (version 1.0) and has a passing test in this repository."]
+    rows += ["Each defect was reproduced with the SDK (version 1.0) and has a passing test here."]
     part = ""
     for one in msgspec.json.decode((ROOT.parent / DEFECTS).read_bytes()):
         if one["part"] != part:
