@@ -242,7 +242,7 @@ def mutation_rows() -> list[str]:
     rows = ["", "## Random edits", ""]
     rows += [
         "One value is changed in a signed file. For half of the edits the IDs and hashes are then",
-        "recomputed, as an attacker without the key can do. About one edit in twenty changes nothing,",
+        "recomputed, as an attacker without the key can. About one edit in twenty has no effect,",
         "such as replacing a character with itself, and is not counted. `make check` tries a few",
         "hundred edits, `make prove` all. Each byte flipped and each truncation:",
         "`hostile/test_flips_and_cuts.py`.",
