@@ -26,7 +26,7 @@ from matrix_kit import (
     without_beside,
 )
 
-from satchel.artifact.writer import Header
+from satchel.artifact.encodings import Header
 from satchel.conformance.strategies import entries, structs
 from satchel.conformance.subject import KEY, sealed
 from satchel.errors import TargetError

@@ -19,7 +19,7 @@ from satchel.backup.restore_results import RestoredAgent
 from satchel.bank.connections import local_path
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
+from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.errors import (
     InputError,
     PathRefusedError,

@@ -17,7 +17,7 @@ import msgspec
 
 from satchel.backup.manifests import BankIndex, LogSegment, SegmentVectors
 from satchel.backup.packs import PIECE_BYTES, Packs, Ref
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_logged

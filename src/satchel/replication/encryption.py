@@ -12,8 +12,7 @@ import msgspec
 from satchel.bank.connections import local_path, shown_address, split_address
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.crypto.age import Lock
-from satchel.crypto.store_keys import StoreKey, new_store_key
+from satchel.crypto.encryption import Lock, StoreKey, new_store_key
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ports.store import Progress
 from satchel.runtime.private_files import private_folder

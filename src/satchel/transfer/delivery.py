@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import ArtifactBuilder
+from satchel.artifact.encodings import ArtifactBuilder
 from satchel.bank.memory_ids import versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import Settings

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from satchel.artifact.statement import SourceAgent
-from satchel.crypto.age import NOBODY, Lock
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.encryption import NOBODY, Lock
+from satchel.crypto.keys import SigningKey
 from satchel.errors import UsageError
 from satchel.model.values import Component, read_time
 from satchel.ports.format import Format

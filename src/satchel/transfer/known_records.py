@@ -14,7 +14,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.bank.jobs import side_name
-from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.canonical import fingerprint
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.model.values import Component, resolved

@@ -19,7 +19,7 @@ import msgspec
 from satchel.bank.connections import shown_address
 from satchel.config.settings import Settings
 from satchel.connectors.address import of_server, require_whole
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.model.records import AnyRecord, Model, State

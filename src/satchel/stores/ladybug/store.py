@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from satchel.crypto.merkle import leaf_position
+from satchel.crypto.log import leaf_position
 from satchel.errors import ReadOnlyStoreError, SlotTakenError, StoreError, UsageError
 from satchel.ports.rows import PENDING, RecordLink, Row
 from satchel.ports.store import (
