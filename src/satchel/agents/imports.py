@@ -22,8 +22,8 @@ from satchel.bank.open_bank import OpenBank, banks_called, open_bank, open_bank_
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import without_nulls
 from satchel.config.settings import Settings
+from satchel.crypto.canonical import decode_foreign
 from satchel.crypto.sealed_records import Sealed, seeded_nonces
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import (
     AgentExistsError,
     EmptyInputError,
@@ -33,14 +33,13 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import FileVersion, SessionEvent, Source
-from satchel.model.type_info import resolved
+from satchel.model.values import is_agent_name, resolved
 from satchel.ports.rows import Row
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
 from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.import_source import ImportSource, open_rereadable

@@ -25,9 +25,8 @@ from satchel.connectors._payloads import (
 )
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint
 from satchel.connectors.mem0_address import USUAL, Mem0Address, chosen
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import MalformedError, TargetError, UnreadableError
 from satchel.formats._json import differences, reproduce
 from satchel.formats._mem0 import (
@@ -40,11 +39,9 @@ from satchel.formats._mem0 import (
     losses_of,
     row_of,
 )
-from satchel.model.entries import Entry
-from satchel.model.times import read_time
-from satchel.model.values import Component
-from satchel.ports.connector import Page, PastVersion, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.model.records import Entry
+from satchel.model.values import Component, read_time
+from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.runtime.foreign_databases import Database, SortedRows
 

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from blake3 import blake3
 
-from satchel.crypto.canonical import encode_sorted
+from satchel.crypto.canonical import encode_foreign, encode_sorted
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._database import (
     columns_of,
@@ -25,11 +24,9 @@ from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in
 from satchel.formats._msgpack import PackedObject, as_data, unpacked
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.model.times import read_time
-from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
-from satchel.ports.place import Place, Target
-from satchel.ports.placeholders import placeholder
+from satchel.model.values import Component, Origin, TrustClass, read_time
+from satchel.ports.drafts import placeholder
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 

@@ -17,8 +17,7 @@ from io import BytesIO
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.notation import NUMBERS, with_numbers
+from satchel.crypto.json_reader import NUMBERS, ForeignReader, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._files import json_members
@@ -42,12 +41,10 @@ from satchel.formats._letta import (
     start_of,
 )
 from satchel.formats._order import Order, in_order
-from satchel.model.entries import Entry
-from satchel.model.records import GraphNode, Model, SessionEvent
+from satchel.model.records import Entry, GraphNode, Model, SessionEvent
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 LISTS = ("agents", "blocks", *THINGS)

@@ -10,8 +10,8 @@ Mem0 gave the server up. Compared with mem0's repository of 2025.
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
@@ -25,11 +25,9 @@ from satchel.formats._chats.fields import (
 )
 from satchel.formats._chats.threads import origin_at
 from satchel.formats._files import json_members
-from satchel.model.entries import Semantic
-from satchel.model.records import Model
+from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
-from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _NAME = "openmemory"
