@@ -53,8 +53,8 @@ def changelog() -> str:
         if fragments:
             parts += [f"### {kind.capitalize()}", ""]
         for fragment in fragments:
-            lines = fragment.read_text("utf-8").strip().splitlines()
-            parts += ["- " + "\n    ".join(lines)]
+            lines = filter(str.strip, fragment.read_text("utf-8").splitlines())
+            parts.append("- " + "\n    ".join(lines))
         parts.append("")
     released = ROOT / "CHANGELOG.md"
     if released.exists():
