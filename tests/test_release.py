@@ -143,11 +143,11 @@ def remember_and_recall(command: list[str | Path], home: Path) -> None:
     assert "Ada drinks tea" in run("recall", "tea")
 
 
-def test_every_extra_that_a_hint_names_is_declared() -> None:
+def test_every_extra_that_a_hint_or_a_page_names_is_declared() -> None:
     """A hint such as "pip install 'satchel[http]'" is of no use if there is no such extra."""
     named = {
         (path.relative_to(ROOT).as_posix(), extra)
-        for path in [ROOT / "README.md", ROOT / "server.json", *sorted(ROOT.glob("src/**/*.*"))]
+        for path in [*ROOT.glob("*.*"), *sorted(ROOT.glob("src/**/*")), *ROOT.glob("docs/*/*")]
         if path.suffix in {".json", ".md", ".py"}
         for match in HINTS.finditer(path.read_text("utf-8"))
         for extra in match[1].split(",")
