@@ -54,7 +54,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.files.bank_files import namespace_of
-from satchel.files.namespace import folder_of
+from satchel.files.paths import folder_of
 from satchel.ledger.heads import read_bank_name
 from satchel.model.values import format_time, now
 from satchel.ports.operations import operation, texts
@@ -202,9 +202,9 @@ def run_backup(
 ) -> BackupRun:
     """Back up the store to each destination, then read each backup back and verify it.
 
-    Others may write to the store meanwhile. What an earlier backup holds is not copied again. Older
-    backups are only removed after the new one has been verified. If one destination fails, the
-    others are still written, and the command exits with an error.
+    Other programs may write to the store during the run. What an earlier backup holds is not copied
+    again. Older backups are only removed after the new one has been verified. If one destination
+    fails, the others are still written, and the command exits with an error.
 
     Args:
         settings: The surroundings.

@@ -148,7 +148,7 @@ class KeyExportOptions(OutputOptions):
 def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
     """Export what others need to trust a key, or, with `--secret`, the key itself.
 
-    Whoever has the secret key can sign as you. Its file has mode 0600.
+    Anyone who has the secret key can sign as you. Its file has mode 0600.
 
     Args:
         settings: Where keys are.

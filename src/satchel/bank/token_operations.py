@@ -77,7 +77,7 @@ def issue_token(
 
     The token is signed by an owner of the bank and recorded in its log, where it can be revoked.
     All restrictions apply together. Its holder presents it with `--token` or SATCHEL_TOKEN, and
-    proves by its key to be the audience.
+    signs with its key to show that it is the audience.
 
     Args:
         bank: The bank, open for writing.

@@ -130,7 +130,7 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
         UsageError: If nothing is named, a kind is unknown, or a pointer is none.
         UnknownMemoryError: If there is no such memory.
         PermissionRefusedError: If a holder who may not read asks by conditions.
-        RedactionRefusedError: If somebody erased one of them meanwhile.
+        RedactionRefusedError: If one of them was erased during the call.
         MissingExtraError: If the detector is not installed.
         SigningKeyError: If one who is to recover has no key.
         ReadOnlyStoreError: If no key may add to the bank here.

@@ -154,7 +154,7 @@ def export_memories(
 
     Raises:
         TargetExistsError: If the file is there, and is not to be replaced.
-        TargetError: If it cannot be written; nothing is left behind then.
+        TargetError: If it cannot be written. No partial file remains.
     """
     told = FileTransferResult()
     with (

@@ -533,7 +533,7 @@ def export_files(files: OpenFiles, options: FileExportOptions) -> FileTransferRe
 
     Raises:
         TargetExistsError: If the file exists, without ``overwrite``.
-        TargetError: If it cannot be written; nothing is left behind then.
+        TargetError: If it cannot be written. No partial file remains.
     """
     return anthropic_stores.export_memories(
         files.settings, Path(options.path), files.store, overwrite=options.overwrite

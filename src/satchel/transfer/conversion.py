@@ -255,7 +255,7 @@ def convert(
         PathRefusedError: If roots are set, and a name leads out of them.
         InputError: If the input cannot be read, is malformed or empty.
         VerificationError: If a sealed input does not verify.
-        TargetError: If the output cannot be written; nothing is left behind then.
+        TargetError: If the output cannot be written. No partial file remains.
         LossError: With ``fail_on_loss``, if something would not survive.
         ShortInputError: If the input says that it lacks something, and that was not accepted.
         UsageError: If the formats cannot be told.

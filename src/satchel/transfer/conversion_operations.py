@@ -348,7 +348,7 @@ def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
         InputError: If the input cannot be read or is malformed.
         VerificationError: If it is sealed, and does not verify.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the output cannot be written; nothing half-written is left behind.
+        TargetError: If the output cannot be written. No partial file remains.
     """
     result = conversion.convert(
         source.file or Path(options.source),

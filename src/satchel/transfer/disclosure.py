@@ -290,7 +290,7 @@ def disclose_memories(
 ) -> Export:
     """Disclose memories and all that they derive from, each with the proof that it was logged.
 
-    Whoever gets the artifact can verify it without the bank: `satchel verify FILE --deep`. What
+    The recipient can verify the artifact without the bank: `satchel verify FILE --deep`. What
     derives from the memories is not included, and a withheld ancestor shows only that it exists.
 
     Args:

@@ -134,7 +134,7 @@ def write(
 
     Raises:
         LossError: With ``whole``, if something would not survive.
-        TargetError: If the output cannot be written; nothing is left behind then.
+        TargetError: If the output cannot be written. No partial file remains.
     """
     if whole:
         require_no_loss(tried(writer, records, target.path, writing), target.path, accepted)

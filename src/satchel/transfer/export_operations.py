@@ -194,7 +194,7 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
         ContainmentError: If the path is outside the roots; a ``ValueError``.
         PathRefusedError: If there is a link on the way, or the like.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If it cannot be written; nothing is left behind then.
+        TargetError: If it cannot be written. No partial file remains.
     """
     settings, permission = source.bank.settings, source.permission or options.permission
     if options.receipt is not None:
