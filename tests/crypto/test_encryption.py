@@ -162,7 +162,7 @@ def _pieces(made: bytes) -> tuple[bytes, list[bytes]]:
     [[1, 0, 2, 3], [0, 2, 1, 3], [0, 1, 3], [0, 1, 2], [0, 0, 1, 2, 3], [0, 1, 2, 3, 3], [3], []],
     ids=lambda order: "".join(map(str, order)) or "none",
 )
-def test_chunks_that_are_moved_left_out_or_repeated_are_refused(
+def test_chunks_that_are_moved_omitted_or_repeated_are_refused(
     order: list[int], pair: tuple[str, str], unlocking: Unlocker
 ) -> None:
     """Each chunk is bound to its place, and the last one to the end."""
@@ -188,7 +188,7 @@ def test_every_byte_flipped_and_every_cut_is_refused(
         opened(made + b"\0", unlocking)
 
 
-def test_nothing_of_a_file_that_does_not_hold_is_handed_on(
+def test_nothing_of_a_file_that_does_not_verify_is_returned(
     pair: tuple[str, str], unlocking: Unlocker, tmp_path: Path
 ) -> None:
     """Its first chunks decrypt well, and are not used."""

@@ -188,6 +188,16 @@ def test_generated_pages_are_in_the_vocabulary() -> None:
     assert len(found) <= REFERENCE, "\n".join(found)
 
 
+def test_names_of_tests_are_in_the_vocabulary() -> None:
+    """A test name is a sentence that people read when it fails."""
+    names = [
+        name.replace("_", " ")
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in re.findall(r"def (test_\w+)", path.read_text())
+    ]
+    assert [name for name in names if WORDS.search(name)] == []
+
+
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_docstrings_of_a_room_are_in_the_vocabulary(room: str) -> None:
     """The number of docstrings with other words only shrinks: lower it when you correct some."""
