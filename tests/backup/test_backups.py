@@ -268,7 +268,7 @@ def test_a_drill_compares_heads_counts_and_answers(here: Settings, where: str) -
     assert before.keys() == told(here.store).keys()
 
 
-def test_a_drill_finds_a_backup_that_would_not_do(here: Settings, where: str) -> None:
+def test_a_drill_finds_a_backup_that_is_not_restorable(here: Settings, where: str) -> None:
     """Each bank is judged by itself."""
     backed(here, where)
     sizes = {path: path.stat().st_size for path in Path(where).glob("packs/*/*/*")}
@@ -281,7 +281,7 @@ def test_a_drill_finds_a_backup_that_would_not_do(here: Settings, where: str) ->
 # -- another machine -------------------------------------------------------------------------------
 
 
-def test_another_machine_restores_when_it_is_told_whom_to_believe(
+def test_another_machine_restores_with_a_trusted_key(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Without that a backup by nobody known is refused, and so is its word on what was erased."""

@@ -178,7 +178,7 @@ def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
     assert SECRET not in out.read_text()
 
 
-def test_settings_go_along_with_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -> None:
+def test_settings_are_part_of_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -> None:
     """They are in its log."""
     satchel("init")
     satchel("bank", "config", "set", "default", "recall_limit=3")

@@ -121,7 +121,7 @@ def test_doctor_prints_the_command_that_trusts_the_owner_of_an_untrusted_bank(
     assert state_of(satchel, bank)[0] == "ok"
 
 
-def test_another_store_is_looked_at_when_it_is_named(
+def test_another_store_is_searched_when_it_is_named(
     satchel: Run, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Flag over environment over file; an address of no known kind is a usage error."""

@@ -97,7 +97,7 @@ def test_a_bank_that_was_renamed_elsewhere_is_not_taken_for_another(
     assert one.client().get(BANK).json()["memories"] == 1
 
 
-def test_a_job_is_told_of_followed_and_called_off_by_any_worker(
+def test_a_job_is_reported_followed_and_cancelled_by_any_worker(
     both: tuple[Served, Served],
 ) -> None:
     """Whichever does it."""

@@ -508,7 +508,7 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
     assert len([row for row in rows if row.type == "session_event"]) <= 64
 
 
-def test_a_session_that_another_machine_went_on_with_is_counted_whole(bank: OpenBank) -> None:
+def test_a_session_continued_on_another_machine_is_counted_whole(bank: OpenBank) -> None:
     """What comes with a later import moves the end, and what goes another way does not."""
     session = begin(bank, NewSession(name="s"), turns(2)).session
     with bank.ledger.reading() as view:

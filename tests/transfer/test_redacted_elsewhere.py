@@ -68,9 +68,7 @@ def test_a_bank_with_redacted_memories_goes_to_every_format(
 
 
 @pytest.mark.parametrize("name", [name for name in WRITABLE if not is_own(name)])
-def test_who_wants_all_or_nothing_is_told_of_the_redaction(
-    name: str, bank: str, tmp_path: Path
-) -> None:
+def test_fail_on_loss_reports_the_redaction(name: str, bank: str, tmp_path: Path) -> None:
     """And a dry run names it; accepted, it goes."""
     path = output_of(name, tmp_path, "out")
     assert "redaction" in {loss.name for loss in out(bank, path, name, dry_run=True).losses}

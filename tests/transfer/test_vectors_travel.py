@@ -341,7 +341,7 @@ def test_a_vector_is_not_used_for_a_text_that_was_changed(sent: Path) -> None:
         "null",
     ],
 )
-def test_numbers_that_no_such_model_gave_are_left_out_and_counted(hostile: str, sent: Path) -> None:
+def test_numbers_that_no_model_computed_are_dropped_and_counted(hostile: str, sent: Path) -> None:
     """The memory is imported all the same, and nothing of it is in the bank's vectors."""
     text = sent.read_text()
     there = json.dumps(lines(sent)[1]["embedding"], separators=(",", ":"))
@@ -353,7 +353,7 @@ def test_numbers_that_no_such_model_gave_are_left_out_and_counted(hostile: str, 
     assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
 
 
-def test_two_vectors_of_one_text_are_both_left_out(sent: Path) -> None:
+def test_two_vectors_of_one_text_are_both_dropped(sent: Path) -> None:
     """One of them is not what the model makes of it, and nobody knows which."""
 
     def doubled(rows: list[Row]) -> None:
