@@ -92,7 +92,7 @@ class FileCalls:
             log_open_changes(bank, store)
             store.close()
 
-        self._lifetime.also(end)
+        self._lifetime.on_close(end)
         return store
 
 

@@ -399,7 +399,7 @@ def board_of(satchel: Satchel) -> JobRegistry:
     from satchel.bank import job_registry
 
     with satchel._lifetime.use():
-        return job_registry.board_of(satchel._settings, satchel._store)
+        return job_registry.open_job_registry(satchel._settings, satchel._store)
 
 
 def held(satchel: Satchel, settings: Settings) -> Satchel:
