@@ -83,7 +83,6 @@ DOCSTRINGS = {
     "api": 5,
     "artifact": 16,
     "backup": 52,
-    "bank": 58,
     "cli": 12,
     "code_graph": 34,
     "config": 31,
