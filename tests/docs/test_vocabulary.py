@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "satchel").rglob("*.py"))
-FOLDERS = ("guides", "python", "explanation")
+FOLDERS = ("tutorials", "guides", "python", "explanation")
 PAGES = [
     ROOT / "README.md",
     *(path for name in FOLDERS for path in sorted((ROOT / "docs" / name).glob("*.md"))),

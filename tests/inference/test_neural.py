@@ -182,7 +182,7 @@ def test_without_the_extra_the_error_names_it(
 
     with pytest.raises(MissingExtraError) as caught:
         onnx.minilm()
-    assert "satchel[embed-minilm]" in (caught.value.hint or "")
+    assert "satchel[models]" in (caught.value.hint or "")
 
 
 def test_the_package_of_the_weights_is_not_run() -> None:

@@ -66,4 +66,4 @@ def test_without_the_package_tokens_are_estimated(monkeypatch: pytest.MonkeyPatc
     assert tokenizer_of("gpt-4o").name == "estimate"
     with pytest.raises(MissingExtraError) as raised:
         GptTokens(O200K)
-    assert "satchel[tokens]" in str(raised.value.hint)
+    assert "satchel[models]" in str(raised.value.hint)

