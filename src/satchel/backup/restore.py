@@ -56,7 +56,7 @@ from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import StoreError, UnknownBankError, UsageError, VerificationError
 from satchel.files.bank_files import namespace_of
-from satchel.files.namespace import folder_of
+from satchel.files.paths import folder_of
 from satchel.model.values import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.store import RawCopyStore, Store
