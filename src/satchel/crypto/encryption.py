@@ -449,8 +449,8 @@ def _pyrage() -> Any:
         import pyrage
     except ImportError:
         raise MissingExtraError(
-            "encryption needs a library that is not installed",
-            hint="Install it: pip install 'satchel[encrypt]'",
+            "encryption needs pyrage, which is not installed",
+            hint="Reinstall satchel.",
         ) from None
     return pyrage
 
