@@ -309,7 +309,7 @@ def test_a_backup_while_others_are_there_leaves_theirs_alone(
         home=tmp_path / "h2", store=str(tmp_path / "two.db"), environment=environment
     )
     from satchel.bank.banks import create_bank
-    from satchel.bank.signing_keys import signing_key
+    from satchel.bank.machine_keys import signing_key
 
     create_bank(other, "another", signing_key(other, None)[0])
     for _ in range(3):

@@ -22,7 +22,7 @@ from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
 from satchel.backup.storage import FolderStorage
 from satchel.backup.verification import prove
-from satchel.bank.identities import create_identity
+from satchel.bank.machine_keys import create_identity
 from satchel.bank.open_bank import open_bank
 from satchel.crypto.encryption import Unlocker, new_identity
 from satchel.errors import (

@@ -9,10 +9,9 @@ import pytest
 from bank_kit import filled, keep, texts
 
 from satchel import Satchel, aio
-from satchel.bank.changes import MemoryEdit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, remember, update
 from satchel.bank.connections import open_ledger
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.erase import ErasureResult, erase

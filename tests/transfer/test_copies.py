@@ -16,8 +16,8 @@ from transfer_kit import imported
 
 from satchel.bank.banks import admit_writer, create_bank
 from satchel.bank.connections import configured_store, open_ledger, witness_of, writer_key
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal

@@ -9,10 +9,10 @@ import pytest
 from bank_kit import filled
 from matrix_kit import WRITABLE, back, held, lost_by, opened, out, output_of, put, rich
 
+from satchel.bank.changes import remember
 from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.remember import remember
-from satchel.bank.signing_keys import signing_key
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
 from satchel.erasure.options import RedactOptions

@@ -20,8 +20,8 @@ from satchel.admin.bank_copy import delete_bank
 from satchel.admin.bank_health import check_banks
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger, open_store, witness_of
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank_in
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
