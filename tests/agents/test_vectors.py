@@ -13,7 +13,7 @@ from satchel.agents.imports import undo
 from satchel.bank.open_bank import open_bank
 from satchel.inference.static_table import StaticTable
 from satchel.recall.embedding import embed_bank
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from satchel.crypto.batches import seal_many
 from satchel.crypto.sealed_records import seal
 from satchel.erasure import selection
 from satchel.erasure.erase import erase
-from satchel.erasure.options import EraseOptions
+from satchel.erasure.selection import EraseOptions
 from satchel.files.bank_files import opened_files
 from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.examination import examine

@@ -17,7 +17,7 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Status
 from satchel.model.values import Origin
 from satchel.transfer.comparison import Comparison, EntryMatcher, diff
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 

@@ -25,7 +25,7 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_imports, undo_import
 
 

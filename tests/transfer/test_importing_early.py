@@ -18,7 +18,7 @@ from satchel.ledger import transaction
 from satchel.model.entries import Semantic
 from satchel.model.records import Source
 from satchel.transfer import import_batches, import_job, import_source, import_stage
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 
 
 @pytest.fixture(autouse=True)

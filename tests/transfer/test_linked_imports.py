@@ -17,7 +17,7 @@ from satchel.config.settings import load_settings
 from satchel.model.entries import Entry
 from satchel.model.records import Edge
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_jobs, resume_job
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"

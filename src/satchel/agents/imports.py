@@ -41,8 +41,7 @@ from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.input import OpenFile
-from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.import_source import ImportSource, open_rereadable
 from satchel.transfer.imports import UndoProgress, UndoResult, import_file, undo_import, undo_in
 

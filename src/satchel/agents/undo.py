@@ -7,7 +7,8 @@ from satchel.agents.imports import undo_agent_in
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.ports.operations import Option, Options, operation
-from satchel.transfer.import_operations import BY_ID, Reason
+from satchel.receipts.archive import BY_ID
+from satchel.transfer.import_operations import Reason
 from satchel.transfer.imports import UndoResult
 
 

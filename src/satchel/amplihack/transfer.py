@@ -53,19 +53,20 @@ from satchel.ports.format import ReadContext
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.place import HEAD_BYTES, Place
 from satchel.ports.registry import formats
-from satchel.receipts.account import receipt_text
+from satchel.receipts.receipt import receipt_text
 from satchel.receipts.steps import join_receipt_bodies, save_receipt
 from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, target_error
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import (
     WHOLE,
+    Export,
     ExportCounts,
     ExportDestination,
+    ExportOptions,
     collect_records,
     scope_of,
 )
-from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import ExportPart, export, export_part
 from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from satchel.bank.lifetime import Lifetime
     from satchel.config.settings import Settings
     from satchel.crypto.signatures import SigningKey
+    from satchel.receipts import archive
     from satchel.setup import watch as watching
     from satchel.transfer import import_operations
 else:
-    import_operations = lazy("satchel.transfer.import_operations")
+    archive = lazy("satchel.receipts.archive")
     watching = lazy("satchel.setup.watch")
     import_operations = lazy("satchel.transfer.import_operations")
 
@@ -47,8 +48,8 @@ class TransferCalls:
             )
 
     import_ = method(import_operations.import_, context=_imported)
-    receipts = method(import_operations.list_receipts)
-    receipt = method(import_operations.show_receipt)
+    receipts = method(archive.list_receipts)
+    receipt = method(archive.show_receipt)
     jobs = method(import_operations.list_jobs)
     resume_job = method(import_operations.resume_job, context=_imported)
     cancel_job = method(import_operations.cancel_job)

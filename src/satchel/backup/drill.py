@@ -18,8 +18,8 @@ from satchel.agents.staging import Staging
 from satchel.backup.agents import changed
 from satchel.backup.assembly import erased_since, make_bank, reapply_erasures, require_lists
 from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.contents import files_of, read_agent_contents
 from satchel.backup.destinations import chosen_backup, open_catalogue, require_trusted, source_said
-from satchel.backup.files import files_of, read_agent_contents
 from satchel.backup.health import account_of, end_of, kept_receipts, numbers
 from satchel.backup.manifests import AgentBackup, BankBackup
 from satchel.backup.options import DrillOptions
@@ -46,7 +46,7 @@ from satchel.ports.rows import Filter, entry_texts
 from satchel.ports.store import Store
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.receipts.account import ReceiptBody, TransferEnd, receipt_text
+from satchel.receipts.receipt import ReceiptBody, TransferEnd, receipt_text
 from satchel.replication.copies import (
     Relation,
     Replica,

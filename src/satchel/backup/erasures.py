@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from satchel.backup.catalogue import ErasedRecord, read_erasures
 from satchel.backup.destinations import destinations, open_catalogue, series_of
-from satchel.backup.erasure_list import ErasedRecord, read_erasures
 from satchel.backup.health import known_destinations
 from satchel.backup.prune import held_in
 from satchel.bank.connections import shown_address, writer_key

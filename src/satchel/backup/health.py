@@ -21,9 +21,15 @@ from satchel.errors import SatchelError
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.ports.operations import Options, operation
-from satchel.receipts.account import VERSION, ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.receipts.archive import save_receipts, signer, tool_version
-from satchel.receipts.receipt import receipt_of
+from satchel.receipts.receipt import (
+    VERSION,
+    ReceiptBody,
+    TransferEnd,
+    combine_counts,
+    receipt_of,
+    receipt_text,
+)
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import open_input
 from satchel.runtime.private_files import private_folder

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.backup.agents import agents_meant
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held_by
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
-from satchel.backup.erasure_list import ErasedRecord, held_by
 from satchel.backup.manifests import refs_of
 from satchel.backup.options import PruneOptions
 from satchel.bank.connections import configured_store, shown_address, store_exists

@@ -21,6 +21,7 @@ from satchel.backup.assembly import (
     require_lists,
 )
 from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.contents import put_files, require_free
 from satchel.backup.destinations import (
     chosen_backup,
     is_trusted_signer,
@@ -28,13 +29,14 @@ from satchel.backup.destinations import (
     require_trusted,
     source_said,
 )
-from satchel.backup.files import put_files, require_free
 from satchel.backup.health import account_of, end_of, kept_receipts, numbers
 from satchel.backup.manifests import BEFORE_RESTORE, AgentBackup, BankBackup
 from satchel.backup.options import BackupOptions, RestoreOptions
-from satchel.backup.restore_results import RestoredBank, RestoredFiles, RestoreResult
 from satchel.backup.restore_targets import (
     BankRestoreOptions,
+    RestoredBank,
+    RestoredFiles,
+    RestoreResult,
     SessionRestore,
     authorize_replacement,
     put_back,
@@ -60,7 +62,7 @@ from satchel.files.namespace import folder_of
 from satchel.model.times import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.store import RawCopyStore, Store
-from satchel.receipts.account import ReceiptBody, TransferEnd, receipt_text
+from satchel.receipts.receipt import ReceiptBody, TransferEnd, receipt_text
 from satchel.replication.copies import Relation, load_replica
 from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder

@@ -10,7 +10,7 @@ from satchel.cli._operations import command
 from satchel.cli._options import report_receipts, show_plan
 from satchel.cli._tree import Group
 from satchel.transfer.disclosure import disclose_memories
-from satchel.transfer.export_results import Export
+from satchel.transfer.export_records import Export
 
 
 def add_to(app: Group) -> None:

@@ -9,9 +9,13 @@ from satchel.cli._operations import command
 from satchel.cli._options import report_default_bank, report_receipts
 from satchel.cli._tree import Group
 from satchel.replication.copies import Relation
-from satchel.replication.encryption import StoreEncryption
 from satchel.replication.store_copy import CopiedBank, StoreCopy
-from satchel.replication.store_operations import copy_store, decrypt_store, encrypt_store
+from satchel.replication.store_operations import (
+    StoreEncryption,
+    copy_store,
+    decrypt_store,
+    encrypt_store,
+)
 
 store = Group(help="Whole stores, with all of their banks.")
 

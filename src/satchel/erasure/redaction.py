@@ -30,8 +30,7 @@ from satchel.crypto.sealed_originals import (
 )
 from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
 from satchel.crypto.signatures import SigningKey
-from satchel.erasure.options import RecoverOptions, RedactOptions
-from satchel.erasure.selection import EraseSelection
+from satchel.erasure.selection import EraseSelection, RecoverOptions, RedactOptions
 from satchel.errors import (
     LimitError,
     PermissionRefusedError,

@@ -17,20 +17,21 @@ from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey
 from satchel.model.times import now
 from satchel.ports.losses import Loss
-from satchel.receipts.account import (
+from satchel.receipts.archive import save_receipts, signer, tool_version
+from satchel.receipts.receipt import (
     REFUSED,
     VERSION,
     Counts,
+    EmbeddingCost,
     FieldLoss,
     Kind,
     ReadBack,
     ReceiptBody,
     TransferEnd,
+    TransferPlan,
+    receipt_of,
     receipt_text,
 )
-from satchel.receipts.archive import save_receipts, signer, tool_version
-from satchel.receipts.plans import EmbeddingCost, TransferPlan
-from satchel.receipts.receipt import receipt_of
 
 _FAILED, _DIFFERS = 5, 1
 

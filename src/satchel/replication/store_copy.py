@@ -37,8 +37,8 @@ from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.model.times import now
 from satchel.ports.store import Reader, Store
-from satchel.receipts.account import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.archive import tool_version
+from satchel.receipts.receipt import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.steps import end_of_bank, save_receipt
 from satchel.replication.copies import (
     Relation,

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
+from blake3 import blake3
+
 from satchel.errors import SatchelError, UnreadableError
 
 _BUFFER = 1 << 17
@@ -207,3 +209,17 @@ def is_unchanged(path: Path, stamp: Stamp | None) -> bool:
         return stamp is not None and stamp == _stamp(path.lstat())
     except OSError:
         return False
+
+
+def file_digest(path: InputPath) -> tuple[str, int]:
+    """Return the digest of a file, ``blake3:`` and 64 hex digits, and its size in bytes.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+    """
+    digest, size = blake3(), 0
+    with open_input(path) as stream:
+        while chunk := stream.read(_BUFFER):
+            digest.update(chunk)
+            size += len(chunk)
+    return f"blake3:{digest.hexdigest()}", size

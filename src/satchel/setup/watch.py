@@ -50,8 +50,7 @@ from satchel.runtime.input import OpenFile, open_input
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 from satchel.setup.hosts import KEPT, Host
-from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import cancel_job, import_file, list_jobs
 
 _ENDINGS = (".jsonl", ".json", ".zip", ".html")

@@ -16,10 +16,9 @@ from satchel.crypto.age import HEAD_BYTES, NOBODY, Lock, is_encrypted
 from satchel.crypto.encrypted_files import EncryptedOutlet
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.input import OpenFile, file_digest, open_input
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.spool import CHUNK
-from satchel.transfer.export_file import digest_of
 
 
 class FileEncryption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -192,7 +191,7 @@ def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
         with open_input(file) as stream, outlet.writing(overwrite=overwrite) as sink:
             shutil.copyfileobj(stream, sink, CHUNK)
         with outlet.written() as made:
-            again, before = digest_of(made), digest_of(file)
+            again, before = file_digest(made), file_digest(file)
         if again != before:
             outlet.remove()
             raise UsageError("the file changed while it was being read", file=str(file))
@@ -200,7 +199,7 @@ def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
 
 def _told(outlet: Outlet, lock: Lock) -> FileEncryption:
     with outlet.stored() as made:
-        digest, size = digest_of(made)
+        digest, size = file_digest(made)
     return FileEncryption(
         output=str(outlet),
         output_digest=digest,

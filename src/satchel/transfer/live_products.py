@@ -29,7 +29,7 @@ from satchel.ports.format import Info, ReadContext, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.transfer.source_history import SourceEnd
+from satchel.transfer.import_stage import SourceEnd
 
 MEM0_LOCAL, QDRANT_LOCAL, CHROMA_LOCAL = "mem0-local", "qdrant-local", "chroma-local"
 LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"

@@ -10,7 +10,7 @@ from satchel.bank.checks import versions
 from satchel.http.admission import Owner, Served, routes
 from satchel.http.answers import answer, problem
 from satchel.http.operations import of_server, serves
-from satchel.transfer.conversion_operations import FormatsRequest, list_formats
+from satchel.transfer.verification import FormatsRequest, list_formats
 
 router = routes(tags=["about"])
 
