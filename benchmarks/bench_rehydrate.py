@@ -14,7 +14,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.recall.engine import recall
 from satchel.recall.query import Query
 from satchel.rehydrate.frames import encoded

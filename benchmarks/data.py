@@ -15,9 +15,8 @@ from satchel.artifact.reader import Encoding
 from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.times import format_time
-from satchel.model.values import Origin, Scope, TrustClass
+from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import Origin, Scope, TrustClass, format_time
 from satchel.runtime.atomic_files import atomic_write
 
 KEY = SigningKey.from_seed(hashlib.sha256(b"satchel benchmarks").digest())

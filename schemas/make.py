@@ -20,7 +20,7 @@ from satchel.crypto.signatures import Signature
 from satchel.crypto.token_chain import ProofRequest, RevocationList
 from satchel.crypto.tokens import TokenPayload
 from satchel.formats._aletheia.schema import AgentFile
-from satchel.model.schemas import DIALECT, record_schemas
+from satchel.model.records import DIALECT, record_schemas
 from satchel.receipts.receipt import ReceiptBody, TransferPlan
 
 HERE = Path(__file__).parent

@@ -64,7 +64,7 @@ def richer(tmp_path: Path) -> Path:
     from satchel.bank.signing_keys import signing_key
     from satchel.config.settings import load_settings
     from satchel.crypto.sealed_records import seal
-    from satchel.model.entries import Episodic, Semantic
+    from satchel.model.records import Episodic, Semantic
 
     path = tmp_path / "richer.pam"
     key, _ = signing_key(load_settings())

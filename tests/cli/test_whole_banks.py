@@ -23,9 +23,8 @@ from satchel.erasure.prune import GROUP
 from satchel.errors import UnknownBankError
 from satchel.ledger.authority import naming
 from satchel.ledger.examination import examine
-from satchel.model.entries import Semantic
-from satchel.model.records import Config, Status
-from satchel.model.times import now
+from satchel.model.records import Config, Semantic, Status
+from satchel.model.values import now
 from satchel.ports.vectors import Generation
 
 if TYPE_CHECKING:

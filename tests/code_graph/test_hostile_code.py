@@ -9,9 +9,9 @@ from code_kit import Coded, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.code_graph import folders
 from satchel.code_graph.languages import _grammar
 from satchel.code_graph.languages.language import NAMES, UnparsedError, language_called
-from satchel.code_graph.sources import folders
 from satchel.errors import LimitError
 from satchel.runtime import file_access
 from satchel.stores.memory import InMemoryStore

@@ -31,7 +31,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.formats._mem0 import HISTORY, row_of
-from satchel.model.entries import Entry, Procedural, Semantic
+from satchel.model.records import Entry, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.losses import Report
 

@@ -13,7 +13,7 @@ from satchel.crypto.batches import sort
 from satchel.crypto.canonical import encode_sorted
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin
 
 _NUMBERS = st.one_of(

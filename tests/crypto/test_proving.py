@@ -10,7 +10,7 @@ from satchel.artifact.reader import Encoding
 from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
 from satchel.crypto.sealed_records import derive, seal
 from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 
 # A process of its own: a fork is only made where there is one thread, and pytest has more.
 SCRIPT = """

@@ -14,8 +14,7 @@ from satchel.crypto import batches
 from satchel.crypto.batches import seal_many
 from satchel.crypto.sealed_records import Nonces, Sealed, seal, seeded_nonces
 from satchel.errors import SatchelError, ValueRefusedError
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model, Status
+from satchel.model.records import Entry, Model, Semantic, Status
 from satchel.model.values import Origin, Scope
 
 _ORDINARY = [

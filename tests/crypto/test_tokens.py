@@ -51,7 +51,7 @@ from satchel.errors import (
     TokenTimeError,
     UsageError,
 )
-from satchel.model.entries import ENTRY_CLASSES, Entry
+from satchel.model.records import ENTRY_CLASSES, Entry
 from satchel.model.values import Component
 
 READ, EXPORT, WRITE = Permission.READ, Permission.EXPORT, Permission.WRITE

@@ -15,8 +15,7 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.errors import MalformedError
 from satchel.ledger.authority import succeeding
-from satchel.model.entries import Episodic
-from satchel.model.records import Config, Erasure, Redaction, Status
+from satchel.model.records import Config, Episodic, Erasure, Redaction, Status
 
 ID = "blake3:" + "11" * 32
 

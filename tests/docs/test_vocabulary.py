@@ -56,7 +56,7 @@ ALLOWED = {
     "inference/distillers.py": "cues of natural language, and a prompt",
     "recall/near_duplicates.py": "word lists of natural language",
     "stores/words.py": "word lists of natural language",
-    "stores/postgres/schema.py": "comments of SQL, which the database keeps",
+    "stores/postgres/statements.py": "comments of SQL, which the database keeps",
     "formats": "patterns and texts of other products",
 }
 """Folders and files whose texts are data or another product's, and why."""

@@ -21,10 +21,8 @@ from satchel.errors import TargetExistsError, UnknownMemoryError, UsageError
 from satchel.files.bank_files import opened_files
 from satchel.ledger.examination import examine
 from satchel.ledger.transaction import closing as closing_of
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, FileVersion, SessionEvent, Source
-from satchel.model.times import now
-from satchel.model.values import Evidence, Origin, Scope
+from satchel.model.records import Edge, FileVersion, Semantic, SessionEvent, Source
+from satchel.model.values import Evidence, Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.ports.store import InspectableStore, Store
 from satchel.receipts.archive import find_receipts

@@ -27,8 +27,7 @@ from satchel.erasure.selection import EraseOptions
 from satchel.files.bank_files import opened_files
 from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.examination import examine
-from satchel.model.entries import Semantic
-from satchel.model.records import SessionEvent
+from satchel.model.records import Semantic, SessionEvent
 from satchel.model.values import Scope
 from satchel.ports.rows import Filter
 from satchel.stores.sqlite import SqliteStore

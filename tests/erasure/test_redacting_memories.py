@@ -41,9 +41,8 @@ from satchel.errors import (
 )
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.repair import repair
-from satchel.model.entries import Semantic
-from satchel.model.records import Redaction, Status
-from satchel.model.times import now
+from satchel.model.records import Redaction, Semantic, Status
+from satchel.model.values import now
 from satchel.ports.rows import Filter, derive_row
 from satchel.ports.store import InspectableStore, Store
 from satchel.recall.query import Query

@@ -23,12 +23,21 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.formats.pam_sdk import FORMAT
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.records import Edge, Model, Source, Status
+from satchel.model.records import (
+    Edge,
+    Entry,
+    Episodic,
+    Identity,
+    Model,
+    Procedural,
+    Semantic,
+    Source,
+    Status,
+    Working,
+)
 from satchel.model.values import Entity, Origin, Scope, TrustClass
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
 

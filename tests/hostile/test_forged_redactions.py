@@ -25,8 +25,7 @@ from satchel.crypto.signatures import SigningKey
 from satchel.errors import RedactionRefusedError, SatchelError, VerificationError
 from satchel.ledger.authority import ADOPTED, EpochDecision, LogState, admission, deciding, ending
 from satchel.ledger.examination import examine
-from satchel.model.entries import Entry
-from satchel.model.records import Erasure, Receipt, Redaction, Source
+from satchel.model.records import Entry, Erasure, Receipt, Redaction, Source
 from satchel.stores.memory import InMemoryStore
 
 OWNER, EVE = (SigningKey.from_seed(bytes([number]) * 32) for number in (7, 8))

@@ -31,8 +31,7 @@ from satchel.crypto.signatures import SigningKey
 from satchel.crypto.token_chain import open_chain
 from satchel.crypto.tokens import payload_value
 from satchel.errors import EncryptionError, InputError, MalformedError, TokenError
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Status, Token
+from satchel.model.records import Edge, Episodic, Semantic, Status, Token
 from tests.hostile.conftest import Value
 
 pytestmark = pytest.mark.usefixtures("private_umask")

@@ -26,7 +26,7 @@ from satchel.crypto.tokens import Permission, Tags, Wildcard, signed_token
 from satchel.http.gateway import PROOF, TOKEN, asked_of
 from satchel.mcp.principal import ToolCaller
 from satchel.mcp.tools import CoreTools
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.recall.operations import RecallOptions
 
 TEA, SAFE = "Ada drinks tea", "the safe is behind the stove"

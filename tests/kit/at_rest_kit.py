@@ -7,7 +7,7 @@ import pytest
 
 from satchel.crypto.store_keys import StoreKey
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.ciphers import is_plain
+from satchel.stores.sqlite.connection import is_plain
 
 KEY = StoreKey(bytes(range(32)), b"held elsewhere")
 

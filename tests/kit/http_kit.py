@@ -19,7 +19,7 @@ from satchel.crypto.token_chain import open_chain, prove
 from satchel.http.app import application
 from satchel.http.gateway import PROOF, TOKEN, Gateway, asked_of
 from satchel.http.guard import ServerLimits
-from satchel.model.times import now
+from satchel.model.values import now
 
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
 

@@ -15,8 +15,18 @@ from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEvent
+from satchel.model.records import (
+    Edge,
+    Episodic,
+    FileVersion,
+    GraphNode,
+    Identity,
+    Model,
+    Procedural,
+    Semantic,
+    SessionEvent,
+    Working,
+)
 from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter

@@ -15,8 +15,7 @@ from satchel.crypto.log import Head, record_leaf, sign_head
 from satchel.crypto.merkle import audit_path, root_of
 from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank
+from satchel.model.records import Bank, Semantic
 
 TIME = "2025-03-04T05:06:07.000000Z"
 Part = Sealed | Mapping[str, Any] | bytes

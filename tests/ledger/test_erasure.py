@@ -17,10 +17,17 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.repair import DAMAGED, repair
 from satchel.ledger.transaction import closing
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Erasure, FileVersion, Receipt, SessionEvent, Source, Status
-from satchel.model.times import now
-from satchel.model.values import Origin, Scope
+from satchel.model.records import (
+    Edge,
+    Erasure,
+    FileVersion,
+    Receipt,
+    Semantic,
+    SessionEvent,
+    Source,
+    Status,
+)
+from satchel.model.values import Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import Generation

@@ -26,8 +26,7 @@ from satchel.errors import (
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead
-from satchel.model.entries import Semantic
-from satchel.model.records import Blob, Edge, State, Status
+from satchel.model.records import Blob, Edge, Semantic, State, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
@@ -238,7 +237,7 @@ from pathlib import Path
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead as Witnessed
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
 from satchel.stores.sqlite import SqliteStore

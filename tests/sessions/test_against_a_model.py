@@ -19,7 +19,7 @@ from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.records import Source, Status
 from satchel.model.text import Message, Note, SessionChange
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Store
 from satchel.sessions import lookup
 from satchel.sessions.chains import forward, tip_of

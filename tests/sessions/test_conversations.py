@@ -22,7 +22,7 @@ from satchel.errors import (
 from satchel.ledger.transaction import closing
 from satchel.model.records import Erasure, SessionEvent, Source, Status
 from satchel.model.text import Message
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.recall.query import Query
 from satchel.recall.sessions import recall_for

@@ -13,7 +13,7 @@ from satchel.errors import SatchelError
 from satchel.ledger.transaction import closing
 from satchel.model.records import SessionEvent, Source
 from satchel.model.text import Message
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.sessions.branches import create_checkpoint, fork
 from satchel.sessions.drafts import Recorder, about, new_session
 from satchel.sessions.elements import Tip

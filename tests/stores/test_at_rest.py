@@ -30,10 +30,9 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.stores.sqlite import SqliteStore, encryption
-from satchel.stores.sqlite.ciphers import KEY_ENDING, is_plain
-from satchel.stores.sqlite.connection import open_for_writing
+from satchel.stores.sqlite.connection import KEY_ENDING, is_plain, open_for_writing
 from satchel.stores.sqlite.encryption import key_file, key_for, next_file, put_key
 
 pytestmark = pytest.mark.usefixtures("private_umask")

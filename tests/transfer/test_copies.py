@@ -35,10 +35,8 @@ from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Erasure, FileVersion, Source, Status
-from satchel.model.times import now
-from satchel.model.values import Origin
+from satchel.model.records import Erasure, FileVersion, Semantic, Source, Status
+from satchel.model.values import Origin, now
 from satchel.ports.rows import Filter
 from satchel.replication import merge
 from satchel.replication.copies import Relation

@@ -26,8 +26,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Erasure, GraphNode, SessionEvent, Status
+from satchel.model.records import Edge, Episodic, Erasure, GraphNode, Semantic, SessionEvent, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.record_set import open_record_set
 from satchel.transfer.export_records import Export, ExportOptions, selection

@@ -21,8 +21,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.model.entries import Semantic
-from satchel.model.records import Status
+from satchel.model.records import Semantic, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.transfer.import_results import ConflictPolicy

@@ -7,8 +7,7 @@ import pytest
 
 from satchel.crypto.batches import seal_many
 from satchel.crypto.sealed_records import random_nonce, seal
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Model
+from satchel.model.records import Edge, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Row, unplaced_row
 from satchel.runtime import scratch

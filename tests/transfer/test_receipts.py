@@ -26,8 +26,7 @@ from satchel.errors import (
 from satchel.formats import mem0
 from satchel.formats._mem0 import row_of
 from satchel.ledger.view import View
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Receipt
+from satchel.model.records import Edge, Episodic, Receipt, Semantic
 from satchel.model.values import Scope
 from satchel.ports.losses import Report
 from satchel.ports.rows import Filter

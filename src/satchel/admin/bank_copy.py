@@ -31,12 +31,9 @@ from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.records import Source, State, Status
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import TrustClass
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import TrustClass, now, resolved
 from satchel.ports.rows import HOLDS, RETIRING, Filter
-from satchel.ports.store import Store
+from satchel.ports.store import Store, verified_pieces
 
 _PROVIDER, _FORMAT, _MARK = "satchel", "bank", "carried"
 _OWN = ""

@@ -33,8 +33,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.ledger.view import View
 from satchel.model.records import Config
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.runtime.input import OpenFile, open_input
 from satchel.runtime.output import Outlet
 

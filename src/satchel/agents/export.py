@@ -26,7 +26,7 @@ from satchel.formats._aletheia.schema import MOST_NAMED, NAMED, source_of
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion, Model, Source
-from satchel.model.times import format_time, now, read_time, to_datetime
+from satchel.model.values import format_time, now, read_time, to_datetime
 from satchel.runtime.contained_folder import parts_of
 from satchel.screening.records import scrubbed
 from satchel.sessions.chains import forward, tip_of

@@ -33,9 +33,8 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import FileVersion, SessionEvent, Source
-from satchel.model.type_info import resolved
+from satchel.model.values import is_agent_name, resolved
 from satchel.ports.rows import Row
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank

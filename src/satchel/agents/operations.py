@@ -29,7 +29,7 @@ from satchel.config.options import (
 )
 from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey as Key
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import Option, Options, PathText, operation, texts
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.transfer.export_records import ExportOptions, is_signed

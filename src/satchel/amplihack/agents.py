@@ -37,7 +37,7 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
 )
-from satchel.model.agent_names import agent_name
+from satchel.model.values import agent_name
 from satchel.ports.store import RawCopyStore, Store
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder, secure_database, secure_files

@@ -33,11 +33,9 @@ from satchel.config.settings import Settings
 from satchel.errors import LimitError, MalformedError, UnknownBankError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
 from satchel.ledger.view import View
-from satchel.model.agent_names import agent_name
-from satchel.model.entries import Entry
-from satchel.model.labels import entry_statements
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.records import Entry
+from satchel.model.text import entry_statements
+from satchel.model.values import agent_name, now, resolved
 from satchel.recall.engine import recall
 from satchel.recall.query import Query, SearchHit
 from satchel.rehydrate.options import RehydrateOptions, asked_of

@@ -16,9 +16,8 @@ from satchel.bank.remember import MOST_TRIES, contents
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Semantic
-from satchel.model.times import now
-from satchel.model.values import Origin, Scope, TrustClass
+from satchel.model.records import Entry, Semantic
+from satchel.model.values import Origin, Scope, TrustClass, now
 from satchel.ports.rows import Filter, slot_of
 from satchel.recall.near_duplicates import may_be_same, telling
 from satchel.screening.records import SecretScreener

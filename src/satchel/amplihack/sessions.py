@@ -12,10 +12,8 @@ import msgspec
 from satchel.bank.memory import gist_of, has_expired
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import SessionEvent
-from satchel.model.times import now
-from satchel.model.values import Component
+from satchel.model.records import Entry, Semantic, SessionEvent
+from satchel.model.values import Component, now
 from satchel.ports.rows import Filter
 
 MEMORY_TYPES = ("conversation", "decision", "pattern", "context", "learning", "artifact")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from satchel.crypto.sealed_records import PREFIX
 from satchel.ledger.erasure import DERIVED
 from satchel.ledger.view import View
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.recall.near_duplicates import NEGATIONS
 from satchel.stores.matching import tokens_of
 from satchel.stores.words import DENIED, STOP_WORDS

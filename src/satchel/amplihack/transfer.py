@@ -46,12 +46,10 @@ from satchel.errors import (
 )
 from satchel.ledger.columns import LINKS
 from satchel.ledger.view import View
-from satchel.model.agent_names import agent_name
-from satchel.model.entries import Entry
-from satchel.model.records import Edge
-from satchel.ports.format import ReadContext
+from satchel.model.records import Edge, Entry
+from satchel.model.values import agent_name
+from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 from satchel.ports.losses import Loss, RefusedRecord
-from satchel.ports.place import HEAD_BYTES, Place
 from satchel.ports.registry import formats
 from satchel.receipts.receipt import receipt_text
 from satchel.receipts.steps import join_receipt_bodies, save_receipt

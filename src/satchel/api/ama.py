@@ -13,7 +13,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import InputError
 from satchel.formats._ama import AmaArchive, AmaHeader, Row, entry_of
-from satchel.ports.place import Place
+from satchel.ports.format import Place
 
 Roots = Sequence[str | Path] | None
 """Folders that a path has to be in."""

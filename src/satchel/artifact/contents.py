@@ -46,9 +46,19 @@ from satchel.crypto.sealed_records import (
 )
 from satchel.crypto.signatures import PayloadType
 from satchel.errors import MalformedError, SatchelError
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Bank, Blob, Config, Erasure, Model, Receipt, Redaction, Token
-from satchel.model.type_info import resolved
+from satchel.model.records import (
+    Bank,
+    Blob,
+    Config,
+    Entry,
+    Erasure,
+    Model,
+    Receipt,
+    Redaction,
+    Semantic,
+    Token,
+)
+from satchel.model.values import resolved
 from satchel.runtime.scratch import ScratchMap
 
 WORTH_IT = 8 * 2**20

@@ -36,7 +36,7 @@ from satchel.crypto.signatures import PayloadType, check
 from satchel.crypto.trust import KnownStatement
 from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
 from satchel.model.records import Bank, Config
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.runtime.input import InputPath
 
 

@@ -27,10 +27,8 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Source
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import is_agent_name, now, resolved
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.screening.records import scrubbed
 

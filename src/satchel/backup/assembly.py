@@ -42,10 +42,9 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.witness import Witness
 from satchel.model.records import Erasure, Model, Status
-from satchel.model.times import now
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import now
 from satchel.ports.rows import Filter
-from satchel.ports.store import Commit, Store, StoredHead
+from satchel.ports.store import Commit, Store, StoredHead, verified_pieces
 from satchel.replication.copies import load_replica, own_row
 
 _TELLING = Filter(types=frozenset({"bank", "config"}), retired=True, held=True)

@@ -49,8 +49,7 @@ from satchel.crypto.signatures import SigningKey
 from satchel.errors import EncryptionError, LimitError, SatchelError, VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.model.records import Erasure
-from satchel.model.times import now
-from satchel.model.values import Id
+from satchel.model.values import Id, now
 from satchel.ports.rows import Filter
 from satchel.replication.copies import Replica
 

@@ -53,18 +53,15 @@ from satchel.files.manifest import FILE_NAME
 from satchel.files.memory_store import MemoryStore
 from satchel.files.paths import OWN
 from satchel.ledger.heads import require_logged, verified_head
-from satchel.model.entries import Entry
-from satchel.model.records import Erasure, Redaction
-from satchel.model.type_info import resolved
-from satchel.ports.blobs import verified_pieces
+from satchel.model.records import Entry, Erasure, Redaction
+from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
-from satchel.ports.store import Reader, StoredHead
+from satchel.ports.store import Reader, StoredHead, verified_pieces
 from satchel.replication.copies import Replica, redacted_in
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.private_files import private_folder
-from satchel.stores.sqlite.connection import deferred, open_for_reading
-from satchel.stores.sqlite.copy import copy_database
+from satchel.stores.sqlite.connection import copy_database, deferred, open_for_reading
 from satchel.stores.sqlite.statements import translated
 
 ROWS = 4096

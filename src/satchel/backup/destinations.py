@@ -13,7 +13,7 @@ from blake3 import blake3
 from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.manifests import BEFORE_RESTORE
 from satchel.backup.storage import PackEncryption, open_storage
-from satchel.bank.connections import shown_address, writer_key, written_place
+from satchel.bank.connections import writer_key, written_place
 from satchel.bank.identities import create_identity, list_identities, lock_for
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import is_yaml, read_file
@@ -27,8 +27,9 @@ from satchel.errors import (
     UnknownBackupError,
     UnknownBankError,
     VerificationError,
+    shown_address,
 )
-from satchel.model.times import read_time
+from satchel.model.values import read_time
 from satchel.ports.operations import Option, Options, operation
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder

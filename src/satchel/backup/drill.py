@@ -23,13 +23,7 @@ from satchel.backup.destinations import chosen_backup, open_catalogue, require_t
 from satchel.backup.health import account_of, end_of, kept_receipts, numbers
 from satchel.backup.manifests import AgentBackup, BankBackup
 from satchel.backup.options import DrillOptions
-from satchel.bank.connections import (
-    configured_store,
-    known_owners,
-    shown_address,
-    store_exists,
-    temporary_store,
-)
+from satchel.bank.connections import configured_store, known_owners, store_exists, temporary_store
 from satchel.bank.keys import Owners
 from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
 from satchel.bank.owner_rights import require_owner
@@ -37,10 +31,16 @@ from satchel.bank.signing_keys import signers_of
 from satchel.config.hooks import NO_HOOKS
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import InputError, PathRefusedError, SatchelError, VerificationError
+from satchel.errors import (
+    InputError,
+    PathRefusedError,
+    SatchelError,
+    VerificationError,
+    shown_address,
+)
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Entry
-from satchel.model.times import now
+from satchel.model.records import Entry
+from satchel.model.values import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter, entry_texts
 from satchel.ports.store import Store

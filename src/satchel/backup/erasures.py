@@ -7,9 +7,9 @@ from satchel.backup.catalogue import ErasedRecord, read_erasures
 from satchel.backup.destinations import destinations, open_catalogue, series_of
 from satchel.backup.health import known_destinations
 from satchel.backup.prune import held_in
-from satchel.bank.connections import shown_address, writer_key
+from satchel.bank.connections import writer_key
 from satchel.bank.open_bank import OpenBank
-from satchel.errors import SatchelError, UnreadableError
+from satchel.errors import SatchelError, UnreadableError, shown_address
 from satchel.ledger.records import VerifiedRecord
 from satchel.replication.copies import load_replica
 

@@ -13,13 +13,11 @@ from satchel.backup.catalogue import StoredBackup
 from satchel.backup.destinations import state_of
 from satchel.backup.manifests import BankBackup
 from satchel.bank.checks import Check
-from satchel.bank.connections import shown_address
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import SatchelError
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.errors import SatchelError, shown_address
+from satchel.model.values import now, resolved
 from satchel.ports.operations import Options, operation
 from satchel.receipts.archive import save_receipts, signer, tool_version
 from satchel.receipts.receipt import (

@@ -15,11 +15,11 @@ from satchel.backup.destinations import (
 )
 from satchel.backup.options import BackupListOptions, BackupVerifyOptions
 from satchel.backup.prune import held_in
-from satchel.bank.connections import shown_address, writer_key
+from satchel.bank.connections import writer_key
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.config.settings import Settings
-from satchel.errors import EmptyInputError, VerificationError
+from satchel.errors import EmptyInputError, VerificationError, shown_address
 from satchel.ports.operations import operation, texts
 
 UNOPENED = (

@@ -42,13 +42,7 @@ from satchel.backup.restore_targets import (
     put_back,
 )
 from satchel.backup.run import run_backup
-from satchel.bank.connections import (
-    is_same,
-    local_path,
-    shown_address,
-    store_exists,
-    temporary_store,
-)
+from satchel.bank.connections import is_same, local_path, store_exists, temporary_store
 from satchel.bank.default_bank import default_bank, inherit_default_bank
 from satchel.bank.keys import Owners
 from satchel.bank.open_bank import name_of
@@ -56,10 +50,16 @@ from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signers_of
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import StoreError, UnknownBankError, UsageError, VerificationError
+from satchel.errors import (
+    StoreError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+    shown_address,
+)
 from satchel.files.bank_files import namespace_of
 from satchel.files.namespace import folder_of
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.store import RawCopyStore, Store
 from satchel.receipts.receipt import ReceiptBody, TransferEnd, receipt_text

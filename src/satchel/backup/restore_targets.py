@@ -20,7 +20,6 @@ from satchel.bank.connections import (
     has_store,
     known_owners,
     open_ledger,
-    shown_address,
     store_exists,
     witness_beside,
     witness_of,
@@ -39,6 +38,7 @@ from satchel.errors import (
     TargetExistsError,
     ThresholdError,
     VerificationError,
+    shown_address,
 )
 from satchel.ledger.erasure import blobs_named, finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
@@ -48,9 +48,8 @@ from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.model.records import Status
-from satchel.model.times import now
-from satchel.ports.blobs import verified_pieces
-from satchel.ports.store import Store, StoredHead, Writer
+from satchel.model.values import now
+from satchel.ports.store import Store, StoredHead, Writer, verified_pieces
 from satchel.receipts.receipt import ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.replication.copies import (
     Relation,

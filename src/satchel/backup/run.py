@@ -42,7 +42,6 @@ from satchel.bank.connections import (
     configured_store,
     has_store,
     open_ledger,
-    shown_address,
     writer_key,
 )
 from satchel.bank.open_bank import find_bank
@@ -56,14 +55,14 @@ from satchel.errors import (
     SatchelError,
     UnknownBankError,
     VerificationError,
+    shown_address,
 )
 from satchel.files.bank_files import namespace_of
 from satchel.files.namespace import folder_of
 from satchel.ledger.heads import read_bank_name
-from satchel.model.times import format_time, now
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import format_time, now
 from satchel.ports.operations import operation, texts
-from satchel.ports.store import Reader, Store
+from satchel.ports.store import Reader, Store, verified_pieces
 from satchel.receipts.archive import tool_version
 from satchel.replication.copies import Replica, load_replica
 from satchel.replication.log_copy import blobs_of, side_of

@@ -23,7 +23,7 @@ from satchel.crypto.keyring import SUFFIX as KEY_SUFFIX
 from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.runtime.private_files import exposure
-from satchel.stores.sqlite.ciphers import KEY_ENDING, has_ciphers, looks_encrypted
+from satchel.stores.sqlite.connection import KEY_ENDING, has_ciphers, looks_encrypted
 
 _PACKAGES = (
     "msgspec",

@@ -263,7 +263,7 @@ def temporary_store() -> Iterator[Store]:
     Only this process can read it: it is encrypted under a key that nobody else ever has.
     """
     from satchel.stores.sqlite import SqliteStore
-    from satchel.stores.sqlite.ciphers import has_ciphers
+    from satchel.stores.sqlite.connection import has_ciphers
 
     key = StoreKey(randombytes(KEY_BYTES), b"") if has_ciphers() else None
     with TemporaryDirectory(prefix="satchel-") as folder:

@@ -28,7 +28,7 @@ from satchel.crypto.trust import Role, TrustedKey
 from satchel.errors import MalformedError, SatchelError, SigningKeyError, ThresholdError, UsageError
 from satchel.ledger.authority import Authority
 from satchel.ledger.key_policy import KeyDecider
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Store
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import open_input

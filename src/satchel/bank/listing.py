@@ -15,7 +15,7 @@ from satchel.crypto.canonical import canonical
 from satchel.errors import UsageError, ValueRefusedError
 from satchel.ledger.records import Likely, VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.values import Component
 from satchel.ports.rows import Filter
 

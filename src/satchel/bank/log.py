@@ -19,8 +19,8 @@ from satchel.crypto.signatures import (
 from satchel.errors import MalformedError
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.times import now
+from satchel.model.records import Entry
+from satchel.model.values import now
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import PENDING, Row
 

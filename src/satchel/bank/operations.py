@@ -29,7 +29,7 @@ from satchel.config.options import (
 )
 from satchel.crypto.value_domain import plain
 from satchel.errors import UsageError
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.operations import Absent, Option, Options, operation, texts
 
 _OWNERS = ("user", "agent", "run", "app")

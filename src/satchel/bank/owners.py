@@ -18,7 +18,7 @@ from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.errors import MalformedError, UsageError
 from satchel.ledger.authority import signers
 from satchel.model.records import Config
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.store import Store
 from satchel.runtime.atomic_files import atomic_write
 from satchel.runtime.input import open_input

@@ -12,7 +12,7 @@ from satchel.crypto.tokens import Permission
 from satchel.errors import LimitError, SigningKeyError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.scope import ScopedLedger, VerifiedChain
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.runtime.input import open_input
 
 _READ = frozenset({Permission.READ})

@@ -16,7 +16,7 @@ from satchel.crypto.keyring import KeyFile, key_from_text, read_succession
 from satchel.crypto.signatures import SigningKey, did_of, public_key
 from satchel.crypto.trust import Profile, Role, TrustedKey
 from satchel.errors import MalformedError, SigningKeyError, UsageError
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import texts
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import open_input

@@ -48,8 +48,7 @@ from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageErr
 from satchel.ledger.authority import revoking
 from satchel.ledger.view import View
 from satchel.model.records import Token
-from satchel.model.times import now, read_time
-from satchel.model.values import Component, is_whole_id
+from satchel.model.values import Component, is_whole_id, now, read_time
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write

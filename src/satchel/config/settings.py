@@ -41,7 +41,7 @@ from satchel.config.tables import (
 from satchel.crypto.age import Unlocker
 from satchel.crypto.limits import Limits
 from satchel.errors import ConfigError, UnreadableError, shown_host, shown_place
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 if TYPE_CHECKING:
     from satchel.artifact.verification import TrustPolicy

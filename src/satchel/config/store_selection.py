@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 
 from satchel.errors import ConfigError, PathRefusedError
-from satchel.model.agent_names import agent_name, is_agent_name
+from satchel.model.values import agent_name, is_agent_name
 
 
 class BackendChoice(StrEnum):

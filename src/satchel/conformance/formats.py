@@ -31,11 +31,9 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import EmptyInputError, InputError, TargetError, UnknownFormatError
 from satchel.model.records import RECORD_CLASSES
-from satchel.model.times import read_time
-from satchel.model.values import Component
-from satchel.ports.format import ReadContext
+from satchel.model.values import Component, read_time
+from satchel.ports.format import Place, ReadContext, Target
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
 

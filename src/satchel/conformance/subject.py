@@ -19,9 +19,8 @@ from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.crypto.signatures import SigningKey
 from satchel.model.records import Model, Source
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet, open_record_set
 
 KEY = SigningKey.from_seed(bytes(range(32)))

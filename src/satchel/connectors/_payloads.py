@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
 from satchel.formats._mem0 import NAME, Row
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.losses import Report
 
 _PYTHON = {

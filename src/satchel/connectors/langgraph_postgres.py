@@ -30,11 +30,9 @@ from satchel.formats._langgraph import (
     row_of,
 )
 from satchel.formats._row_lists import as_json
-from satchel.model.entries import Entry
-from satchel.model.times import iso_text, read_time
-from satchel.model.values import Component
-from satchel.ports.connector import Page, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.model.records import Entry
+from satchel.model.values import Component, iso_text, read_time
+from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.stores.postgres import connection
 from satchel.stores.postgres.statements import DRIVER, translated

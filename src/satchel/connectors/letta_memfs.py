@@ -20,10 +20,9 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError, UnreadableError
 from satchel.formats._letta import BLOCK, MEMFS, NAME, PERSONA, SELF
 from satchel.formats._notes import slug, spelled, split, summary, values_in
-from satchel.model.entries import Entry, Identity, Procedural, Semantic
+from satchel.model.records import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.connector import Page, PastVersion, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
 

@@ -40,11 +40,9 @@ from satchel.formats._mem0 import (
     losses_of,
     row_of,
 )
-from satchel.model.entries import Entry
-from satchel.model.times import read_time
-from satchel.model.values import Component
-from satchel.ports.connector import Page, PastVersion, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.model.records import Entry
+from satchel.model.values import Component, read_time
+from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.runtime.foreign_databases import Database, SortedRows
 

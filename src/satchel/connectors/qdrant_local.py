@@ -21,10 +21,9 @@ from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._pickles import POINTS, Global, Model
 from satchel.formats._points import KINDS, VECTOR, entry_of, row_of
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.values import Component
-from satchel.ports.connector import Page, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 
 _SPARSE = Global(POINTS, "SparseVector")

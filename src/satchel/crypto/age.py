@@ -26,8 +26,7 @@ from satchel.errors import (
     TargetError,
     UsageError,
 )
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.runtime.input import open_input
 from satchel.runtime.private_files import require_secret
 

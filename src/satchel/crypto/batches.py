@@ -37,11 +37,8 @@ from satchel.crypto.sealed_records import (
 )
 from satchel.crypto.value_domain import MAX_DEPTH
 from satchel.errors import ValueRefusedError
-from satchel.model.entries import ENTRY_CLASSES, TIMES, Entry, PlainSemantic, Semantic
-from satchel.model.records import Model
-from satchel.model.times import are_canonical_times
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, is_hex
+from satchel.model.records import ENTRY_CLASSES, TIMES, Entry, Model, PlainSemantic, Semantic
+from satchel.model.values import Component, are_canonical_times, is_hex, resolved
 
 _times_of, _nonce_of = attrgetter(*TIMES), attrgetter("nonce")
 _salience_of, _confidence_of = attrgetter("salience"), attrgetter("confidence")

@@ -16,7 +16,7 @@ from msgspec import inspect
 
 from satchel.crypto.value_domain import MAX_DEPTH, MAX_INTEGER, check_value
 from satchel.errors import MalformedError, ValueRefusedError
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 _encoder = msgspec.json.Encoder(order="sorted")
 encode_sorted = _encoder.encode

@@ -23,7 +23,7 @@ from satchel.crypto.value_domain import (
     holds,
 )
 from satchel.errors import LimitError, MalformedError, UnreadableError
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 _CHUNK = 1 << 18
 _SPACE = re.compile(r"[ \t\n\r]*")

@@ -29,8 +29,7 @@ from satchel.crypto.signatures import (
 )
 from satchel.crypto.trust import Role
 from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UnreadableError
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import open_input
 from satchel.runtime.private_files import exposure, private_folder

@@ -3,8 +3,7 @@
 import msgspec
 
 from satchel.errors import LimitError
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 
 MIB = 2**20
 GIB = 2**30

@@ -21,9 +21,7 @@ from satchel.crypto.signatures import (
     signature_of,
 )
 from satchel.errors import MalformedError
-from satchel.model.times import is_canonical_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Id, Time
+from satchel.model.values import Id, Time, is_canonical_time, resolved
 
 _Count = Annotated[int, Meta(ge=0)]
 _HEAD_VERSION = 1

@@ -9,8 +9,7 @@ import msgspec
 from satchel.crypto.sealed_records import Sealed, digest, has_valid_id, open_shape, seal
 from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.errors import MalformedError
-from satchel.model.entries import TIMES, Entry
-from satchel.model.records import Model, Redaction
+from satchel.model.records import TIMES, Entry, Model, Redaction
 
 _KEPT = ("parent_ids", *TIMES)
 

@@ -20,7 +20,7 @@ from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.signatures import SigningKey, public_key
 from satchel.errors import MalformedError, SigningKeyError
 from satchel.model.records import KeyId
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 MOST_RECIPIENTS = 64
 

@@ -26,11 +26,8 @@ from satchel.crypto.canonical import (
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits, check_record
 from satchel.crypto.value_domain import check_value, is_empty, plain
 from satchel.errors import MalformedError, UsageError, ValueRefusedError
-from satchel.model.entries import ENTRY_CLASSES, Entry
-from satchel.model.records import RECORD_CLASSES, AnyRecord, Embedding, Model
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, is_hex
+from satchel.model.records import ENTRY_CLASSES, RECORD_CLASSES, AnyRecord, Embedding, Entry, Model
+from satchel.model.values import Component, is_hex, now, resolved
 
 PREFIX = "blake3:"
 """What every content address starts with."""

@@ -18,7 +18,7 @@ from nacl.exceptions import BadSignatureError
 
 from satchel.crypto.canonical import canonical, canonical_checked
 from satchel.errors import MalformedError
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _VALUES = {char: value for value, char in enumerate(_ALPHABET)}

@@ -15,7 +15,7 @@ from nacl.bindings import randombytes
 from satchel.crypto.age import Lock, Unlocker, decrypt, encrypt
 from satchel.crypto.canonical import canonical, decode_canonical
 from satchel.errors import EncryptionError, MalformedError
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 FORMAT = "satchel-store-key/1"
 KEY_BYTES = 32

@@ -42,8 +42,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.records import KeyId
-from satchel.model.type_info import resolved
-from satchel.model.values import Id, Nonce, Time, check_times
+from satchel.model.values import Id, Nonce, Time, check_times, resolved
 
 FORMAT = "satchel-token/1"
 MOST_TOKENS = 8

@@ -26,11 +26,17 @@ from satchel.crypto.signatures import (
     sign,
 )
 from satchel.errors import MalformedError, UsageError
-from satchel.model.entries import Entry
-from satchel.model.records import KeyId
-from satchel.model.times import format_time, to_datetime
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Id, Nonce, Time, check_times
+from satchel.model.records import Entry, KeyId
+from satchel.model.values import (
+    Component,
+    Id,
+    Nonce,
+    Time,
+    check_times,
+    format_time,
+    resolved,
+    to_datetime,
+)
 
 MOST_SHOWN_IDS = 64
 """Ids that stand in a token itself; of more there is only the hash, and the list goes beside."""

@@ -15,8 +15,7 @@ import msgspec
 from satchel.crypto.canonical import canonical_checked, decode_canonical
 from satchel.crypto.signatures import public_key
 from satchel.errors import MalformedError, TargetError, UsageError
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import open_input
 from satchel.runtime.private_files import private_folder

@@ -31,7 +31,7 @@ from satchel.ledger.erasure import ERASABLE, finish_erasure, is_unfinished
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Erasure, FileVersion, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.ports.store import Extent, InspectableStore, Store

@@ -21,8 +21,7 @@ from typing import Any, BinaryIO, cast
 from satchel.crypto.age import HEAD_BYTES, Unlocker, decrypt, is_encrypted
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.errors import LimitError, MalformedError, SatchelError
-from satchel.model.times import is_canonical_time
-from satchel.model.values import is_hex
+from satchel.model.values import is_canonical_time, is_hex
 from satchel.ports.store import Extent
 from satchel.runtime.spool import CHUNK
 

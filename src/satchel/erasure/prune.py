@@ -19,7 +19,7 @@ from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.repair import DAMAGED
 from satchel.ledger.view import View
 from satchel.model.records import Erasure
-from satchel.model.times import format_time, now, read_time
+from satchel.model.values import format_time, now, read_time
 from satchel.ports.operations import operation
 from satchel.ports.rows import Filter, Row
 

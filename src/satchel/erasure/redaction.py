@@ -43,10 +43,8 @@ from satchel.inference.models import detector_of, extractor
 from satchel.ledger.erasure import SEALED, finish_erasure
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Redaction
-from satchel.model.times import now
-from satchel.model.values import Component, JsonObject
+from satchel.model.records import Entry, Redaction
+from satchel.model.values import Component, JsonObject, now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
 from satchel.screening.redaction import MOST_FIELDS, Redactor, Replacement

@@ -24,7 +24,7 @@ from satchel.errors import UsageError
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Erasure, Model, Source, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import Option, operation, texts
 from satchel.ports.rows import PENDING, Filter
 from satchel.stores.matching import Mentions

@@ -11,8 +11,7 @@ from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.erasure import ERASABLE
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Edge, FileVersion, Model, SessionEvent, Source
+from satchel.model.records import Edge, Entry, FileVersion, Model, Semantic, SessionEvent, Source
 from satchel.model.values import is_id
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText

@@ -26,8 +26,9 @@ from satchel.crypto.token_chain import (
 from satchel.crypto.tokens import Grant, Wildcard, issue, shift_time
 from satchel.errors import PermissionRefusedError, SatchelError, TokenError
 from satchel.evaluation.agents import AgentQuestion, ProbeAgent, ReaderAgent
+from satchel.evaluation.carriers import sealed, write_artifact_file
 from satchel.evaluation.containment import CANARY, PATTERNS, attacks, framed_texts, judge_texts
-from satchel.evaluation.paper_data import Cell, Table, sealed, write_artifact_file
+from satchel.evaluation.statistics import Cell, Table
 from satchel.model.values import TrustClass
 
 FIELDS, PARENTS, ROOTS, TOKENS = 1000, 500, 100, 50

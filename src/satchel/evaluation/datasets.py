@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
-from satchel.model.times import format_time, read_time
+from satchel.model.values import format_time, read_time
 from satchel.runtime.input import open_input
 
 

@@ -26,7 +26,18 @@ from satchel.evaluation.attacks import (
     tampering_table,
     tokens_table,
 )
-from satchel.evaluation.carriers import DatedMemory, Owner, dated_memories, in_full
+from satchel.evaluation.carriers import (
+    MIX,
+    DatedMemory,
+    Owner,
+    conversation,
+    dated_memories,
+    in_full,
+    latest,
+    sample_memories,
+    sealed,
+    write_artifact_file,
+)
 from satchel.evaluation.continuity import (
     BUDGET,
     OVERALL,
@@ -42,19 +53,10 @@ from satchel.evaluation.continuity import (
     with_memory,
     with_text,
 )
-from satchel.evaluation.paper_data import (
-    MIX,
-    Cell,
-    Table,
-    conversation,
-    latest,
-    sample_memories,
-    sealed,
-    write_artifact_file,
-)
 from satchel.evaluation.probes import ProbeMemory, ProbeSet, shipped_sets
 from satchel.evaluation.recall import comparison_embedder
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.evaluation.statistics import Cell, Table
+from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
 from satchel.ports.inference import Embedder
 from satchel.ports.record_set import open_record_set
 

@@ -15,9 +15,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from satchel.errors import EmptyInputError, LimitError, MalformedError
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.type_info import resolved
-from satchel.model.values import LeanTime
+from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import LeanTime, resolved
 from satchel.runtime.input import open_input
 
 SHIPPED = ("coding", "answering", "planning")

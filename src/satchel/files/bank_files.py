@@ -43,8 +43,7 @@ from satchel.files.paths import TRANSCRIPT, key_checked
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
-from satchel.model.times import now
-from satchel.model.values import is_whole_id
+from satchel.model.values import is_whole_id, now
 from satchel.ports.rows import Filter, slot_of
 from satchel.screening.records import SecretScreener
 

@@ -20,10 +20,8 @@ from satchel.errors import EmptyInputError, InputError, LimitError, MalformedErr
 from satchel.formats._files import Decompressor, LineReader, json_object
 from satchel.formats._json import differences, reproduce
 from satchel.formats._own_vectors import minus_zeros, signed
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Entity, Evidence, Origin, TrustClass, is_hex
+from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import Entity, Evidence, Origin, TrustClass, is_hex, read_time, resolved
 from satchel.ports.vectors import Maker
 
 VERSION = "_ama_version"

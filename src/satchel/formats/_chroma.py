@@ -20,10 +20,9 @@ from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._pickles import unpickled
 from satchel.formats._points import TEXTS, covered_by, losses_of, payload_of, said_in, text_in
-from satchel.model.entries import Entry, Semantic
-from satchel.model.times import read_time
-from satchel.model.values import Origin, TrustClass
-from satchel.ports.content import TEXT_MEMBER
+from satchel.model.records import Entry, Semantic
+from satchel.model.values import Origin, TrustClass, read_time
+from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.losses import Report
 from satchel.ports.vectors import text_mark
 from satchel.runtime.foreign_databases import Database

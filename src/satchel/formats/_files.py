@@ -10,8 +10,7 @@ from satchel.artifact.reader import GZIP_MAGIC
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
 from satchel.crypto.limits import Limits
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
-from satchel.ports.format import ReadContext
-from satchel.ports.place import HEAD_BYTES, Place
+from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 
 BOM = b"\xef\xbb\xbf"
 

@@ -11,8 +11,7 @@ from typing import BinaryIO, NamedTuple
 
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._chats.threads import origin_at
-from satchel.model.entries import Identity
-from satchel.model.records import Model
+from satchel.model.records import Identity, Model
 from satchel.model.values import Scope
 
 CARD = b'<div class="outer-cell'

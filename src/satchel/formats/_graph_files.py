@@ -22,8 +22,7 @@ from typing import IO, Any, BinaryIO, NamedTuple
 from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import InputError, LimitError, MalformedError, MissingExtraError, TargetError
 from satchel.formats import _graph_child
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.runtime.input import open_input as opened
 
 _HEADER = 12

@@ -20,10 +20,9 @@ from satchel.formats._database import columns_of, parsed
 from satchel.formats._json import differences, reproduce
 from satchel.formats._order import in_order
 from satchel.formats._row_lists import as_json
-from satchel.model.entries import Entry, Semantic
-from satchel.model.times import iso_text, read_time
-from satchel.model.values import Origin, Scope, TrustClass
-from satchel.ports.content import TEXT_MEMBER
+from satchel.model.records import Entry, Semantic
+from satchel.model.values import Origin, Scope, TrustClass, iso_text, read_time
+from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.format import ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet

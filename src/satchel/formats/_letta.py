@@ -9,10 +9,8 @@ from satchel.crypto.notation import numbers_of
 from satchel.crypto.value_domain import ABSENT
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce, text_in
-from satchel.model.entries import Entry, Identity, Semantic
-from satchel.model.records import GraphNode, SessionEvent
-from satchel.model.times import iso_text, read_time
-from satchel.model.values import Origin, Scope, TrustClass
+from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent
+from satchel.model.values import Origin, Scope, TrustClass, iso_text, read_time
 from satchel.ports.losses import Report
 
 NAME = "letta"

@@ -13,9 +13,17 @@ from satchel.crypto.notation import has_odd_numbers, numbers_of
 from satchel.crypto.value_domain import ABSENT
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce, text_in
-from satchel.model.entries import Entry, PlainSemantic, Procedural, Semantic
-from satchel.model.times import exact_time, format_time, iso_text, read_time, to_datetime
-from satchel.model.values import Origin, Scope, TrustClass
+from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic
+from satchel.model.values import (
+    Origin,
+    Scope,
+    TrustClass,
+    exact_time,
+    format_time,
+    iso_text,
+    read_time,
+    to_datetime,
+)
 
 NAME = "mem0"
 """The format, and the provider that entries from it name."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from satchel.artifact.body import COMPONENTS
 from satchel.crypto.sealed_records import ENTRY_TAGS, Sealed
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.format import ReadContext
 from satchel.ports.record_set import RecordSet
 

@@ -14,9 +14,8 @@ from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._json import as_json as json_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import ReadContext
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet
 
 _OF_THE_TRANSFER = ("source", "receipt")

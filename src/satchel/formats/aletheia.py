@@ -25,13 +25,10 @@ from satchel.formats._aletheia.writer import (
 from satchel.formats._files import decompressed_head, json_members
 from satchel.formats._json import as_json
 from satchel.formats._own_vectors import BankVectorWriter
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Model, Source
-from satchel.model.times import now
-from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.model.values import Component, is_agent_name, now
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 _DIGITS = frozenset(b"0123456789")

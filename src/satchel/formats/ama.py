@@ -38,14 +38,10 @@ from satchel.formats._ama import (
 from satchel.formats._files import decompressed_head, json_members
 from satchel.formats._order import Order, in_order
 from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
-from satchel.model.entries import Entry
-from satchel.model.records import Model
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.model.records import Entry, Model
+from satchel.model.values import Component, Origin, now, resolved
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import Maker
 

@@ -23,8 +23,7 @@ from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, contain
 from satchel.formats._files import decompressed_head, json_members
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _VERSION = "1.1"

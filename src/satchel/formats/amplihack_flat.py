@@ -14,12 +14,9 @@ from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._amplihack.rows import NAME, Row, named, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Model, SessionEvent
-from satchel.model.times import iso_text
-from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.model.records import Entry, Episodic, Model, Semantic, SessionEvent
+from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _MEMORIES, _SESSIONS, _AGENTS = "memory_entries", "sessions", "session_agents"

@@ -22,9 +22,8 @@ from satchel.formats._amplihack.rows import EDGES, EPISODES, FACTS, Row, array_o
 from satchel.formats._graph_files import TABLES, GraphRow, graph_file, is_graphiti, rows_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 _NODES = (FACTS, EPISODES)

@@ -19,12 +19,10 @@ from satchel.formats._chroma import SPACE, SPACES, URI, USUAL, VECTOR, entry_of,
 from satchel.formats._files import json_members
 from satchel.formats._order import in_order
 from satchel.formats._row_lists import as_json, container_of, count_others
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 

@@ -31,9 +31,8 @@ from satchel.formats._chats.transcripts import LineParser, from_transcripts
 from satchel.formats._files import json_members
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 
 NAME = "codex"

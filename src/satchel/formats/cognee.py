@@ -51,14 +51,11 @@ from satchel.formats._cognee import (
 from satchel.formats._files import Decompressor, LineReader, json_object
 from satchel.formats._json import as_json, text_in
 from satchel.formats._order import Order, in_order
-from satchel.model.entries import Entry, Identity, Semantic
-from satchel.model.records import Edge, GraphNode, Model, SessionEvent
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
+from satchel.model.values import Component, Origin, TrustClass, resolved
+from satchel.ports.drafts import placeholder
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
-from satchel.ports.placeholders import placeholder
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 from satchel.runtime.spool import Spool, SpoolStream, SpoolStreams

@@ -45,11 +45,9 @@ from satchel.formats._chats.threads import (
 from satchel.formats._files import json_members
 from satchel.formats._google_pages import CARD, Card, cards, gems_in, has_gems, whole, words_of
 from satchel.model.records import Model, SessionEvent
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.model.values import Component, resolved
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 

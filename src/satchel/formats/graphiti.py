@@ -59,14 +59,10 @@ from satchel.formats._graphiti import (
     time_text,
 )
 from satchel.formats._json import as_json
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge, GraphNode, Model
-from satchel.model.times import now, read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
+from satchel.model.values import Component, Origin, now, read_time, resolved
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 from satchel.runtime.spool import Spool, SpoolStreams

@@ -25,11 +25,9 @@ from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in
 from satchel.formats._msgpack import PackedObject, as_data, unpacked
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.model.times import read_time
-from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
-from satchel.ports.place import Place, Target
-from satchel.ports.placeholders import placeholder
+from satchel.model.values import Component, Origin, TrustClass, read_time
+from satchel.ports.drafts import placeholder
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 

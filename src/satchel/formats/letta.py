@@ -42,12 +42,10 @@ from satchel.formats._letta import (
     start_of,
 )
 from satchel.formats._order import Order, in_order
-from satchel.model.entries import Entry
-from satchel.model.records import GraphNode, Model, SessionEvent
+from satchel.model.records import Entry, GraphNode, Model, SessionEvent
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 LISTS = ("agents", "blocks", *THINGS)

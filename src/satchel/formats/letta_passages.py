@@ -20,13 +20,18 @@ from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._files import json_members
 from satchel.formats._json import as_json, differences, settled, text_in
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model
-from satchel.model.times import exact_time, iso_text, read_time
-from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.model.records import Entry, Model, Semantic
+from satchel.model.values import (
+    Component,
+    Origin,
+    Scope,
+    TrustClass,
+    exact_time,
+    iso_text,
+    read_time,
+)
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import text_mark
 

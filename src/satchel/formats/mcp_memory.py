@@ -35,12 +35,10 @@ from satchel.formats._files import (
     json_object,
 )
 from satchel.formats._json import as_json, text_in
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 

@@ -34,12 +34,10 @@ from satchel.formats._mem0 import (
     triple_of,
     triple_row_of,
 )
-from satchel.model.entries import Entry, Procedural, Semantic
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model, Procedural, Semantic
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 _DEFAULT_PAGE = 20

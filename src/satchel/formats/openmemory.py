@@ -25,11 +25,9 @@ from satchel.formats._chats.fields import (
 )
 from satchel.formats._chats.threads import origin_at
 from satchel.formats._files import json_members
-from satchel.model.entries import Semantic
-from satchel.model.records import Model
+from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
-from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _NAME = "openmemory"

@@ -5,8 +5,7 @@ from typing import ClassVar
 from satchel.artifact.reader import MAGIC, Encoding
 from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info
-from satchel.ports.place import Place
+from satchel.ports.format import Info, Place
 
 
 class PamCbor(PamFormat):

@@ -35,13 +35,10 @@ from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, SatchelError
 from satchel.formats._files import decompressed_head
-from satchel.model.entries import Entry
-from satchel.model.records import Model, Source
-from satchel.model.times import now
-from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.model.records import Entry, Model, Source
+from satchel.model.values import Component, now
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")

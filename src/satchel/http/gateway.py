@@ -48,7 +48,7 @@ from satchel.errors import MalformedError, TokenError
 from satchel.http.guard import is_loopback
 from satchel.http.jobs import JobQueue
 from satchel.http.quotas import Principal
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import Operation
 from satchel.runtime.input import Stamp, stable_stamp
 

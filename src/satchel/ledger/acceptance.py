@@ -40,7 +40,7 @@ from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import AcceptedRollback
 from satchel.model.records import Config, Erasure, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Store
 
 _TOGETHER = 1_000

@@ -31,8 +31,7 @@ from satchel.crypto.signatures import (
 )
 from satchel.errors import MalformedError, VerificationError
 from satchel.model.records import Bank, Config, Count, KeyId
-from satchel.model.type_info import resolved
-from satchel.model.values import Id
+from satchel.model.values import Id, resolved
 
 ADMISSION = "writer_added"
 """The action of the config record that admits a writer key."""

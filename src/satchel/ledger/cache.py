@@ -22,7 +22,7 @@ from satchel.crypto.merkle import VerifiedTree
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import SatchelError, VerificationError
 from satchel.ledger.projection import FOLDED, Fold, SavedFold
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.private_files import open_unshared
 

@@ -22,10 +22,9 @@ from satchel.ledger.heads import nodes_of, verified_head
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.proofs import VerifiedRows
 from satchel.model.records import Model
-from satchel.ports.blobs import verified_pieces
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Row, derive_row
-from satchel.ports.store import BLOCK_BITS, Reader, Store
+from satchel.ports.store import BLOCK_BITS, Reader, Store, verified_pieces
 from satchel.ports.vectors import Generation
 from satchel.stores.matching import is_searched
 

@@ -53,7 +53,7 @@ from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import AcceptedRollback, WitnessedHead
 from satchel.model.records import Bank
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import VISIBLE, Row
 from satchel.ports.store import ColumnChange, Commit, RangeChange, Reader, Store, StoredHead, Writer
 from satchel.runtime.forks import in_child

@@ -22,7 +22,7 @@ import msgspec
 
 from satchel.ledger.records import Precondition, Promotion, StatusEvent
 from satchel.model.records import Erasure, Model, Receipt, Redaction, Source, Status
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.rows import HOLDS, PENDING, RETIRING, RowState
 from satchel.ports.store import RangeChange, RetiredFilter
 

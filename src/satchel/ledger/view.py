@@ -21,9 +21,8 @@ from satchel.ledger.records import (
     VerifiedRecord,
     misled,
 )
-from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import Filter, Row, SessionLookup
-from satchel.ports.store import UnfilteredSearch
+from satchel.ports.store import UnfilteredSearch, verified_pieces
 from satchel.ports.vectors import Generation, Given
 
 _TOGETHER, _FEW = 256, 10

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
-from satchel.ports.format import Format
-from satchel.ports.place import Place
+from satchel.ports.format import Format, Place
 
 CONNECTORS, CONNECTOR_GROUP = "satchel.connectors", "satchel.connectors"
 """The folder of our own connectors, and where other packages announce theirs."""

@@ -18,8 +18,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
-from satchel.model.times import now
-from satchel.model.values import JsonObject
+from satchel.model.values import JsonObject, now
 from satchel.ports.format import ReadContext
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Filter

@@ -29,13 +29,19 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import ABSENT, decode_foreign, plain
 from satchel.errors import UsageError, ValueRefusedError
 from satchel.model.records import Model
-from satchel.model.type_info import resolved
-from satchel.model.values import Origin, is_id
-from satchel.ports.connector import Connector, pages
+from satchel.model.values import Origin, is_id, resolved
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Format, Info, ReadContext, WriteContext
+from satchel.ports.format import (
+    Connector,
+    Format,
+    Info,
+    Place,
+    ReadContext,
+    Target,
+    WriteContext,
+    pages,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import VectorChecksum
 from satchel.receipts.tally import CARRIED, Tally, Trim, lines_of, unchanged

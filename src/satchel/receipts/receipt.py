@@ -19,9 +19,8 @@ from satchel.crypto.signatures import (
 )
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Model, Receipt
-from satchel.model.type_info import resolved
-from satchel.model.values import Origin
-from satchel.ports.content import OF_ROWS, is_empty
+from satchel.model.values import Origin, resolved
+from satchel.ports.drafts import OF_ROWS, is_empty
 from satchel.ports.losses import Report
 from satchel.runtime.input import open_input
 from satchel.runtime.output import Outlet

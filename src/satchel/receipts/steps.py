@@ -11,11 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.bank.connections import configured_store, open_ledger, shown_address
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.files import Activation
 from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey
-from satchel.model.times import now
+from satchel.errors import shown_address
+from satchel.model.values import now
 from satchel.ports.losses import Loss
 from satchel.receipts.archive import save_receipts, signer, tool_version
 from satchel.receipts.receipt import (

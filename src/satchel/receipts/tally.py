@@ -12,9 +12,8 @@ from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.sealed_records import decode_record
 from satchel.inference.tokenizers import estimated_tokens
-from satchel.model.entries import Entry
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.records import Entry
+from satchel.model.values import Component, resolved
 from satchel.ports.format import Format, SelectiveFormat, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.ports.rows import Row

@@ -14,7 +14,7 @@ from satchel.bank.memory_ids import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.values import TrustClass
 from satchel.ports.inference import Tokenizer
 from satchel.recall.engine import recall

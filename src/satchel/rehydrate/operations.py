@@ -29,7 +29,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.scope import ScopedView
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import operation, texts
 from satchel.recall.models import query_embedders, reranker_of
 from satchel.rehydrate.options import PipelineOptions, RehydrateOptions, asked_of

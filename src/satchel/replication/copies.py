@@ -27,9 +27,8 @@ from satchel.ledger.heads import (
 )
 from satchel.ledger.projection import FOLDED, Effect, Fold, LogFact
 from satchel.model.records import Erasure, FileVersion, Model, Redaction
-from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import Filter, Row, derive_row
-from satchel.ports.store import ColumnChange, Commit, Reader, Writer
+from satchel.ports.store import ColumnChange, Commit, Reader, Writer, verified_pieces
 
 TOGETHER = 256
 """Records of a log that are in memory at a time, when they are not large."""

@@ -21,10 +21,9 @@ from satchel.errors import StoreBusyError, VerificationError
 from satchel.ledger.erasure import BLOB, UNFINISHED, blobs_named
 from satchel.ledger.heads import nodes_of
 from satchel.model.records import Model
-from satchel.model.type_info import resolved
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
-from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer
+from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer, verified_pieces
 from satchel.ports.vectors import Generation
 from satchel.replication.copies import Replica, own_row, read_log_from
 

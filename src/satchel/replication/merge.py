@@ -21,8 +21,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
 from satchel.ledger.transaction import closing
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
-from satchel.model.times import now
-from satchel.model.values import TrustClass
+from satchel.model.values import TrustClass, now
 from satchel.ports.rows import PENDING, Filter, Row
 from satchel.ports.store import Reader, Store
 from satchel.replication.copies import (

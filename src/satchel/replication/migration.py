@@ -12,13 +12,7 @@ from pathlib import Path
 import msgspec
 
 from satchel.bank.banks import note_default_bank
-from satchel.bank.connections import (
-    configured_store,
-    has_store,
-    local_path,
-    open_ledger,
-    shown_address,
-)
+from satchel.bank.connections import configured_store, has_store, local_path, open_ledger
 from satchel.bank.open_bank import OpenBank, chosen_bank, find_bank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, activate
@@ -30,9 +24,10 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
     VerificationError,
+    shown_address,
 )
 from satchel.ledger.heads import verified_head
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Reader, Store
 from satchel.receipts.receipt import (
     REFUSED,

@@ -26,8 +26,7 @@ from satchel.errors import (
 )
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, Erasure, Status
+from satchel.model.records import Edge, Entry, Erasure, Status
 from satchel.model.text import memory_text
 from satchel.model.values import Origin
 from satchel.ports.sinks import COLUMNS, SCHEMA_VERSION, WORDS, Position, Sink, SinkRow

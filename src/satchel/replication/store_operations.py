@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import structs
 
-from satchel.bank.connections import local_path, shown_address, split_address
+from satchel.bank.connections import local_path, split_address
 from satchel.bank.identities import lock_for
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signing_key
@@ -19,7 +19,7 @@ from satchel.config.settings import Settings, load_settings
 from satchel.crypto.age import Lock
 from satchel.crypto.signatures import SigningKey
 from satchel.crypto.store_keys import StoreKey, new_store_key
-from satchel.errors import UnknownBankError, UsageError
+from satchel.errors import UnknownBankError, UsageError, shown_address
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.ports.store import Progress
@@ -130,7 +130,7 @@ def remove_encryption(settings: Settings, *, progress: Progress | None = None) -
         UsageError: If it is in plain, or no file of SQLite's.
         EncryptionError, StoreBusyError, TargetError, StoreError: As ``encrypt_store``.
     """
-    from satchel.stores.sqlite import ciphers, encryption
+    from satchel.stores.sqlite import connection, encryption
 
     require_owner(settings, "store")
     path = _database_file(settings)
@@ -139,7 +139,7 @@ def remove_encryption(settings: Settings, *, progress: Progress | None = None) -
     if not encryption.is_keyed(path):
         raise UsageError("the store is not encrypted", file=str(path))
     done = partial(encryption.settle, path, encrypted=False)
-    if ciphers.is_plain(path):  # it was cut short when all but this was done
+    if connection.is_plain(path):  # it was cut short when all but this was done
         _brought_up_to_date(path, None)
         done()
     else:
@@ -178,7 +178,7 @@ def _brought_up_to_date(path: Path, key: StoreKey | None) -> None:
 
 
 def _plain_copies(path: Path) -> tuple[str, ...]:
-    from satchel.stores.sqlite.ciphers import is_plain
+    from satchel.stores.sqlite.connection import is_plain
 
     beside = (one for one in path.parent.iterdir() if one.name.startswith(path.name))
     return tuple(str(one) for one in sorted(beside) if one != path and is_plain(one))

@@ -4,7 +4,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.errors import UsageError
 from satchel.model.text import Note, SessionChange
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import operation
 from satchel.sessions import record
 from satchel.sessions.options import OWNER_ONLY, RecordOptions, StateOptions

@@ -23,9 +23,7 @@ from satchel.ledger.records import Precondition
 from satchel.ledger.transaction import closing
 from satchel.model.records import Source
 from satchel.model.text import Message, Note, SessionChange, parse_message
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
+from satchel.model.values import Scope, now, resolved
 from satchel.runtime.input import OpenFile
 from satchel.screening.records import SecretScreener
 from satchel.sessions.chains import tip_of

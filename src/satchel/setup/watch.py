@@ -40,8 +40,7 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.ports import absent_options
 from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, PathText, operation, texts

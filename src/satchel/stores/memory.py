@@ -17,11 +17,11 @@ from satchel.errors import (
     UnknownBlobError,
     ValueRefusedError,
 )
-from satchel.ports.blobs import BlobPieces
 from satchel.ports.links import Kinds, LoggedLink, link_sort_key
 from satchel.ports.rows import CONFIG, PENDING, Filter, Row, RowState
 from satchel.ports.store import (
     BLOCK_BITS,
+    BlobPieces,
     ColumnBlock,
     Commit,
     MarkedRow,

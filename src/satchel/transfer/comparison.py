@@ -25,14 +25,11 @@ from satchel.crypto.fingerprints import fingerprint
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, TokenError, UnknownBankError, UsageError
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import AnyRecord, Model, Status
-from satchel.model.type_info import resolved
-from satchel.model.values import JsonObject
+from satchel.model.records import AnyRecord, Entry, Model, Status
+from satchel.model.values import JsonObject, resolved
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.operations import Option, Options, operation
-from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter, slot_of
 from satchel.runtime.input import OpenFile

@@ -40,13 +40,11 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.errors import EmptyInputError, UnreadableError, UsageError
 from satchel.model.records import Source
-from satchel.model.times import now
-from satchel.model.values import TrustClass
+from satchel.model.values import TrustClass, now
 from satchel.ports.drafts import read_with_drafts
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, WriteContext
 from satchel.ports.losses import Loss, RefusedRecord, Report
 from satchel.ports.operations import Option, PathText, operation, texts
-from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet, open_record_set
 from satchel.ports.registry import formats
 from satchel.receipts.archive import refuse_copy, require_whole

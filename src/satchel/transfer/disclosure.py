@@ -34,9 +34,8 @@ from satchel.errors import LimitError, RetiredMemoryError, SigningKeyError, Usag
 from satchel.ledger.authority import ADMISSION, DECISIONS
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Config
-from satchel.model.times import now
+from satchel.model.records import Config, Entry
+from satchel.model.values import now
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.output import Outlet

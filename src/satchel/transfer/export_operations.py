@@ -37,8 +37,8 @@ from satchel.config.path_permissions import PathPermission, file_to_write, requi
 from satchel.config.settings import Settings
 from satchel.crypto import signatures as keys
 from satchel.errors import SatchelError, UsageError
+from satchel.ports.format import Place
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
-from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import (

@@ -24,10 +24,8 @@ from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Config, Edge, FileVersion, Redaction, Status
-from satchel.model.times import now, read_time
-from satchel.model.values import Component, is_id
+from satchel.model.records import Config, Edge, Entry, FileVersion, Redaction, Status
+from satchel.model.values import Component, is_id, now, read_time
 from satchel.ports.format import Format
 from satchel.ports.losses import Loss, Report
 from satchel.ports.rows import Filter

@@ -25,10 +25,9 @@ from satchel.errors import EmptyInputError, UsageError
 from satchel.files.catch_up import log_pending_changes
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.times import now
-from satchel.ports.connector import Connector, VersionedConnector, WriteResult
-from satchel.ports.format import Format, WriteContext
+from satchel.model.records import Entry
+from satchel.model.values import now
+from satchel.ports.format import Connector, Format, VersionedConnector, WriteContext, WriteResult
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import Maker, VectorChecksum

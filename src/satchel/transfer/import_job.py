@@ -12,7 +12,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.bank.banks import bank_in_making, create_bank_in
-from satchel.bank.connections import configured_store, has_store, local_path, shown_address
+from satchel.bank.connections import configured_store, has_store, local_path
 from satchel.bank.effective_settings import effective
 from satchel.bank.jobs import (
     ImportJournal,
@@ -27,11 +27,18 @@ from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
 from satchel.crypto.sealed_records import Sealed, seeded_nonces
 from satchel.crypto.signatures import SigningKey
-from satchel.errors import EmptyInputError, SlotTakenError, StoreError, UnknownBankError, UsageError
+from satchel.errors import (
+    EmptyInputError,
+    SlotTakenError,
+    StoreError,
+    UnknownBankError,
+    UsageError,
+    shown_address,
+)
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED
 from satchel.ledger.transaction import LogTransaction
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from satchel.artifact.body import Progress as OnBytes
 from satchel.artifact.verification import Outcome
-from satchel.bank.connections import shown_address
 from satchel.bank.jobs import Job, teller
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
@@ -37,7 +36,7 @@ from satchel.config.path_permissions import (
 )
 from satchel.config.settings import Settings
 from satchel.crypto.signatures import SigningKey
-from satchel.errors import ReadOnlyStoreError
+from satchel.errors import ReadOnlyStoreError, shown_address
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts, values_of
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.archive import BY_ID

@@ -18,8 +18,7 @@ from satchel.errors import (
 from satchel.ledger.records import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Source, State
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin, Scope
+from satchel.model.values import Component, Origin, Scope, resolved
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap
 from satchel.runtime.spool import SpoolStreams

@@ -16,9 +16,8 @@ from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.model.records import SessionEvent, State, Status
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
-from satchel.ports.placeholders import event_with
+from satchel.model.values import Component, resolved
+from satchel.ports.drafts import event_with
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.vectors import MARK_BYTES, Maker, as_kept
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, scratch

@@ -31,12 +31,9 @@ from satchel.errors import (
     TargetExistsError,
     UsageError,
 )
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.model.values import Scope, now, resolved
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
 from satchel.receipts.archive import folder_of, save_receipts, signer, tool_version

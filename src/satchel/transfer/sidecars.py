@@ -28,11 +28,9 @@ from satchel.crypto.sealed_records import (
 from satchel.crypto.value_domain import plain
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Edge, Model
-from satchel.model.type_info import resolved
-from satchel.ports.drafts import RestoredRecord
-from satchel.ports.format import Format, Info, ReadContext, WriteContext
-from satchel.ports.place import Place, Target
-from satchel.ports.placeholders import placeholder_of
+from satchel.model.values import resolved
+from satchel.ports.drafts import RestoredRecord, placeholder_of
+from satchel.ports.format import Format, Info, Place, ReadContext, Target, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.comparison import (
     MARK_BYTES,

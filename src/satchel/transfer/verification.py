@@ -19,13 +19,11 @@ from satchel.config.settings import Settings
 from satchel.crypto import signatures as keys
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError, TargetError, VerificationError
-from satchel.model.entries import Entry
-from satchel.model.records import Model
-from satchel.model.times import now
-from satchel.ports.format import Format, ReadContext
+from satchel.model.records import Entry, Model
+from satchel.model.values import now
+from satchel.ports.format import Format, Place, ReadContext
 from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
-from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet

@@ -34,7 +34,7 @@ from pathlib import Path
 
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey

@@ -28,9 +28,9 @@ from satchel.errors import (
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.stores.postgres import PostgresStore, is_made
-from satchel.stores.postgres.schema import VERSION
+from satchel.stores.postgres.statements import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

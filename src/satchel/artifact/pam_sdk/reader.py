@@ -36,9 +36,8 @@ from satchel.crypto.json_reader import JsonReader
 from satchel.crypto.limits import Limits
 from satchel.crypto.value_domain import carried_float, check_value, encode_foreign
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
-from satchel.model.entries import ENTRY_CLASSES, Entry
-from satchel.model.times import read_time
-from satchel.model.values import Component, Origin, TrustClass
+from satchel.model.records import ENTRY_CLASSES, Entry
+from satchel.model.values import Component, Origin, TrustClass, read_time
 from satchel.runtime.input import InputPath, open_input
 
 _MAX_DIGITS = 4300

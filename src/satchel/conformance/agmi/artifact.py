@@ -19,11 +19,8 @@ from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
 from satchel.crypto.signatures import SigningKey
 from satchel.crypto.trust import StatementHistory
 from satchel.errors import SatchelError, VerificationError
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
+from satchel.model.records import Bank, Semantic
+from satchel.model.values import Scope, now, resolved
 from satchel.runtime.atomic_files import atomic_write
 
 _NAMES = ("first", "other")

@@ -10,7 +10,7 @@ from satchel.crypto.sealed_records import PREFIX
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.database import FILE, engine
-from satchel.stores.ladybug.schema import made_of
+from satchel.stores.ladybug.statements import made_of
 
 _STRETCH = 1 << 40
 

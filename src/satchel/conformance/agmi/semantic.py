@@ -14,7 +14,7 @@ from agmi.signing import KEYRING
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin, Scope, TrustClass
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest

@@ -13,7 +13,7 @@ from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.store import Store
 from satchel.stores.sqlite import SqliteStore

@@ -19,8 +19,7 @@ from satchel.conformance.stores.oracle import (
 )
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank, Config
+from satchel.model.records import Bank, Config, Semantic
 from satchel.ports.rows import bank_name_bytes, derive_row
 from satchel.ports.store import Reader, StoredHead
 

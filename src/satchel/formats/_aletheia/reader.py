@@ -55,9 +55,8 @@ from satchel.formats._files import reader_of
 from satchel.formats._order import Order
 from satchel.formats._own_vectors import BankVectorReader
 from satchel.model.records import Model
-from satchel.ports.content import require_content
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.drafts import require_content
+from satchel.ports.format import Place, ReadContext
 from satchel.runtime.spool import Spool
 
 _SHOWN = 80

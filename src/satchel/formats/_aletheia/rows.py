@@ -27,12 +27,10 @@ from satchel.formats._aletheia.schema import (
     text_in,
 )
 from satchel.formats._own_vectors import Vector, minus_zeros, signed
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, FileVersion, GraphNode, Model
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin, TrustClass, is_id
+from satchel.model.records import Edge, Entry, FileVersion, GraphNode, Model
+from satchel.model.values import Component, Origin, TrustClass, is_id, resolved
+from satchel.ports.drafts import placeholder
 from satchel.ports.format import ReadContext
-from satchel.ports.placeholders import placeholder
 from satchel.ports.vectors import Maker
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.scratch import ScratchMap

@@ -43,11 +43,8 @@ from satchel.formats._aletheia.schema import (
 )
 from satchel.formats._order import in_order
 from satchel.formats._own_vectors import BankVectorWriter
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, FileVersion, SessionEvent
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.records import Edge, Entry, FileVersion, SessionEvent
+from satchel.model.values import Component, read_time, resolved
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap

@@ -33,13 +33,10 @@ from satchel.formats._amplihack.rows import (
     statistic_of,
 )
 from satchel.formats._files import reader_of
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Model
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
-from satchel.ports.format import ReadContext
+from satchel.model.records import Edge, Episodic, Model, Semantic
+from satchel.model.values import Scope, resolved
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
 from satchel.runtime.scratch import ScratchMap
 from satchel.runtime.spool import SpoolStreams
 

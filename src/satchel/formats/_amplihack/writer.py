@@ -37,10 +37,8 @@ from satchel.formats._amplihack.rows import (
     only_in_agent_core,
     row_of,
 )
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge
-from satchel.model.times import iso_text, now
-from satchel.model.values import Scope
+from satchel.model.records import Edge, Entry, Episodic, Semantic
+from satchel.model.values import Scope, iso_text, now
 from satchel.ports.format import WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet

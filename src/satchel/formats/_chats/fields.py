@@ -11,9 +11,8 @@ from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive
 from satchel.model.records import Model
-from satchel.model.times import format_time, read_time
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.model.values import format_time, read_time
+from satchel.ports.format import Place, ReadContext
 
 Row = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from satchel.model.records import SessionEvent
 from satchel.model.values import Origin, TrustClass
+from satchel.ports.drafts import placeholder
 from satchel.ports.losses import Report
-from satchel.ports.placeholders import placeholder
 
 TYPE = "session_event"
 

@@ -10,8 +10,7 @@ from satchel.formats._chats.archive import ArchiveFile, ChatArchive, foreign_rea
 from satchel.formats._chats.fields import Row, row_in
 from satchel.formats._files import BOM
 from satchel.model.records import Model
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 
 _CHUNK = 1 << 18
 

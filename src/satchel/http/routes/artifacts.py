@@ -20,8 +20,7 @@ from satchel.http.answers import ARTIFACTS, BYTES, answer, media_type, received
 from satchel.http.examples import gives_file, takes_file
 from satchel.http.gateway import Caller
 from satchel.http.operations import body, query
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.ports.operations import Option, Options, operation
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import OpenFile

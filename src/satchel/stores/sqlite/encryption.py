@@ -28,8 +28,15 @@ from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, leftover_fi
 from satchel.runtime.input import open_input
 from satchel.runtime.private_files import require_secret
 from satchel.stores.raw_files import beside, file_extent
-from satchel.stores.sqlite.ciphers import KEY_ENDING, is_plain, looks_encrypted
-from satchel.stores.sqlite.connection import has_moved, holds, open_for_reading, open_for_writing
+from satchel.stores.sqlite.connection import (
+    KEY_ENDING,
+    has_moved,
+    holds,
+    is_plain,
+    looks_encrypted,
+    open_for_reading,
+    open_for_writing,
+)
 from satchel.stores.sqlite.statements import translated
 
 _BUSY_MS = 30_000

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from satchel.code_graph.facts import Facts
+from satchel.code_graph.facts import SOURCE, Facts, ScanReport, SourceFile
 from satchel.code_graph.languages.language import UnparsedError, language_called, language_of_file
-from satchel.code_graph.sources.source import SOURCE, ScanReport, SourceFile
 from satchel.errors import InputError, LimitError, PathRefusedError
 from satchel.runtime import file_access
 from satchel.runtime.contained_folder import ContainedFolder

@@ -20,14 +20,16 @@ from satchel.code_graph.facts import (
     LONGEST_NAME,
     LONGEST_SIGNATURE,
     MODULE,
+    SCIP,
     TYPES,
     Facts,
+    ScanReport,
+    SourceFile,
     Symbol,
     Use,
 )
+from satchel.code_graph.folders import MOST_FILES, written_out
 from satchel.code_graph.languages._grammar import MOST_SYMBOLS, MOST_USES, shown
-from satchel.code_graph.sources.folders import MOST_FILES, written_out
-from satchel.code_graph.sources.source import SCIP, ScanReport, SourceFile
 from satchel.errors import LimitError, MalformedError, PathRefusedError
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.input import OpenFile
