@@ -10,8 +10,8 @@ import pytest
 from blake3 import blake3
 
 from benchmarks.measure import Table, report
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.model.records import Semantic

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import msgspec
 
-from docs import interfaces
+from docs import interfaces, python_reference
 from satchel import errors
 from satchel.artifact.body import ORDER, TYPED_SECTIONS
 from satchel.artifact.verification import STEPS, Outcome
 from satchel.cli._parser import INDEX, index, made_index
 from satchel.config.settings import sections
 from satchel.config.tables import BankSettings, ConfigTables, HookSettings, HookTable
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.ports.registry import formats
 from satchel.ports.store import StoreTraits
 from satchel.screening.secrets import KINDS
@@ -50,6 +50,7 @@ def main() -> None:
         "operations.md": "\n".join([MADE, "# Operations", "", *interfaces.table()]).rstrip() + "\n",
         "pam-sdk-defects.md": defect_table(),
     }
+    pages |= {name: f"{MADE}\n{text}" for name, text in python_reference.pages().items()}
     written |= {REFERENCE / name: text for name, text in pages.items()}
     stale = []
     for path, text in written.items():

@@ -32,7 +32,7 @@ from satchel.backup.storage import (
 )
 from satchel.bank.connections import writer_key
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     LimitError,
     PathRefusedError,

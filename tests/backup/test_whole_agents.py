@@ -29,7 +29,7 @@ from satchel.backup.run import run_backup
 from satchel.backup.storage import FolderStorage, Packs
 from satchel.bank.identities import create_identity
 from satchel.bank.open_bank import open_bank
-from satchel.crypto.age import Unlocker, new_identity
+from satchel.crypto.encryption import Unlocker, new_identity
 from satchel.errors import (
     EncryptionError,
     TargetError,

@@ -47,7 +47,7 @@ from satchel.rehydrate.quarantine import (
     screen_bank,
     show_held,
 )
-from satchel.runtime.input import file_digest
+from satchel.runtime.files import file_digest
 from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 

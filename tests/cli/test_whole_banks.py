@@ -17,8 +17,8 @@ from ledger_kit import created, memories, noting
 from satchel.bank.connections import configured_store, open_ledger, witness_of
 from satchel.bank.open_bank import find_bank, name_of, open_bank
 from satchel.config.settings import load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.erasure.prune import GROUP
 from satchel.errors import UnknownBankError
 from satchel.ledger.authority import naming

@@ -18,9 +18,8 @@ from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, opened,
 
 from satchel.connectors._qdrant import Points, _key, pickled, point
 from satchel.connectors.mem0_address import Mem0Address
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, decode_foreign
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import (
     LimitError,
     LockedError,

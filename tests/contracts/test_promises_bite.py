@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from satchel.conformance import formats as promises
 from satchel.conformance.formats import Subject
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats.mem0 import Mem0

@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from satchel.crypto import sealed_records
-from satchel.crypto.canonical import canonical
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, canonical
 from satchel.crypto.sealed_records import (
     Sealed,
     as_model,

@@ -8,7 +8,7 @@ from traps_kit import PLACES, TRAPS
 
 from satchel.conformance import strategies
 from satchel.crypto import sealed_records
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import SatchelError
 from satchel.model.records import Entry, Episodic, Semantic, Working

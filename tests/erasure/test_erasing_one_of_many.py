@@ -19,8 +19,7 @@ from satchel.backup.restore import restore_backup
 from satchel.backup.run import run_backup
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
-from satchel.crypto.batches import seal_many
-from satchel.crypto.sealed_records import seal
+from satchel.crypto.sealed_records import seal, seal_many
 from satchel.erasure import selection
 from satchel.erasure.erase import erase
 from satchel.erasure.selection import EraseOptions

@@ -18,8 +18,8 @@ from satchel.bank.memory import Memory
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.signing_keys import create_key
 from satchel.config.settings import load_settings
-from satchel.crypto.age import Unlocker, decrypt_bytes, new_identity
 from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.encryption import Unlocker, decrypt_bytes, new_identity
 from satchel.crypto.sealed_records import Sealed, decode_record, digest, open_record, seal
 from satchel.erasure.erase import erase
 from satchel.erasure.redaction import (

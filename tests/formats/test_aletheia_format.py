@@ -8,7 +8,7 @@ import pytest
 
 from satchel.conformance.formats import leaves
 from satchel.conformance.subject import ReadResult, Subject, sealed, source_of
-from satchel.crypto.value_domain import decode_foreign
+from satchel.crypto.canonical import decode_foreign
 from satchel.errors import LimitError, MalformedError
 from satchel.model.records import Edge, FileVersion, GraphNode, Model, Semantic, SessionEvent
 from satchel.ports.drafts import read_records

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import satchel
 from satchel.conformance.formats import comparable
 from satchel.conformance.subject import Subject
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, as_model, seal
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UnreadableError
 from satchel.formats._ama import exact_line_of, line_of

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from import_kit import bring
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import (
     EmptyInputError,

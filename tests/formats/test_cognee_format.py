@@ -18,7 +18,7 @@ import satchel
 from benchmarks import peers
 from satchel.config.settings import load_settings
 from satchel.conformance.subject import sealed, source_of
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, LimitError
 from satchel.formats.cognee import FORMAT

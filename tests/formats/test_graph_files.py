@@ -12,7 +12,7 @@ from typing import Any
 import ladybug
 import pytest
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.errors import LimitError, MalformedError, MissingExtraError
 from satchel.formats import _graph_child, _graph_files
 from satchel.formats._graph_files import TABLES, graph_file, rows_of

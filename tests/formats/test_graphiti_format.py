@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import satchel
 from benchmarks import peers
-from satchel.artifact.writer import Header
+from satchel.artifact.encodings import Header
 from satchel.conformance.subject import sealed, source_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError

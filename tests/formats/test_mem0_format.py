@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import satchel
 from benchmarks import peers
 from satchel.conformance.subject import sealed
-from satchel.crypto.batches import seal_many
-from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.sealed_records import Sealed, seal, seal_many
 from satchel.errors import InputError, MalformedError, ValueRefusedError
 from satchel.formats import _mem0
 from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from satchel.conformance.strategies import HOSTILE_TEXTS, texts
 from satchel.conformance.subject import sealed
-from satchel.crypto.value_domain import encode_foreign
+from satchel.crypto.canonical import encode_foreign
 from satchel.errors import MalformedError, PathRefusedError, TargetError, TargetExistsError
 from satchel.formats._note_folders import index_in, renewed
 from satchel.formats._notes import (

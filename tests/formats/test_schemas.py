@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from token_kit import BANK, NOW, OWNER, SEMANTIC, chain_of, child_of, later
 
-from satchel.artifact.reader import MAGIC
+from satchel.artifact.encodings import MAGIC
 from satchel.conformance.strategies import records, simplest
 from satchel.conformance.subject import KEY, sealed
 from satchel.crypto.sealed_records import seal

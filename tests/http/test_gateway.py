@@ -12,7 +12,7 @@ from http_kit import ELSEWHERE, Proving, Served, serving
 from s3_kit import s3_server
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import UsageError
 from satchel.files import MemoryStore
 from satchel.http.answers import problem_of

@@ -19,7 +19,7 @@ from satchel.bank.operations import RememberOptions
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.token_chain import Chain, linked, prove
 from satchel.crypto.token_chain import open_chain as chain_in
 from satchel.crypto.tokens import Permission, Tags, Wildcard, signed_token

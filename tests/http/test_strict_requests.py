@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Served, example_of, serving, where_of
 
-from satchel.crypto.signatures import SigningKey, public_key
+from satchel.crypto.keys import SigningKey, public_key
 from satchel.http.admission import Access, BodyKind, Route
 from satchel.http.guard import ServerLimits
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.crypto.store_keys import StoreKey
+from satchel.crypto.encryption import StoreKey
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.connection import is_plain
 

@@ -14,7 +14,7 @@ from satchel.api.store import Satchel
 from satchel.api.store import open_store as open_settings
 from satchel.bank.connections import writer_key
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.token_chain import open_chain, prove
 from satchel.http.app import application
 from satchel.http.gateway import PROOF, TOKEN, Gateway, asked_of

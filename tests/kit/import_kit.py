@@ -9,7 +9,7 @@ from unittest import mock
 from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.model.records import Entry
 from satchel.ports.rows import Filter
 from satchel.transfer import import_stage

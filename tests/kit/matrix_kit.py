@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import ArtifactBuilder, Encoding, Header, write_artifact
 from satchel.artifact.verification import Outcome
-from satchel.artifact.writer import ArtifactBuilder, Header, write_artifact
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings

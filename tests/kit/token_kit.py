@@ -10,8 +10,8 @@ from bank_kit import owner
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.permissions import Bearer
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import PayloadType, SigningKey, sign
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.signatures import PayloadType, SigningKey, sign
 from satchel.crypto.token_chain import Chain, TokenContext, attenuated, linked
 from satchel.crypto.tokens import Clause, Components, Grant, Wildcard, issue, shift_time
 from satchel.ledger.scope import VerifiedChain

@@ -10,7 +10,7 @@ from ledger_kit import OWNER, WRITER, created, listed, memories, opened
 
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ErasureRefusedError, SatchelError, UsageError, VerificationError
-from satchel.ledger.acceptance import Decider
+from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import finish_erasure, is_unfinished
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger

@@ -12,8 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ForkedError,
     ReadOnlyStoreError,
@@ -239,7 +239,7 @@ from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead as Witnessed
 from satchel.model.records import Semantic
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.stores.sqlite import SqliteStore
 path, witness, bank = sys.argv[1:]
 writer = SigningKey.from_seed(b"w" * 32)

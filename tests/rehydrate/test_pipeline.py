@@ -10,8 +10,8 @@ from rehydrate_kit import NONCE, OUTSIDE, lines, wake
 
 from satchel.errors import UsageError
 from satchel.inference.tokenizers import GptTokens
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.proofs import VerifiedRows
-from satchel.ledger.records import VerifiedRecord
 from satchel.model.records import (
     Edge,
     Entry,

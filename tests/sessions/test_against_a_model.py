@@ -14,7 +14,7 @@ from ledger_kit import created
 
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import Precondition, VerifiedRecord
+from satchel.ledger.projection import Precondition, VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.records import Source, Status

@@ -16,7 +16,7 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.model.records import (
     Edge,

@@ -10,7 +10,7 @@ from transfer_kit import append, import_into, new_bank
 
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
-from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.canonical import fingerprint
 from satchel.crypto.sealed_records import Sealed, derive, seal
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError, VerificationError
 from satchel.model.records import Semantic, Status

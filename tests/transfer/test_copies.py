@@ -19,8 +19,8 @@ from satchel.bank.connections import configured_store, open_ledger, witness_of, 
 from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     AdoptedError,
     ReadOnlyStoreError,
@@ -30,7 +30,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.acceptance import Decider
+from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger

@@ -8,8 +8,8 @@ from import_kit import A, B, C, bring, opened, owner, rows, sealed_from, size, t
 
 from satchel.bank.connections import configured_store
 from satchel.config.settings import load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ConflictError,
     EmptyInputError,

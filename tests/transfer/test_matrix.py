@@ -26,7 +26,7 @@ from matrix_kit import (
     without_beside,
 )
 
-from satchel.artifact.writer import Header
+from satchel.artifact.encodings import Header
 from satchel.conformance.strategies import entries, structs
 from satchel.conformance.subject import KEY, sealed
 from satchel.errors import TargetError
@@ -48,7 +48,7 @@ from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.registry import formats
 from satchel.receipts import comparison
 from satchel.receipts.receipt import FieldLoss, ReceiptBody
-from satchel.runtime.input import file_digest
+from satchel.runtime.files import file_digest
 from satchel.transfer.sidecars import Output, SidecarBuilder, SidecarFormat
 
 _RING = [

@@ -12,8 +12,8 @@ from import_kit import A, B, C, KilledError, bring, killing, opened, owner, rows
 from msgspec import to_builtins
 
 from satchel.config.settings import load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import open_record, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     LossError,
     MalformedError,

@@ -25,7 +25,7 @@ from satchel.bank.effective_settings import (
 from satchel.bank.open_bank import SETTINGS, OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import nearest
-from satchel.config.path_permissions import file_to_read, file_to_write
+from satchel.config.options import file_to_read, file_to_write
 from satchel.config.tables import BankSettings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.json_reader import JsonReader
@@ -34,7 +34,7 @@ from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.ledger.view import View
 from satchel.model.records import Config
 from satchel.model.values import now, resolved
-from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.files import OpenFile, open_input
 from satchel.runtime.output import Outlet
 
 MOST_BYTES = 2**18

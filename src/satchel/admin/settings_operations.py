@@ -9,8 +9,16 @@ from msgspec.structs import replace
 from satchel.admin import settings as bank_settings
 from satchel.admin.settings import BankConfigReport
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.config.options import NOT_FOR_MODELS, RESPONSE, BankName, Overwrite, PathOptions
-from satchel.config.path_permissions import PathPermission, file_to_read, file_to_write
+from satchel.config.options import (
+    NOT_FOR_MODELS,
+    RESPONSE,
+    BankName,
+    Overwrite,
+    PathOptions,
+    PathPermission,
+    file_to_read,
+    file_to_write,
+)
 from satchel.config.settings import Settings
 from satchel.ports.operations import Option, Options, PathText, operation
 

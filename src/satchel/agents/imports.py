@@ -22,8 +22,8 @@ from satchel.bank.open_bank import OpenBank, banks_called, open_bank, open_bank_
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import without_nulls
 from satchel.config.settings import Settings
+from satchel.crypto.canonical import decode_foreign
 from satchel.crypto.sealed_records import Sealed, seeded_nonces
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import (
     AgentExistsError,
     EmptyInputError,
@@ -39,7 +39,7 @@ from satchel.ports.rows import Row
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.import_source import ImportSource, open_rereadable
 from satchel.transfer.imports import UndoProgress, UndoResult, import_file, undo_import, undo_in

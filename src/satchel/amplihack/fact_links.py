@@ -25,7 +25,7 @@ from satchel.amplihack.similarity import (
 )
 from satchel.crypto.sealed_records import PREFIX
 from satchel.ledger.erasure import DERIVED
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Model, Semantic, Status
 from satchel.model.values import now

@@ -28,7 +28,7 @@ from satchel.amplihack.learning import (
 from satchel.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, record_of
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
-from satchel.config.path_permissions import PathPermission, file_to_read
+from satchel.config.options import PathPermission, file_to_read
 from satchel.config.settings import Settings
 from satchel.errors import LimitError, MalformedError, UnknownBankError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens

@@ -264,7 +264,7 @@ def export_agent(
         UnknownBankError: If there is no such agent.
         EmptyInputError: If it has no memory.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the file cannot be written; nothing is left behind then.
+        TargetError: If the file cannot be written. No partial file remains.
     """
     asked = TransferOptions(
         format=options.format,

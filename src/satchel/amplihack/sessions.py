@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from satchel.bank.memory import gist_of, has_expired
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Semantic, SessionEvent
 from satchel.model.values import Component, now

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import msgspec
 
-from satchel.config.path_permissions import PathPermission, file_to_read
+from satchel.config.options import PathPermission, file_to_read
 from satchel.config.settings import load_settings
-from satchel.crypto.value_domain import decode_foreign
+from satchel.crypto.canonical import decode_foreign
 from satchel.errors import InputError
 from satchel.formats._ama import AmaArchive, AmaHeader, Row, entry_of
 from satchel.ports.format import Place
@@ -41,11 +41,11 @@ _MEMBERS = frozenset(AmaMemory.__struct_fields__) - {"extra"}
 
 
 class AmaMemories:
-    """The memories of an archive, read as they are asked for, in constant memory.
+    """Iterator over the memories of an archive, in constant memory.
 
-    The file is opened once, and the header is of the same file as the memories. It is closed at
-    the end of the file, of a ``with`` block, or by ``close``. A bad line raises its error, and the
-    next step goes on behind it; at the end, the header's count is held against the lines.
+    The file is closed at its end, at the end of a ``with`` block, or by ``close``. A malformed line
+    raises its error; the next call of ``next`` continues with the line after it. At the end of the
+    file, the number of lines is compared with the count in the header.
     """
 
     def __init__(self, path: str | Path, permission: PathPermission) -> None:

@@ -330,12 +330,12 @@ if TYPE_CHECKING:
     from satchel.bank import operations
     from satchel.bank.lifetime import Lifetime
     from satchel.bank.open_bank import OpenBank
-    from satchel.crypto.signatures import SigningKey
+    from satchel.crypto.keys import SigningKey
     from satchel.ports.operations import Operation
     from satchel.recall import duplicates as twins
     from satchel.recall import embedding
     from satchel.recall import operations as recalls
-    from satchel.runtime.input import OpenFile
+    from satchel.runtime.files import OpenFile
     from satchel.runtime.output import Outlet
     from satchel.transfer import export_operations, import_operations
     from satchel.transfer.export_records import Export
@@ -363,7 +363,7 @@ def import_from(
     bank: Bank, source: OpenFile, options: import_operations.ImportRequest
 ) -> ImportSummary:
     """Import a file that is open already, whatever path the options name."""
-    from satchel.config.path_permissions import PathPermission
+    from satchel.config.options import PathPermission
     from satchel.transfer.import_operations import import_
 
     with bank._imported() as target:  # noqa: SLF001 - of this module
@@ -382,7 +382,7 @@ def export_to(
     options: _O,
 ) -> Export:
     """Export a bank to a file that is open already, whatever path the options name."""
-    from satchel.config.path_permissions import PathPermission
+    from satchel.config.options import PathPermission
 
     with bank._exported() as source:  # noqa: SLF001 - of this module
         return operation.run(replace(source, output=output, permission=PathPermission()), options)

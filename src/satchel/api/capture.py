@@ -11,7 +11,7 @@ from satchel.api.operations import lazy, method
 if TYPE_CHECKING:
     from satchel.bank.lifetime import Lifetime
     from satchel.config.settings import Settings
-    from satchel.crypto.signatures import SigningKey
+    from satchel.crypto.keys import SigningKey
     from satchel.receipts import archive
     from satchel.setup import watch as watching
     from satchel.transfer import import_operations

@@ -6,10 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from satchel.artifact import ARTIFACT_FORMAT
-from satchel.crypto.canonical import canonical, canonical_checked
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, canonical, canonical_checked, check_value
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.value_domain import check_value
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.model.values import Id, Time, is_canonical_time, now, resolved
 

@@ -18,7 +18,7 @@ from satchel.backup.storage import Packs
 from satchel.bank.connections import local_path
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
+from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.errors import (
     InputError,
     PathRefusedError,

@@ -22,11 +22,10 @@ from satchel.bank.connections import witness_of, writer_key
 from satchel.bank.keys import Owners
 from satchel.bank.open_bank import bank_exists
 from satchel.config.settings import Settings
-from satchel.crypto.log import Head, record_leaf, signed_head
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.log import Frontier, Head, VerifiedTree, append_leaves, record_leaf, signed_head
 from satchel.crypto.redaction import is_redacted_form, open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     EncryptionError,
     InputError,
@@ -34,8 +33,8 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.acceptance import Decider
 from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import ERASABLE, finish_erasure
 from satchel.ledger.heads import contains, verified_head
 from satchel.ledger.ledger import Ledger

@@ -45,7 +45,7 @@ from satchel.backup.storage import (
     place_of,
     unbased,
 )
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import EncryptionError, LimitError, SatchelError, VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.model.records import Erasure

@@ -38,9 +38,8 @@ from satchel.backup.manifests import (
     require_one_each,
 )
 from satchel.backup.storage import MOST_BYTES, PIECE_BYTES, Digest, Packs, Ref
-from satchel.crypto.limits import DEFAULT_LIMITS
-from satchel.crypto.log import Head, record_leaf
-from satchel.crypto.merkle import Frontier, append_leaves
+from satchel.crypto.canonical import DEFAULT_LIMITS
+from satchel.crypto.log import Frontier, Head, append_leaves, record_leaf
 from satchel.crypto.sealed_records import PREFIX, digest, has_valid_id, open_record, open_shape
 from satchel.errors import (
     EncryptionError,
@@ -58,8 +57,8 @@ from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader, StoredHead, verified_pieces
 from satchel.replication.copies import Replica, redacted_in
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.contained_folder import parts_of
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
 from satchel.runtime.private_files import private_folder
 from satchel.stores.sqlite.connection import copy_database, deferred, open_for_reading
 from satchel.stores.sqlite.statements import translated

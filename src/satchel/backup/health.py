@@ -28,8 +28,7 @@ from satchel.receipts.receipt import (
     receipt_of,
     receipt_text,
 )
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
 
 _MOST_BYTES = 1 << 16

@@ -94,7 +94,7 @@ def restore_backup(
     Raises:
         EmptyInputError, UnknownBackupError: If there is no such backup.
         UnknownBankError: If it does not have the bank.
-        VerificationError: If it is not what was signed, or by somebody who is not trusted.
+        VerificationError: If it is not what was signed, or its signer is not trusted.
         TargetExistsError: If something exists that lacks nothing of the backup, or has other
             records, and is not to be replaced. Nothing is written then.
         SigningKeyError: If something has to be decided, and the owner's key is not here.

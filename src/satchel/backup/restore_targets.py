@@ -40,11 +40,11 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
+from satchel.ledger.decisions import KeyDecider
 from satchel.ledger.erasure import blobs_named, finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
-from satchel.ledger.key_policy import KeyDecider
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.model.records import Status

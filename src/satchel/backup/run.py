@@ -48,7 +48,7 @@ from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     ConfigError,
     EmptyInputError,
@@ -206,9 +206,9 @@ def run_backup(
 ) -> BackupRun:
     """Back up the store to each destination, then read each backup back and verify it.
 
-    Others may write to the store meanwhile. What an earlier backup holds is not copied again. Older
-    backups are only removed after the new one has been verified. If one destination fails, the
-    others are still written, and the command exits with an error.
+    Other programs may write to the store during the run. What an earlier backup holds is not copied
+    again. Older backups are only removed after the new one has been verified. If one destination
+    fails, the others are still written, and the command exits with an error.
 
     Args:
         settings: The surroundings.

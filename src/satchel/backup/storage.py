@@ -26,7 +26,7 @@ import msgspec
 from blake3 import blake3
 from msgspec import Meta
 
-from satchel.crypto.age import Unlocker, decrypt_bytes, encrypt_bytes, new_identity
+from satchel.crypto.encryption import Unlocker, decrypt_bytes, encrypt_bytes, new_identity
 from satchel.errors import (
     EncryptionError,
     LimitError,

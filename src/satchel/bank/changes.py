@@ -18,7 +18,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import MOST_TRIES, contents, parents_of, superseding
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Source, State, Status
 from satchel.model.values import Origin, TrustClass, now

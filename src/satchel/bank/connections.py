@@ -19,9 +19,8 @@ from nacl.bindings import randombytes
 
 from satchel.config.files import STORES
 from satchel.config.settings import Settings
-from satchel.crypto.age import Unlocker
-from satchel.crypto.signatures import SigningKey
-from satchel.crypto.store_keys import KEY_BYTES, StoreKey
+from satchel.crypto.encryption import KEY_BYTES, StoreKey, Unlocker
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     ConfigError,
     PermissionRefusedError,

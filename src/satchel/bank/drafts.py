@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, known_members, seal, shape_problem
 from satchel.errors import EmptyInputError, UsageError, ValueRefusedError
 from satchel.model.records import ENTRY_CLASSES, TIMES, Entry

@@ -17,7 +17,7 @@ from satchel.bank.memory_ids import find_record
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.columns import LINKS
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, GraphNode
 from satchel.model.values import Component, now

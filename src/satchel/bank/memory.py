@@ -8,7 +8,7 @@ import msgspec
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.heads import BankStanding
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Redaction
 from satchel.model.text import memory_text

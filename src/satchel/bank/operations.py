@@ -27,7 +27,7 @@ from satchel.config.options import (
     Time,
     Type,
 )
-from satchel.crypto.value_domain import plain
+from satchel.crypto.canonical import plain
 from satchel.errors import UsageError
 from satchel.model.records import Entry
 from satchel.ports.operations import Absent, Option, Options, operation, texts

@@ -9,7 +9,7 @@ from satchel.bank.drafts import MemoryFields, sealed_of
 from satchel.bank.memory import PROVIDER, Memory, stored
 from satchel.bank.memory_ids import find_memory
 from satchel.bank.open_bank import OpenBank
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (
     ChangedError,
@@ -19,7 +19,7 @@ from satchel.errors import (
     SlotTakenError,
     UsageError,
 )
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Status
 from satchel.model.text import parse_message, words_of

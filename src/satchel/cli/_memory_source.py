@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 from satchel.cli._console import state
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.ports.operations import Option, Options, PathText, texts
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 
 _STDIN = "-"
 _OWNERS = ("user", "agent", "run", "app")

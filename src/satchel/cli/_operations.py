@@ -153,7 +153,7 @@ def _internal(
         if "owners" in operation.internal:
             found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
     if "permission" in operation.internal:
-        from satchel.config.path_permissions import OWN
+        from satchel.config.options import OWN
 
         found["permission"] = OWN
     found |= {} if internal is None else internal(options)

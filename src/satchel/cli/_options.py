@@ -13,7 +13,7 @@ from satchel.bank.signing_keys import signing_key
 from satchel.cli import _passphrase
 from satchel.cli._console import count, line, message, print_json, print_text, short, state
 from satchel.cli._tree import CommandOption
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import ThresholdError
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.receipts.page import plan_page

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from satchel.cli._progress import activity
-from satchel.crypto.age import PASSPHRASE_VARIABLE
+from satchel.crypto.encryption import PASSPHRASE_VARIABLE
 from satchel.errors import UnreadableError, UsageError
 
 VARIABLE = "SATCHEL_PASSPHRASE"

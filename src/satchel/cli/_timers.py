@@ -1,7 +1,7 @@
 """How a timer for the system is printed."""
 
 from satchel.cli._console import message, print_text, state
-from satchel.config.invocation import Timer
+from satchel.config.settings import Timer
 
 
 def show_timer(timer: Timer) -> None:

@@ -28,7 +28,7 @@ from satchel.cli._operations import command
 from satchel.cli._options import report_receipts
 from satchel.cli._timers import show_timer
 from satchel.cli._tree import Group
-from satchel.config.invocation import Timer
+from satchel.config.settings import Timer
 from satchel.replication.copies import Relation
 
 

@@ -14,7 +14,7 @@ from satchel.cli._options import owner_key, report_receipts, report_refused, sho
 from satchel.cli._streams import output_file, stdin_as_file
 from satchel.cli._tree import Group
 from satchel.errors import UsageError
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.transfer.conversion import Conversion, ConvertRequest, convert_file
 from satchel.transfer.verification import (
     FileSource,

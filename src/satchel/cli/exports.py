@@ -11,7 +11,7 @@ from satchel.cli._operations import command
 from satchel.cli._options import owner_key, report_receipts, report_secrets, show_losses, show_plan
 from satchel.cli._streams import output_file, path_or_address
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import OWN
+from satchel.config.options import OWN
 from satchel.errors import UsageError
 from satchel.transfer.comparison import Comparison, UnpairedEntry, diff
 from satchel.transfer.export_operations import (

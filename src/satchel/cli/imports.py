@@ -18,7 +18,7 @@ from satchel.cli._options import (
 )
 from satchel.cli._progress import activity
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import OWN
+from satchel.config.options import OWN
 from satchel.ports.operations import Option, Options, PathText
 from satchel.transfer.import_operations import ImportRequest, ImportTarget, import_
 from satchel.transfer.import_results import BankImportResult, ImportSummary

@@ -17,7 +17,7 @@ from satchel.cli._progress import activity
 from satchel.cli._session_output import from_of, why_of
 from satchel.cli._streams import stdin_as_file
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options, PathText
 from satchel.sessions import branches, distillation, operations

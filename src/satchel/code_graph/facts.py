@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from satchel.runtime.input import Stamp
+from satchel.runtime.files import Stamp
 
 MODULE = -1
 """Stands for the file itself, where an owner is named by its number."""

@@ -12,9 +12,9 @@ from blake3 import blake3
 from satchel.code_graph.facts import SOURCE, Facts, ScanReport, SourceFile
 from satchel.code_graph.languages.language import UnparsedError, language_called, language_of_file
 from satchel.errors import InputError, LimitError, PathRefusedError
-from satchel.runtime import file_access
+from satchel.runtime import files
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.input import stable_stamp
+from satchel.runtime.files import stable_stamp
 
 MOST_BYTES, MOST_PATTERNS, LONGEST = 1 << 20, 10_000, 1000
 """Of one ignore file; of patterns in it; bytes of one pattern. What is beyond is not looked at."""
@@ -311,7 +311,7 @@ class _Walk:
             self._seen.find(shown, f"more than {DEEPEST} folders deep")
             return
         try:
-            inner = file_access.open_folder(Path(shown), within=handle)
+            inner = files.open_folder(Path(shown), within=handle)
         except (OSError, PathRefusedError) as error:
             self._seen.find(shown, f"cannot be opened: {error}")
             return
@@ -384,7 +384,7 @@ def _above(root: Path) -> tuple[IgnoreRules, int]:
     rules = IgnoreRules()
     for folder in reversed(folders):
         with suppress(OSError, InputError):
-            handle = file_access.open_folder(folder)
+            handle = files.open_folder(folder)
             try:
                 if folder == folders[-1]:
                     rules = rules.with_patterns(patterns_of(_excluded(handle)))

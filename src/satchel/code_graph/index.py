@@ -23,7 +23,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.model.values import now, resolved
 from satchel.ports.code_context import HEADS
 from satchel.ports.store import Store, Writer
-from satchel.runtime.input import Stamp
+from satchel.runtime.files import Stamp
 
 FILES, FACTS, NAMES = "files", "facts", "names"
 

@@ -31,8 +31,10 @@ from satchel.code_graph.queries import (
     is_type,
 )
 from satchel.code_graph.scip import ScipIndex
-from satchel.config.options import DryRun, OnProgress, PathOptions
-from satchel.config.path_permissions import (
+from satchel.config.options import (
+    DryRun,
+    OnProgress,
+    PathOptions,
     PathPermission,
     file_to_read,
     folder_to_read,

@@ -32,7 +32,7 @@ from satchel.code_graph.folders import MOST_FILES, written_out
 from satchel.code_graph.languages._grammar import MOST_SYMBOLS, MOST_USES, shown
 from satchel.errors import LimitError, MalformedError, PathRefusedError
 from satchel.runtime.contained_folder import parts_of
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 
 _PACKAGE_PARTS = 4
 _NAMESPACE, _TYPE, _TERM, _METHOD, _MACRO = "/", "#", ".", "().", "!"

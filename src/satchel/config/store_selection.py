@@ -101,11 +101,6 @@ def graph_path(text: str, variable: str) -> Path:
     return path
 
 
-def is_used(home: Path) -> bool:
-    """Tell whether there are files of the layout in a home."""
-    return any(os.path.lexists(home / name) for name in (FLAT, FLAT_GRAPH, HIERARCHY))
-
-
 def agent_sqlite(folder: Path, agent: str) -> Path:
     """Return the file with the hierarchical memory of an agent."""
     return folder / f"{agent_name(agent)}.db"

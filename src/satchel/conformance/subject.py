@@ -12,11 +12,10 @@ from typing import Any
 import cbor2
 import pytest
 
-from satchel.artifact.reader import GZIP_MAGIC, MAGIC
-from satchel.artifact.writer import ArtifactBuilder, Header
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.artifact.encodings import GZIP_MAGIC, MAGIC, ArtifactBuilder, Header
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
-from satchel.crypto.signatures import SigningKey
 from satchel.model.records import Model, Source
 from satchel.ports.drafts import read_records
 from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext

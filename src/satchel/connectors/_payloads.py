@@ -9,7 +9,7 @@ Compared with mem0ai 2.2.1 for Python and 3.3.1 for TypeScript.
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
+from satchel.crypto.canonical import decode_foreign, encode_foreign, escape_keys
 from satchel.formats._mem0 import NAME, Row
 from satchel.model.records import Entry
 from satchel.ports.losses import Report

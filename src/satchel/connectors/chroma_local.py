@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from satchel.connectors.address import Kind
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._chroma import ChromaSegment, collections_in, segments_in

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from satchel.connectors.address import of_server
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError, UsageError
 from satchel.formats._database import parsed
 from satchel.formats._langgraph import (

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from satchel.connectors._git import Repository
 from satchel.connectors.address import Kind
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError, UnreadableError
 from satchel.formats._letta import BLOCK, MEMFS, NAME, PERSONA, SELF

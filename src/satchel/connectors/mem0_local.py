@@ -25,9 +25,8 @@ from satchel.connectors._payloads import (
 )
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint
 from satchel.connectors.mem0_address import USUAL, Mem0Address, chosen
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import MalformedError, TargetError, UnreadableError
 from satchel.formats._json import differences, reproduce
 from satchel.formats._mem0 import (

@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint, as_json
 from satchel.connectors.address import Kind
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, decode_foreign, encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._pickles import POINTS, Global, Model
 from satchel.formats._points import KINDS, VECTOR, entry_of, row_of

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
-from satchel.crypto.signatures import (
+from satchel.crypto.keys import (
     PayloadType,
     Signature,
     SigningKey,
@@ -25,6 +24,7 @@ from satchel.crypto.signatures import (
     public_key,
     sign,
 )
+from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
 from satchel.errors import MalformedError, UsageError
 from satchel.model.records import Entry, KeyId
 from satchel.model.values import (

@@ -15,7 +15,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.erasure.selection import PruneMemoryOptions
 from satchel.errors import UsageError
 from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish_erasure
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.repair import DAMAGED
 from satchel.ledger.view import View
 from satchel.model.records import Erasure

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from satchel.artifact.judge import verify_file
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.artifact.verification import TrustPolicy
+from satchel.artifact.verifier import verify_file
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.signatures import SigningKey
 from satchel.crypto.token_chain import (
     SKEW,
     Chain,

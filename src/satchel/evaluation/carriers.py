@@ -12,16 +12,21 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.artifact.encodings import (
+    ArtifactBuilder,
+    Encoding,
+    Header,
+    sign_statement,
+    write_artifact,
+)
 from satchel.bank.banks import create_bank_in
 from satchel.bank.connections import configured_store
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.remember import superseding
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
 from satchel.evaluation.probes import ProbeMemory, ProbeSet, shipped_sets
 from satchel.ledger.view import View
@@ -31,7 +36,7 @@ from satchel.ports.inference import Embedder
 from satchel.recall.vector_index import GenerationInfo, fill
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
-from satchel.runtime.atomic_files import atomic_write
+from satchel.runtime.files import atomic_write
 from satchel.screening.injection import Enforce
 from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export

@@ -19,7 +19,7 @@ from satchel.evaluation.probes import ProbeMemory
 from satchel.model.records import Semantic
 from satchel.model.values import Origin, TrustClass, resolved
 from satchel.rehydrate.request import RehydrateResult
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 from satchel.screening.injection import Enforce
 
 CANARY = "HARBOUR-7316"

@@ -15,7 +15,7 @@ import msgspec
 
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
 from satchel.model.values import format_time, read_time
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.config.path_permissions import file_to_write
+from satchel.config.options import file_to_write
 from satchel.config.settings import Settings
 from satchel.evaluation.containment import ContainmentResult
 from satchel.evaluation.continuity import Fidelity, TransferScore

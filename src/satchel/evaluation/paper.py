@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import has_valid_id
-from satchel.crypto.signatures import SigningKey
 from satchel.evaluation.agents import ProbeAgent, ReaderAgent
 from satchel.evaluation.attacks import (
     ATTEMPTS,

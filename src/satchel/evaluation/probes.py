@@ -17,7 +17,7 @@ import msgspec
 from satchel.errors import EmptyInputError, LimitError, MalformedError
 from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.values import LeanTime, resolved
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 
 SHIPPED = ("coding", "answering", "planning")
 """Names of the sets that come along."""

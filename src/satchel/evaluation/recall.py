@@ -17,8 +17,8 @@ import msgspec
 from satchel.bank.connections import temporary_store
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import InferenceError, MissingExtraError, UsageError
 from satchel.evaluation.datasets import DatasetConversation, DatasetQuestion, DatasetTurn, read_set
 from satchel.inference.static_table import StaticVocabulary

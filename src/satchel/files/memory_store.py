@@ -989,7 +989,7 @@ class MemoryStore(MemoryStoreWriter):
         self.messages += added
 
     def flush_messages_sync(self) -> None:
-        """Keep the transcript. Messages that others added meanwhile stay, before one's own.
+        """Save the transcript. Messages that others added since stay, before the new ones.
 
         Raises:
             ConcurrencyError: If others changed it and these messages do not continue what was read.

@@ -12,10 +12,8 @@ import msgspec
 from blake3 import blake3
 from msgspec.structs import replace
 
-from satchel.crypto.canonical import encode_sorted
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, decode_foreign, encode_foreign, encode_sorted, plain
 from satchel.crypto.sealed_records import Sealed, as_model, known_members
-from satchel.crypto.value_domain import decode_foreign, encode_foreign, plain
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._files import Decompressor, LineReader, json_object
 from satchel.formats._json import differences, reproduce

@@ -13,9 +13,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.canonical import decode_foreign, encode_foreign
+from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._pickles import unpickled

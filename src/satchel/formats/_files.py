@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import Any, BinaryIO, cast
 
-from satchel.artifact.reader import GZIP_MAGIC
+from satchel.artifact.encodings import GZIP_MAGIC
+from satchel.crypto.canonical import Limits
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
-from satchel.crypto.limits import Limits
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
 from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.value_domain import ABSENT
+from satchel.crypto.canonical import ABSENT
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._json import differences, reproduce, settled, text_in
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Semantic
@@ -23,8 +23,7 @@ from satchel.model.values import Entity, Origin, Scope, TrustClass, read_time, r
 from satchel.ports.drafts import placeholder
 from satchel.ports.format import ReadContext
 from satchel.ports.vectors import text_mark
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 NAME = "graphiti"
 """The format, and the provider that records from it name."""

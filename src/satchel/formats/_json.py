@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
-from satchel.crypto.value_domain import ABSENT, decode_foreign, unheld_number
+from satchel.crypto.canonical import ABSENT, decode_foreign, unheld_number
+from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
 from satchel.errors import MalformedError
 from satchel.ports.losses import Report
 

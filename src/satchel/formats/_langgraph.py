@@ -12,9 +12,9 @@ from typing import Any
 
 import apsw
 
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.canonical import ABSENT, decode_foreign, encode_foreign
+from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, decode_foreign, encode_foreign
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._json import differences, reproduce

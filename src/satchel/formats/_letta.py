@@ -4,9 +4,8 @@ import json
 import re
 from typing import Any
 
-from satchel.crypto.json_reader import SURROGATE
-from satchel.crypto.notation import numbers_of
-from satchel.crypto.value_domain import ABSENT
+from satchel.crypto.canonical import ABSENT
+from satchel.crypto.json_reader import SURROGATE, numbers_of
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce, text_in
 from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from satchel.crypto.notation import has_odd_numbers, numbers_of
-from satchel.crypto.value_domain import ABSENT
+from satchel.crypto.canonical import ABSENT
+from satchel.crypto.json_reader import has_odd_numbers, numbers_of
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce, text_in
 from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic

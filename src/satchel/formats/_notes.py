@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Self, cast
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.canonical import decode_foreign, escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, escape_keys
 from satchel.errors import InputError, PathRefusedError
 from satchel.formats._files import BOM
 from satchel.model.records import ENTRY_CLASSES, TIMES, Entry

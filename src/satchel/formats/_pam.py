@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import BinaryIO, ClassVar
 
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import gzip_sink, sign_statement, write_artifact
+from satchel.artifact.encodings import Encoding, gzip_sink, sign_statement, write_artifact
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import Model
 from satchel.model.values import Component

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, BinaryIO
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._json import as_json as json_of
 from satchel.model.records import Model

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 
 import msgspec
 
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.formats._aletheia.reader import AletheiaDocument
 from satchel.formats._aletheia.schema import HEAD, MAKER, NAME, VERSION, Row, source_of

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, ClassVar, cast
 import msgspec
 
 from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
+from satchel.crypto.canonical import decode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama import (
     HEADER,

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import apsw
 
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, TargetError
 from satchel.formats._amplihack.reader import (
     MOST_AGENTS,

@@ -9,8 +9,8 @@ amplihack-rs 0.17.0.
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._amplihack.rows import NAME, Row, named, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed

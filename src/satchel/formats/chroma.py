@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, ClassVar
 
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import (
     URI,

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 
+from satchel.crypto.canonical import decode_foreign, encode_foreign, escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import SPACE, SPACES, URI, USUAL, VECTOR, entry_of, row_of
 from satchel.formats._files import json_members

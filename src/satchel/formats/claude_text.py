@@ -29,8 +29,7 @@ from satchel.model.values import Component, read_time
 from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 NAME = "claude_text"
 

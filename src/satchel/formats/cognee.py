@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._cognee import (
@@ -57,8 +57,7 @@ from satchel.ports.drafts import placeholder
 from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import Spool, SpoolStream, SpoolStreams
+from satchel.runtime.scratch import ScratchMap, Spool, SpoolStream, SpoolStreams
 
 SUBJECT, OBJECT = "subject", "object"
 """The kinds of the links from a fact to what it is about."""

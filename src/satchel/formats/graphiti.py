@@ -18,9 +18,9 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
+from satchel.crypto.canonical import ABSENT, escape_keys
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, escape_keys
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._files import decompressed_head, json_members, reader_of
 from satchel.formats._graph_files import GRAPHITI, GraphRow, graph_file, is_graphiti, rows_of
@@ -64,8 +64,7 @@ from satchel.model.values import Component, Origin, now, read_time, resolved
 from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import Spool, SpoolStreams
+from satchel.runtime.scratch import ScratchMap, Spool, SpoolStreams
 
 _TIMES = ("created_at", "valid_at", "invalid_at", "expired_at", "reference_time")
 _JOINTS = "relates_to"

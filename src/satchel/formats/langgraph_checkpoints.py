@@ -10,9 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from blake3 import blake3
 
-from satchel.crypto.canonical import encode_sorted
+from satchel.crypto.canonical import encode_foreign, encode_sorted
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._database import (
     columns_of,

@@ -17,8 +17,7 @@ from io import BytesIO
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.notation import NUMBERS, with_numbers
+from satchel.crypto.json_reader import NUMBERS, ForeignReader, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._files import json_members

@@ -13,9 +13,9 @@ from uuid import UUID
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._files import json_members

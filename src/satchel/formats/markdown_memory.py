@@ -47,7 +47,7 @@ from satchel.model.text import memory_text
 from satchel.model.values import Component
 from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Spool
 
 _LOOKED_AT = 16
 _WITH_AN_INDEX = frozenset({NAME, "claude_code"})

@@ -20,12 +20,10 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.reader import GZIP_MAGIC
-from satchel.artifact.writer import gzip_sink
-from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.notation import numbers_of
+from satchel.artifact.encodings import GZIP_MAGIC, gzip_sink
+from satchel.crypto.canonical import escape_keys
+from satchel.crypto.json_reader import ForeignReader, numbers_of
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
 from satchel.formats._files import (
     Decompressor,

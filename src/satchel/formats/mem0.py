@@ -17,9 +17,9 @@ from itertools import chain, islice
 from typing import Any, BinaryIO, ClassVar, cast
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import MalformedError
 from satchel.formats._files import BOM, json_members
 from satchel.formats._json import as_json

@@ -10,8 +10,8 @@ Mem0 gave the server up. Compared with mem0's repository of 2025.
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (

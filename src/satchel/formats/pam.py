@@ -3,7 +3,7 @@
 import re
 from typing import ClassVar
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
 from satchel.ports.format import Info, Place

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from satchel.artifact.reader import PREAMBLE, Encoding
+from satchel.artifact.encodings import PREAMBLE, Encoding
 from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
 from satchel.ports.format import Info, Place

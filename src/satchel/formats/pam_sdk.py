@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
+from satchel.artifact.encodings import gzip_sink
 from satchel.artifact.pam_sdk.layout import (
     CAPS,
     PROFILE,
@@ -30,9 +31,8 @@ from satchel.artifact.pam_sdk.writer import (
     make_document,
     make_entry,
 )
-from satchel.artifact.writer import gzip_sink
+from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.crypto.sealed_records import Sealed, digest, seal
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, SatchelError
 from satchel.formats._files import decompressed_head
 from satchel.model.records import Entry, Model, Source

@@ -50,7 +50,7 @@ from satchel.http.jobs import JobQueue
 from satchel.http.quotas import Principal
 from satchel.model.values import now
 from satchel.ports.operations import Operation
-from satchel.runtime.input import Stamp, stable_stamp
+from satchel.runtime.files import Stamp, stable_stamp
 
 _O = TypeVar("_O")
 _R = TypeVar("_R")

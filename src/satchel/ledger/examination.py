@@ -13,8 +13,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from satchel.crypto.log import Head, record_leaf
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.log import (
+    Frontier,
+    Head,
+    VerifiedTree,
+    append_leaves,
+    leaf_position,
+    record_leaf,
+)
 from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, digest, open_record
 from satchel.errors import InputError, SatchelError, StoreError, UnknownBankError, VerificationError

@@ -16,7 +16,7 @@ from satchel.crypto.tokens import Components, Covers, Permission, SignedToken
 from satchel.errors import PermissionRefusedError, UnknownBlobError
 from satchel.ledger.authority import ADMISSION, DECISIONS
 from satchel.ledger.ledger import Clock, Ledger
-from satchel.ledger.records import LogImport, Precondition, StatusEvent, VerifiedRecord
+from satchel.ledger.projection import LogImport, Precondition, StatusEvent, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Bank, Config, Edge, Entry, Model, Redaction, Status, Token
 from satchel.model.values import Component, Origin, TrustClass, is_id, now

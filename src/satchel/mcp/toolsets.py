@@ -25,9 +25,9 @@ from satchel.ports.operations import Option, Options
 from satchel.rehydrate.operations import rehydrate_file, rehydrate_memories
 from satchel.rehydrate.options import RehydrateOptions
 from satchel.rehydrate.request import RehydrateResult
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.runtime.spool import PrivateFolder
+from satchel.runtime.scratch import PrivateFolder
 from satchel.sessions.branches import fork
 from satchel.sessions.options import ForkOptions
 from satchel.transfer.export_operations import ExportRequest, export

@@ -17,10 +17,8 @@ from typing import Any, cast
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.batches import seal_many
-from satchel.crypto.canonical import encode_sorted
-from satchel.crypto.limits import Limits
-from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
+from satchel.crypto.canonical import Limits, encode_sorted
+from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal, seal_many
 from satchel.errors import InputError, MalformedError
 from satchel.model.records import Edge, Entry, Model, SessionEvent
 from satchel.model.values import Origin, Scope, is_id

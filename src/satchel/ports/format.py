@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 from satchel.artifact.body import Progress
-from satchel.artifact.writer import Header
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.artifact.encodings import Header
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import InputError, UnreadableError
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import VectorSink, VectorSource
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import InputPath, OpenFile, open_input
+from satchel.runtime.files import PRIVATE_FILE, InputPath, OpenFile, atomic_write, open_input
 from satchel.runtime.output import Outlet
 
 HEAD_BYTES = 4096

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from satchel.errors import InferenceError, SatchelError, StoreError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
 from satchel.model.text import memory_text

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from satchel.crypto.log import Head
 from satchel.errors import UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.model.records import Entry, FileVersion
 from satchel.model.values import Component, TrustClass, is_canonical_time
 from satchel.ports.rows import Filter

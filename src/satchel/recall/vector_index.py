@@ -16,8 +16,7 @@ from msgspec import structs
 from satchel.crypto.log import Head
 from satchel.errors import StoreError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.projection import CLOSED
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import CLOSED, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Erasure, Receipt, Status
 from satchel.model.values import Component, resolved

@@ -22,11 +22,16 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.canonical import canonical_checked, encode_sorted
-from satchel.crypto.fingerprints import fingerprint
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import (
+    ABSENT,
+    Limits,
+    canonical_checked,
+    decode_foreign,
+    encode_sorted,
+    fingerprint,
+    plain,
+)
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, decode_foreign, plain
 from satchel.errors import UsageError, ValueRefusedError
 from satchel.model.records import Model
 from satchel.model.values import Origin, is_id, resolved

@@ -6,9 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from satchel.crypto.limits import DEFAULT_LIMITS
-from satchel.crypto.sealed_records import Sealed, open_shape, seal
-from satchel.crypto.signatures import (
+from satchel.crypto.canonical import DEFAULT_LIMITS
+from satchel.crypto.keys import (
     PayloadType,
     SignatureCheck,
     SigningKey,
@@ -17,12 +16,13 @@ from satchel.crypto.signatures import (
     sign,
     signed_part,
 )
+from satchel.crypto.sealed_records import Sealed, open_shape, seal
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Model, Receipt
 from satchel.model.values import Origin, resolved
 from satchel.ports.drafts import OF_ROWS, is_empty
 from satchel.ports.losses import Report
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 from satchel.runtime.output import Outlet
 
 VERSION: Literal[1] = 1

@@ -14,7 +14,7 @@ import msgspec
 from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.files import Activation
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import shown_address
 from satchel.model.values import now
 from satchel.ports.losses import Loss

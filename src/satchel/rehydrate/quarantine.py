@@ -18,7 +18,7 @@ from satchel.bank.remember import MOST_TRIES
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Source, State, Status
 from satchel.model.text import entry_statements

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from satchel.errors import UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.model.values import Component, TrustClass
 from satchel.model.values import now as present
 from satchel.ports.inference import Reranker, Summariser, Tokenizer

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from satchel.crypto.limits import DEFAULT_LIMITS, MIB
-from satchel.crypto.log import record_leaf
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves
+from satchel.crypto.canonical import DEFAULT_LIMITS, MIB
+from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, record_leaf
 from satchel.crypto.sealed_records import PREFIX, Sealed
 from satchel.errors import VerificationError
 from satchel.ledger.erasure import left_to_do

@@ -14,8 +14,7 @@ from itertools import chain
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.log import record_leaf
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, leaf_position, record_leaf
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import StoreBusyError, VerificationError
 from satchel.ledger.erasure import BLOB, UNFINISHED, blobs_named

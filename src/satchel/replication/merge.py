@@ -34,7 +34,7 @@ from satchel.replication.copies import (
     load_replica,
     read_log_from,
 )
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Spool
 
 FORMAT = "satchel-merge"
 """What the source record of a merge says its format is."""

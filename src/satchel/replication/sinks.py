@@ -24,14 +24,14 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Erasure, Status
 from satchel.model.text import memory_text
 from satchel.model.values import Origin
 from satchel.ports.sinks import COLUMNS, SCHEMA_VERSION, WORDS, Position, Sink, SinkRow
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, target_error
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, target_error
 from satchel.runtime.private_files import private_folder, secure_database
 
 TOGETHER = 1000

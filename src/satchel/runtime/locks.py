@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from satchel.errors import LockedError, SatchelError, UsageError
 from satchel.model.values import format_time, resolved
-from satchel.runtime.file_access import ModeRepair, file_errors
+from satchel.runtime.files import ModeRepair, file_errors
 from satchel.runtime.lock_waits import Wait, describe_process
 from satchel.runtime.private_files import open_private
 

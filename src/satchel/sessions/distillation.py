@@ -13,7 +13,7 @@ from satchel.bank.remember import contents
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, EmptyInputError, ValueRefusedError
 from satchel.inference.models import distiller_of
-from satchel.ledger.records import Precondition, VerifiedRecord
+from satchel.ledger.projection import Precondition, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Receipt, Semantic, SessionEvent
 from satchel.model.text import SessionChange, words_of

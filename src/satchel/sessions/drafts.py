@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
 from satchel.errors import UsageError
 from satchel.model.records import Model, SessionEvent

@@ -9,7 +9,7 @@ from satchel.bank.jobs import revert_import
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.remember import MOST_TRIES
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (
     ChangedError,
@@ -19,12 +19,12 @@ from satchel.errors import (
     SatchelError,
     UsageError,
 )
-from satchel.ledger.records import Precondition
+from satchel.ledger.projection import Precondition
 from satchel.ledger.transaction import closing
 from satchel.model.records import Source
 from satchel.model.text import Message, Note, SessionChange, parse_message
 from satchel.model.values import Scope, now, resolved
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.screening.records import SecretScreener
 from satchel.sessions.chains import tip_of
 from satchel.sessions.drafts import Recorder, about, new_session

@@ -31,7 +31,7 @@ from satchel.ports.store import (
     StoreTraits,
 )
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 from satchel.stores import matching
 from satchel.stores.matching import FEW, Spread, is_searched, searches, thread_of
 from satchel.stores.nearest import column_blocks, nearest

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from satchel.artifact.body import Progress
+from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import SourceAgent
 from satchel.artifact.verification import Outcome, Verification
-from satchel.artifact.writer import ArtifactBuilder, Header
 from satchel.bank.identities import lock_for
 from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
@@ -29,15 +29,14 @@ from satchel.config.options import (
     TrustOptions,
     Unsigned,
     WithSidecar,
+    file_to_write,
 )
-from satchel.config.path_permissions import file_to_write
 from satchel.config.settings import Settings
-from satchel.crypto import signatures as keys
-from satchel.crypto.age import NOBODY, Lock
-from satchel.crypto.encrypted_files import encrypted_outlet
-from satchel.crypto.notation import numbers_of
+from satchel.crypto import keys
+from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet
+from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import EmptyInputError, UnreadableError, UsageError
 from satchel.model.records import Source
 from satchel.model.values import TrustClass, now
@@ -57,7 +56,7 @@ from satchel.receipts.receipt import (
     unaccepted,
 )
 from satchel.receipts.tally import CARRIED, RecordCounter, by_type
-from satchel.runtime.input import OpenFile, file_digest
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.transfer.folders import input_to_read, output_for
 from satchel.transfer.outputs import (
@@ -206,7 +205,7 @@ def convert(
         PathRefusedError: If roots are set, and a name leads out of them.
         InputError: If the input cannot be read, is malformed or empty.
         VerificationError: If a sealed input does not verify.
-        TargetError: If the output cannot be written; nothing is left behind then.
+        TargetError: If the output cannot be written. No partial file remains.
         LossError: With ``fail_on_loss``, if something would not survive.
         ShortInputError: If the input says that it lacks something, and that was not accepted.
         UsageError: If the formats cannot be told.
@@ -480,7 +479,7 @@ def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
         InputError: If the input cannot be read or is malformed.
         VerificationError: If it is sealed, and does not verify.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the output cannot be written; nothing half-written is left behind.
+        TargetError: If the output cannot be written. No partial file remains.
     """
     result = convert(
         source.file or Path(options.source),

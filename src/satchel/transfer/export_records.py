@@ -15,14 +15,13 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec import structs
 
+from satchel.artifact.encodings import ArtifactBuilder
 from satchel.artifact.statement import FileScope, SourceAgent
-from satchel.artifact.writer import ArtifactBuilder
-from satchel.crypto.age import NOBODY, Lock
-from satchel.crypto.key_succession import ENDING
+from satchel.crypto.encryption import NOBODY, Lock
+from satchel.crypto.keys import ENDING, SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Config, Edge, Entry, FileVersion, Redaction, Status
 from satchel.model.values import Component, is_id, now, read_time
@@ -30,8 +29,7 @@ from satchel.ports.format import Format
 from satchel.ports.losses import Loss, Report
 from satchel.ports.rows import Filter
 from satchel.receipts.receipt import ReceiptBody, TransferPlan
-from satchel.runtime.scratch import Scratch
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Scratch, Spool
 from satchel.screening.records import SecretScreener
 from satchel.transfer.live_products import connector_for
 from satchel.transfer.outputs import chosen_format

@@ -10,15 +10,15 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import FileScope
-from satchel.artifact.writer import ArtifactBuilder, Header
 from satchel.bank.connections import again_if_disturbed
 from satchel.bank.memory import UNTRUSTED
 from satchel.bank.memory_ids import current_memory, versions_of
 from satchel.bank.open_bank import OpenBank
-from satchel.config.path_permissions import file_to_write, require_uncontained
+from satchel.config.options import file_to_write, require_uncontained
 from satchel.config.settings import Settings
-from satchel.crypto.encrypted_files import encrypted_outlet
+from satchel.crypto.encryption import encrypted_outlet
 from satchel.crypto.log import Head
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, UsageError

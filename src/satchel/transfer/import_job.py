@@ -25,8 +25,8 @@ from satchel.bank.jobs import (
 from satchel.bank.open_bank import BankNames, OpenBank, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seeded_nonces
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     EmptyInputError,
     SlotTakenError,
@@ -66,7 +66,7 @@ from satchel.receipts.tally import RecordCounter, Tally
 from satchel.runtime.lock_waits import is_watched
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part, put_back
 from satchel.transfer.import_plan import ImportPlan, OneOwner, TenantRouter, is_vacant, maps_from
 from satchel.transfer.import_results import (

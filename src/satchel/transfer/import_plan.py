@@ -15,13 +15,12 @@ from satchel.errors import (
     RedactionRefusedError,
     UsageError,
 )
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Source, State
 from satchel.model.values import Component, Origin, Scope, resolved
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
-from satchel.runtime.scratch import PLAN_TIMES, ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStreams
 from satchel.transfer.import_results import ConflictPolicy, ImportCounts, ImportRules
 from satchel.transfer.import_stage import (
     NONE,

@@ -11,13 +11,13 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import OnStep
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.recall.duplicates import NearDuplicateMode, NearPair
 from satchel.recall.embedding import EmbedResult
 from satchel.recall.imported_vectors import VectorReuse
 from satchel.receipts.receipt import ReceiptBody, TransferPlan
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 
 
 class ConflictPolicy(StrEnum):

@@ -17,7 +17,7 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome, Verification
 from satchel.config.settings import Settings
-from satchel.crypto.notation import numbers_of
+from satchel.crypto.json_reader import numbers_of
 from satchel.crypto.sealed_records import Nonces, Sealed
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.inference.models import extractor
@@ -30,7 +30,7 @@ from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
 from satchel.ports.rows import Row, entry_texts, unplaced_row
 from satchel.receipts.receipt import EmptyTexts, TransferEnd, receipt_text
-from satchel.runtime.input import OpenFile, file_digest
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.processes import UnfinishedError, may_fork, run_in_fork
 from satchel.screening.records import SecretScreener
 from satchel.transfer.folders import input_to_read

@@ -11,7 +11,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.bank.jobs import side_name
-from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.canonical import fingerprint
 from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.view import View
@@ -20,8 +20,7 @@ from satchel.model.values import Component, resolved
 from satchel.ports.drafts import event_with
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.vectors import MARK_BYTES, Maker, as_kept
-from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, scratch
-from satchel.runtime.spool import SpoolStream, SpoolStreams
+from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStream, SpoolStreams, scratch
 
 GROUP = 4096
 """Records of one group at most: one head."""

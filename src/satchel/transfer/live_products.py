@@ -18,7 +18,7 @@ import msgspec
 
 from satchel.config.settings import Settings
 from satchel.connectors.address import of_server, require_whole
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError, shown_address
 from satchel.model.records import AnyRecord, Model, State

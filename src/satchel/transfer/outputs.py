@@ -16,12 +16,11 @@ import msgspec
 
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest
-from satchel.config.path_permissions import OWN, PathPermission, file_to_read
+from satchel.config.options import OWN, PathPermission, file_to_read
 from satchel.config.settings import Settings
-from satchel.crypto.age import Lock
-from satchel.crypto.encrypted_files import SUFFIX as ENCRYPTED
-from satchel.crypto.encrypted_files import encrypted_outlet
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.encryption import Lock, encrypted_outlet
+from satchel.crypto.keyring import SUFFIX as ENCRYPTED
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     EmptyInputError,
     InputError,
@@ -71,9 +70,9 @@ from satchel.receipts.tally import (
     trim_of,
     unchanged,
 )
-from satchel.runtime.input import OpenFile, file_digest
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet
-from satchel.runtime.spool import making_temporary
+from satchel.runtime.scratch import making_temporary
 from satchel.screening.records import SecretScreener
 from satchel.transfer.import_plan import Owner, owner_of
 from satchel.transfer.sidecars import SUFFIX, Output, SidecarBuilder, SidecarFormat, head_of
@@ -186,7 +185,7 @@ def write(
 
     Raises:
         LossError: With ``whole``, if something would not survive.
-        TargetError: If the output cannot be written; nothing is left behind then.
+        TargetError: If the output cannot be written. No partial file remains.
     """
     if whole:
         require_no_loss(tried(writer, records, target.path, writing), target.path, accepted)

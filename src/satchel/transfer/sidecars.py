@@ -14,8 +14,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.canonical import canonical_checked
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, canonical_checked, plain
 from satchel.crypto.sealed_records import (
     Sealed,
     as_model,
@@ -25,7 +24,6 @@ from satchel.crypto.sealed_records import (
     random_nonce,
     seal,
 )
-from satchel.crypto.value_domain import plain
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Edge, Model
 from satchel.model.values import resolved
@@ -40,9 +38,8 @@ from satchel.receipts.comparison import (
     print_of,
 )
 from satchel.receipts.tally import CARRIED, lines_of
-from satchel.runtime.input import InputPath, open_input
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import Spool
+from satchel.runtime.files import InputPath, open_input
+from satchel.runtime.scratch import ScratchMap, Spool
 
 _MARK_BYTES = 8
 

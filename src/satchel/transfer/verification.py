@@ -8,15 +8,21 @@ from typing import Annotated, Any
 
 import msgspec
 
-from satchel.artifact import judge
+from satchel.artifact import verifier
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest
 from satchel.bank.signing_keys import read_public_key
-from satchel.config.options import BAR, NO_FILES_FOR_MODELS, ONE_FILE, THIS_MACHINE, TrustedKeys
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import (
+    BAR,
+    NO_FILES_FOR_MODELS,
+    ONE_FILE,
+    THIS_MACHINE,
+    TrustedKeys,
+    file_to_read,
+)
 from satchel.config.settings import Settings
-from satchel.crypto import signatures as keys
+from satchel.crypto import keys
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError, TargetError, VerificationError
 from satchel.model.records import Entry, Model
@@ -25,7 +31,7 @@ from satchel.ports.format import Format, Place, ReadContext
 from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.ports.registry import formats
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.screening.records import screened
 from satchel.transfer.folders import input_to_read
@@ -59,7 +65,7 @@ def read_back(
     if not writer.info.traits.sealed:
         return None
     with output.written() as written:
-        verdict = judge.verify_file(written, policy, request)
+        verdict = verifier.verify_file(written, policy, request)
     if verdict.outcome in NEVER and known not in NEVER:
         output.remove()
         raise TargetError(
@@ -100,7 +106,7 @@ def verify(
     """
     asked = options or VerifyOptions()
     with file_to_read(settings, path) as file:
-        return judge.verify_file(file, policy_of(settings, asked), request_of(settings, asked))
+        return verifier.verify_file(file, policy_of(settings, asked), request_of(settings, asked))
 
 
 def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:

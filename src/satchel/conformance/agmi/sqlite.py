@@ -8,8 +8,8 @@ from typing import Any
 import apsw
 from agmi.adapters.base import MemoryAdapter, Record
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness

@@ -17,8 +17,8 @@ from satchel.conformance.stores.oracle import (
     made_up,
     memory,
 )
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.model.records import Bank, Config, Semantic
 from satchel.ports.rows import bank_name_bytes, derive_row
 from satchel.ports.store import Reader, StoredHead

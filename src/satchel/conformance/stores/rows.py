@@ -22,7 +22,7 @@ from satchel.conformance.stores.oracle import (
     named,
     nodes_before,
 )
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownBankError
 from satchel.model.records import Edge, Semantic

@@ -47,8 +47,7 @@ from satchel.model.records import Edge, Entry, FileVersion, SessionEvent
 from satchel.model.values import Component, read_time, resolved
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStream, SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 
 def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> Row:

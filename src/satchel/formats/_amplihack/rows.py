@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from satchel.crypto.canonical import encode_sorted
-from satchel.crypto.value_domain import ABSENT
+from satchel.crypto.canonical import ABSENT, encode_sorted
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce
 from satchel.model.records import Edge, Entry, Episodic, Semantic

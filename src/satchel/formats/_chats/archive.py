@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, cast
 
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError
 from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 from satchel.runtime.contained_folder import parts_of

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, NoReturn, Protocol
 
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive
 from satchel.model.records import Model

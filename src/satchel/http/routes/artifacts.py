@@ -22,11 +22,10 @@ from satchel.http.gateway import Caller
 from satchel.http.operations import body, query
 from satchel.model.values import now, resolved
 from satchel.ports.operations import Option, Options, operation
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write
 from satchel.runtime.output import Outlet
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.spool import PrivateFolder
+from satchel.runtime.scratch import PrivateFolder
 from satchel.transfer.disclosure import DiscloseOptions
 from satchel.transfer.disclosure import disclose_memories as disclose
 from satchel.transfer.export_operations import (

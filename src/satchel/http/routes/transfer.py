@@ -19,9 +19,9 @@ from satchel.http.gateway import Caller, Gateway
 from satchel.http.jobs import ReportProgress, retry_while_locked
 from satchel.http.operations import body, query
 from satchel.ports.registry import formats
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.runtime.spool import PrivateFolder
+from satchel.runtime.scratch import PrivateFolder
 from satchel.transfer.export_operations import (
     ExportBankRequest,
     ExportRequest,

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from satchel.crypto.merkle import leaf_position
+from satchel.crypto.log import leaf_position
 from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError, ReadOnlyStoreError, SlotTakenError, StoreError, UsageError
 from satchel.ports.rows import PENDING, RecordLink, Row, derive_row

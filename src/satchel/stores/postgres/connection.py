@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from satchel.errors import StoreError, UsageError
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 from satchel.stores.postgres.statements import BANK_SETTING, DRIVER, is_passing, translated
 
 SCHEMA = "satchel"

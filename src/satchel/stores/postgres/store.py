@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from satchel.crypto.merkle import leaf_position
+from satchel.crypto.log import leaf_position
 from satchel.errors import (
     ReadOnlyStoreError,
     StoreBusyError,
@@ -25,7 +25,7 @@ from satchel.ports.store import (
     StoredHead,
     StoreTraits,
 )
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 from satchel.stores.matching import thread_of
 from satchel.stores.postgres.connection import PostgresConnections, read_address
 from satchel.stores.postgres.reader import PostgresView

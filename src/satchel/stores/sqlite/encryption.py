@@ -13,8 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.crypto.age import Unlocker
-from satchel.crypto.store_keys import MOST_BYTES, StoreKey, opened_store_key
+from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, opened_store_key
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -24,8 +23,13 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ports.store import Extent, Progress
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, leftover_files, writing_by_name
-from satchel.runtime.input import open_input
+from satchel.runtime.files import (
+    PRIVATE_FILE,
+    atomic_write,
+    leftover_files,
+    open_input,
+    writing_by_name,
+)
 from satchel.runtime.private_files import require_secret
 from satchel.stores.raw_files import beside, file_extent
 from satchel.stores.sqlite.connection import (

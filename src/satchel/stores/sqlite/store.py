@@ -13,8 +13,8 @@ from typing import Any
 
 import apsw
 
-from satchel.crypto.merkle import leaf_position
-from satchel.crypto.store_keys import StoreKey
+from satchel.crypto.encryption import StoreKey
+from satchel.crypto.log import leaf_position
 from satchel.errors import (
     ReadOnlyStoreError,
     StoreBusyError,

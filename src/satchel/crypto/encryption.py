@@ -7,14 +7,20 @@ itself are read as well, up to a bound of work and size, since they cannot be st
 
 import base64
 import binascii
+import io
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, cast
 
 import msgspec
+from blake3 import blake3
+from msgspec import Meta
+from nacl.bindings import randombytes
 
 from satchel.crypto.canonical import canonical, decode_canonical
 from satchel.crypto.keyring import WrappedSecret, unwrap, wrap
@@ -27,7 +33,8 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.values import now, resolved
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
+from satchel.runtime.output import Outlet, WrappedOutlet
 from satchel.runtime.private_files import require_secret
 
 VARIABLE = "SATCHEL_IDENTITY"
@@ -36,8 +43,8 @@ VARIABLE = "SATCHEL_IDENTITY"
 PASSPHRASE_VARIABLE = "SATCHEL_FILE_PASSPHRASE"  # noqa: S105 - a name
 """Environment variable with the passphrase of an encrypted file, or of an identity."""
 
-FORMAT = "satchel-identity/1"
-SUFFIX = ".identity"
+IDENTITY_FORMAT = "satchel-identity/1"
+IDENTITY_SUFFIX = ".identity"
 SECRET = "AGE-SECRET-KEY-1"  # noqa: S105 - how age begins one
 _MAX_FILE = 65_536
 
@@ -101,7 +108,7 @@ class Unlocker:
         ):
             yield from self._in(path, asks=True)
         if self.folder is not None:
-            for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            for path in sorted(self.folder.glob(f"*{IDENTITY_SUFFIX}")):
                 yield from self._in(path, asks=False)
 
     def say(self, what: str) -> str:
@@ -220,7 +227,7 @@ def identity_value(identity: str, recipient: str, passphrase: str | None) -> dic
         if passphrase is None
         else {"wrapped": wrap(identity.encode(), recipient.encode(), passphrase)}
     )
-    return {"format": FORMAT, "recipient": recipient, "created_at": now(), **secret}
+    return {"format": IDENTITY_FORMAT, "recipient": recipient, "created_at": now(), **secret}
 
 
 def check_recipient(text: str) -> str:
@@ -416,7 +423,7 @@ def _is_front(head: bytes) -> bool:
     if not head.startswith(FRONT):
         return False
     line, end, rest = head[:_MOST_FRONT].partition(b"\n")
-    known = msgspec.json.encode(FORMAT) in line
+    known = msgspec.json.encode(IDENTITY_FORMAT) in line
     return bool(end) and known and rest.startswith(MAGIC[: len(rest)])
 
 
@@ -451,3 +458,181 @@ def _pyrage() -> Any:
 def as_recipients(texts: Sequence[str]) -> tuple[str, ...]:
     """Return recipients, each checked, none twice."""
     return tuple(dict.fromkeys(check_recipient(text) for text in texts))
+
+
+ENCRYPTED_SUFFIX = ".age"
+"""How the names of encrypted files end."""
+
+
+@contextmanager
+def plain_file(file: OpenFile, unlocking: Unlocker) -> Iterator[OpenFile]:
+    """Give a file as it is, or, where it is encrypted, what is in it.
+
+    Raises:
+        EncryptionError, LimitError, MalformedError: As ``age.decrypt``.
+        TargetError: If the temporary folder is full.
+    """
+    with open_input(file) as stream:
+        is_plain = not is_encrypted(stream.read(HEAD_BYTES))
+    if is_plain:
+        yield file
+        return
+    with _temporary() as plain:
+        with open_input(file) as stream:
+            decrypt(stream, plain, unlocking)
+        plain.flush()
+        with OpenFile(os.dup(plain.fileno()), file.path) as found:
+            yield found
+
+
+class EncryptedOutlet(WrappedOutlet):
+    """A name that an encrypted file is going to have; who writes to it writes plain bytes.
+
+    What is written can be read back until the outlet is closed, by an identity that is made for
+    that and thrown away then.
+
+    Args:
+        inner: The name.
+        lock: For whom.
+    """
+
+    def __init__(self, inner: Outlet, lock: Lock) -> None:
+        super().__init__(inner)
+        self._lock = lock
+        self._reader, self._recipient = new_identity()
+
+    @contextmanager
+    def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
+        """Give a file to write plain bytes to; see ``Outlet.writing``."""
+        with self._inner.writing(overwrite=overwrite, mode=mode) as sink, _temporary() as plain:
+            yield plain
+            plain.seek(0)
+            encrypt(plain, sink, self._lock, self._recipient)
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Keep what is written from its name until the block ends; see ``Outlet.proving``."""
+        with self._inner.proving():
+            yield
+
+    def written(self) -> OpenFile:
+        """Open what was written, decrypted from what is on the disk; the caller closes it."""
+        with self._inner.written() as file, _temporary() as plain, open_input(file) as stream:
+            decrypt_with(stream, plain, self._reader)
+            plain.flush()
+            return OpenFile(os.dup(plain.fileno()), self.path)
+
+    def stored(self) -> OpenFile:
+        """Open the encrypted file as it is on the disk; the caller closes it."""
+        return self._inner.written()
+
+    def remove(self) -> None:
+        """Take what has the name away."""
+        self._inner.remove()
+
+
+def encrypted_outlet(outlet: Outlet, lock: Lock) -> Outlet:
+    """Return an outlet as it is, or one that encrypts what is written to it.
+
+    Raises:
+        UsageError: If its name says that it is encrypted, and it would not be.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    if lock.is_set:
+        return EncryptedOutlet(outlet, lock)
+    if outlet.path.name.endswith(ENCRYPTED_SUFFIX):
+        raise UsageError(
+            "the file name ends in .age, but no recipient is given",
+            file=str(outlet),
+            hint="Add --encrypt-to age1..., or --encrypt-passphrase.",
+        )
+    return outlet
+
+
+@contextmanager
+def _temporary() -> Iterator[BinaryIO]:
+    try:
+        with tempfile.TemporaryFile() as plain:
+            yield cast("BinaryIO", plain)
+    except OSError as error:
+        raise TargetError(
+            f"cannot write temporary data: {error.strerror or error}",
+            file=tempfile.gettempdir(),
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
+        ) from error
+
+
+STORE_KEY_FORMAT = "satchel-store-key/1"
+KEY_BYTES = 32
+MOST_BYTES = 65_536
+"""Bytes of a file with a key, which may be for many recipients."""
+
+_MOST_OPENED = 64
+_NAME = "the key of the store"
+
+_opened: dict[bytes, "StoreKey"] = {}
+"""By the digest of what its file holds: nobody is asked for a passphrase twice, and Argon2id is
+computed once, however often a program opens its store."""
+
+
+class _StoredKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is encrypted in the file of a key."""
+
+    format: Literal["satchel-store-key/1"]
+    key: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+@dataclass(frozen=True)
+class StoreKey:
+    """The key of a store, and what its file holds."""
+
+    secret: bytes = field(repr=False)
+    """32 random bytes."""
+
+    held: bytes = field(repr=False)
+    """The key as it is kept, encrypted."""
+
+
+def new_store_key(lock: Lock) -> StoreKey:
+    """Make a key that opens for a lock.
+
+    Raises:
+        MissingExtraError: If what encrypts is not installed.
+    """
+    secret, held = randombytes(KEY_BYTES), io.BytesIO()
+    encrypt(io.BytesIO(canonical({"format": STORE_KEY_FORMAT, "key": secret.hex()})), held, lock)
+    return _noted(StoreKey(secret, held.getvalue()))
+
+
+def opened_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
+    """Return the key in what a file holds.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was cut or altered.
+        MalformedError: If it holds no key.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    known = _opened.get(blake3(held).digest())
+    if known is not None:
+        return known
+    opened = io.BytesIO()
+    try:
+        decrypt(io.BytesIO(held), opened, unlocking)
+    except EncryptionError as error:
+        raise EncryptionError(
+            error.message.replace("the encrypted file", _NAME).replace("the file", _NAME),
+            hint="Pass an identity it was encrypted to: satchel --identity FILE. For a passphrase:"
+            " SATCHEL_FILE_PASSPHRASE, satchel --passphrase-file FILE, or a terminal.",
+        ) from error
+    try:
+        found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_StoredKey))
+    except (msgspec.ValidationError, MalformedError):
+        raise MalformedError("not a store key") from None
+    return _noted(StoreKey(bytes.fromhex(found.key), held))
+
+
+def _noted(key: StoreKey) -> StoreKey:
+    while len(_opened) >= _MOST_OPENED:
+        _opened.pop(next(iter(_opened)), None)
+    _opened[blake3(key.held).digest()] = key
+    return key
