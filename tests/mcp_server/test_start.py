@@ -15,7 +15,6 @@ OPTIONAL = frozenset(
         "satchel.admin.bank_health",
         "satchel.transfer.imports",
         "satchel.transfer.exports",
-        "satchel.transfer.conversion",
         "satchel.transfer.verification",
         "satchel.transfer.export_operations",
         "satchel.transfer.import_operations",
