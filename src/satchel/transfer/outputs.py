@@ -18,8 +18,7 @@ from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest
 from satchel.config.options import OWN, PathPermission, file_to_read
 from satchel.config.settings import Settings
-from satchel.crypto.encryption import Lock, encrypted_outlet
-from satchel.crypto.keyring import SUFFIX as ENCRYPTED
+from satchel.crypto.encryption import ENCRYPTED_SUFFIX, Lock, encrypted_outlet
 from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     EmptyInputError,
@@ -558,8 +557,8 @@ _MOST_BESIDE = 1000
 
 def name_for(output: Path, *, encrypted: bool) -> str:
     """Return the name of an output's sidecar, which is encrypted where that is."""
-    bare = output.name.removesuffix(ENCRYPTED)
-    return f"{bare}{SUFFIX}{ENCRYPTED}" if encrypted else f"{output.name}{SUFFIX}"
+    bare = output.name.removesuffix(ENCRYPTED_SUFFIX)
+    return f"{bare}{SUFFIX}{ENCRYPTED_SUFFIX}" if encrypted else f"{output.name}{SUFFIX}"
 
 
 def sidecar_outlet(outlet: Outlet, lock: Lock) -> Outlet:
@@ -710,7 +709,7 @@ def _is_of(settings: Settings, path: Path, digest: str) -> bool:
 def _names(output: Path) -> dict[str, None]:
     """Return what the sidecar of a file may be called."""
     both = (name_for(output, encrypted=one) for one in (False, True))
-    bare = output.with_name(output.name.removesuffix(ENCRYPTED) or output.name)
+    bare = output.with_name(output.name.removesuffix(ENCRYPTED_SUFFIX) or output.name)
     return dict.fromkeys([*both, name_for(bare, encrypted=False)])
 
 
