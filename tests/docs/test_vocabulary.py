@@ -57,6 +57,9 @@ NOT_OURS = {
 
 WORDS = re.compile("|".join(NOT_OURS.values()), re.IGNORECASE)
 
+CODE = re.compile(r"`[^`\n]+`")
+"""Inline code: names are not sentences."""
+
 ALLOWED = {
     "evaluation": "texts of attacks, conversations and probes are data",
     "conformance": "texts of samples are data",
@@ -69,7 +72,7 @@ ALLOWED = {
 }
 """Folders and files whose texts are data or another product's, and why."""
 
-MESSAGES, GUIDES, REFERENCE = 0, 145, 32
+MESSAGES, GUIDES, REFERENCE = 0, 3, 32
 """How many are left of each; lower them, never raise them."""
 
 DOCSTRINGS = {
@@ -170,7 +173,7 @@ def test_guides_are_in_the_vocabulary() -> None:
     found = [
         line
         for path in PAGES
-        for line in _found(path, ((1, part) for part in path.read_text().split("\n\n")))
+        for line in _found(path, enumerate(CODE.sub("", path.read_text()).split("\n\n"), 1))
     ]
     assert len(found) <= GUIDES, "\n".join(found)
 

@@ -316,3 +316,14 @@ def test_a_program_erases_as_the_command_does() -> None:
             return (await own.erase(left.id)).erased
 
     assert asyncio.run(awaited()) == 1
+
+
+@pytest.mark.parametrize("values", [[], True, 7, None, {}, ["ada", 7], ""])
+def test_attack_a_condition_without_a_text_is_refused_and_never_dropped(values: object) -> None:
+    """Without the condition, the erasure would select more than was asked for."""
+    with filled() as bank:
+        keep(bank, ABOUT_ADA, scope={"user": "ada"}, tags=["tea"])
+    with Satchel.open() as store, pytest.raises(UsageError, match="condition") as refused:
+        store.bank().erase(where={"tag": ["tea"], "user": values}, dry_run=True)  # type: ignore[dict-item]
+
+    assert refused.value.field == "where"

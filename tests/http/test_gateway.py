@@ -17,7 +17,7 @@ from satchel.errors import UsageError
 from satchel.files import MemoryStore
 from satchel.http.answers import problem_of
 from satchel.http.guard import ServerLimits
-from satchel.http.quotas import OPERATOR, Principal, RequestSlots
+from satchel.http.rate_limits import OPERATOR, Principal, RequestSlots
 
 SHOWN = "what the operator shows"
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}

@@ -32,9 +32,9 @@ from satchel.sessions import record as recording
 from satchel.sessions.branches import create_checkpoint, fork
 from satchel.sessions.chains import tip_of
 from satchel.sessions.distillation import distill
-from satchel.sessions.operations import set_state as change
 from satchel.sessions.queries import diff_sessions, list_sessions, show_session
 from satchel.sessions.record import NewSession, begin, record
+from satchel.sessions.record import set_state as change
 from satchel.stores.sqlite.reader import SqliteView
 
 

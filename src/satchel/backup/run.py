@@ -58,7 +58,7 @@ from satchel.errors import (
     shown_address,
 )
 from satchel.files.bank_files import namespace_of
-from satchel.files.namespace import folder_of
+from satchel.files.paths import folder_of
 from satchel.ledger.heads import read_bank_name
 from satchel.model.values import format_time, now
 from satchel.ports.operations import operation, texts

@@ -16,17 +16,21 @@ from satchel.backup.listing import (
 )
 from satchel.backup.prune import BackupPruneResult, prune_backups
 from satchel.backup.restore import restore_backup
-from satchel.backup.restore_targets import (
-    RestoredBank,
-    RestoredSession,
-    RestoreResult,
-)
+from satchel.backup.restore_targets import RestoredBank, RestoredSession, RestoreResult
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
 from satchel.backup.schedule import ScheduleResult, schedule_backups
-from satchel.cli._console import count, line, message, print_json, print_text, state, table
+from satchel.cli._console import (
+    count,
+    line,
+    message,
+    print_json,
+    print_text,
+    show_timer,
+    state,
+    table,
+)
 from satchel.cli._operations import command
 from satchel.cli._options import report_receipts
-from satchel.cli._timers import show_timer
 from satchel.cli._tree import Group
 from satchel.config.settings import Timer
 from satchel.replication.copies import Relation

@@ -38,8 +38,7 @@ from satchel.errors import (
 )
 from satchel.files import MemoryStore
 from satchel.files.manifest import StoredVersion
-from satchel.files.namespace import Namespace, root_checked
-from satchel.files.paths import TRANSCRIPT, key_checked
+from satchel.files.paths import TRANSCRIPT, Namespace, key_checked, root_checked
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion

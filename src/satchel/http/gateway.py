@@ -47,7 +47,7 @@ from satchel.crypto.token_chain import (
 from satchel.errors import MalformedError, TokenError
 from satchel.http.guard import is_loopback
 from satchel.http.jobs import JobQueue
-from satchel.http.quotas import Principal
+from satchel.http.rate_limits import Principal
 from satchel.model.values import now
 from satchel.ports.operations import Operation
 from satchel.runtime.files import Stamp, stable_stamp

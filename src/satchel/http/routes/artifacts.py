@@ -17,9 +17,8 @@ from satchel.config.settings import Settings
 from satchel.errors import UnreadableError
 from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, takes
 from satchel.http.answers import ARTIFACTS, BYTES, answer, media_type, received
-from satchel.http.examples import gives_file, takes_file
 from satchel.http.gateway import Caller
-from satchel.http.operations import body, query
+from satchel.http.operations import body, gives_file, query, takes_file
 from satchel.model.values import now, resolved
 from satchel.ports.operations import Option, Options, operation
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write
