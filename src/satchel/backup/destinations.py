@@ -14,7 +14,7 @@ from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.manifests import BEFORE_RESTORE
 from satchel.backup.storage import PackEncryption, open_storage
 from satchel.bank.connections import writer_key, written_place
-from satchel.bank.identities import create_identity, list_identities, lock_for
+from satchel.bank.machine_keys import create_identity, list_identities, lock_for
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import is_yaml, read_file
 from satchel.config.options import NOT_FOR_MODELS

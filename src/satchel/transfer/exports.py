@@ -14,7 +14,7 @@ from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import FileScope
 from satchel.bank.connections import again_if_disturbed
 from satchel.bank.memory import UNTRUSTED
-from satchel.bank.memory_ids import current_memory, versions_of
+from satchel.bank.memory_input import current_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import file_to_write, require_uncontained
 from satchel.config.settings import Settings

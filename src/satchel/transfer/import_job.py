@@ -13,7 +13,6 @@ from blake3 import blake3
 
 from satchel.bank.banks import bank_in_making, create_bank_in
 from satchel.bank.connections import configured_store, has_store, local_path
-from satchel.bank.effective_settings import effective
 from satchel.bank.jobs import (
     ImportJournal,
     ProgressStep,
@@ -43,7 +42,6 @@ from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode
 from satchel.recall.embedding import STEP, embed_bank, keep_up
-from satchel.recall.imported_vectors import reuse
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
 from satchel.receipts.archive import require_whole, signer, tool_version
@@ -315,7 +313,7 @@ class ImportJob:
             told = self.banks.get(name)
             if told is None or told.source is None:
                 continue
-            told.reused = reuse(
+            told.reused = reuse_vectors(
                 bank.store,
                 bank.ledger,
                 told.source,
@@ -620,7 +618,7 @@ def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
             opened = open_bank_in(settings, store, find_bank(store, wanted))
             with opened.ledger.reading() as view:
                 return opened.settled(view)
-    return effective(settings.options, wanted or "", wanted)
+    return effective_settings(settings.options, wanted or "", wanted)
 
 
 def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:

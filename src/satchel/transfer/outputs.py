@@ -71,7 +71,7 @@ from satchel.receipts.tally import (
 )
 from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet
-from satchel.runtime.scratch import making_temporary
+from satchel.runtime.scratch import temporary_space
 from satchel.screening.records import SecretScreener
 from satchel.transfer.import_plan import Owner, owner_of
 from satchel.transfer.sidecars import SUFFIX, Output, SidecarBuilder, SidecarFormat, head_of
@@ -120,7 +120,7 @@ class ScratchTarget(Target):
         Raises:
             TargetError: If the temporary folder is full.
         """
-        with making_temporary():
+        with temporary_space():
             self._file.seek(0)
             self._file.truncate()
             yield self._file

@@ -12,7 +12,7 @@ from satchel.artifact import verifier
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest
-from satchel.bank.signing_keys import read_public_key
+from satchel.bank.machine_keys import read_public_key
 from satchel.config.options import (
     BAR,
     NO_FILES_FOR_MODELS,
