@@ -21,7 +21,7 @@ from satchel.bank.jobs import (
     new_journal,
     revert_import,
 )
-from satchel.bank.open_bank import BankNames, OpenBank, find_bank, open_bank_in
+from satchel.bank.open_bank import BankNames, OpenBank, effective_settings, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
 from satchel.crypto.keys import SigningKey
@@ -41,7 +41,7 @@ from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode
-from satchel.recall.embedding import STEP, embed_bank, keep_up
+from satchel.recall.embedding import STEP, embed_bank, keep_up, reuse_vectors
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
 from satchel.receipts.archive import require_whole, signer, tool_version
