@@ -34,7 +34,7 @@ from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.values import now
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
-from satchel.ports.store import Extent, InspectableStore, Store
+from satchel.ports.store import Extent, InspectableStore, Store, below
 from satchel.receipts.archive import (
     recent_receipts,
     refuse_copy,
@@ -50,7 +50,6 @@ from satchel.receipts.receipt import (
     TransferEnd,
     receipt_of,
 )
-from satchel.stores.raw_files import below
 
 _MOST_NAMED = 40
 _SECRET_FOLDERS = frozenset({"keys", "identities"})
