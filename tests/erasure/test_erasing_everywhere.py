@@ -191,7 +191,7 @@ def test_the_signed_report_says_what_was_looked_through_and_nothing_of_it(
     copy = tmp_path / "report.json"
     done = gone(bank, "user=ada", receipt=copy)
     (report,) = find_receipts(load_settings(), str(copy))
-    assert report.standing == "good"
+    assert report.outcome == "good"
     assert report.account is not None
     assert report.account.kind == "erase"
     assert report.account.done["erased"] == 1

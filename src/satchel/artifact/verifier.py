@@ -56,7 +56,7 @@ def notes_of_heirs(
     """
     for signer in signers:
         old = heirs.get(signer.key)
-        if old is None or not signer.valid or signer.standing != "unknown":
+        if old is None or not signer.valid or signer.trust != "unknown":
             continue
         if policy.standing(old, bank) in ("trusted", "retired"):
             yield (
@@ -199,7 +199,7 @@ class _Run:
                 Signer(
                     key=found.key,
                     valid=found.valid,
-                    standing=self.policy.standing(found.key, bank) if found.valid else "unknown",
+                    trust=self.policy.standing(found.key, bank) if found.valid else "unknown",
                     name=self.policy.name(found.key),
                     problem=found.problem,
                 )
@@ -230,7 +230,7 @@ class _Run:
         return False
 
     def _counts(self, signer: Signer) -> bool:
-        if signer.standing == "revoked":
+        if signer.trust == "revoked":
             seen = self.policy.seen
             if seen is not None and self.digest and seen.has(self.digest, signer.key):
                 self.notes.append(
@@ -239,7 +239,7 @@ class _Run:
                 )
                 return True
             return False
-        return signer.standing in ("trusted", "retired")
+        return signer.trust in ("trusted", "retired")
 
     def _seen_before(self) -> bool:
         seen, digest = self.policy.seen, self.digest

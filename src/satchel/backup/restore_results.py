@@ -22,7 +22,7 @@ class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     erased_again: int = 0
     """Records that had been erased since the backup, and are again."""
 
-    standing: BankStanding | None = None
+    trust: BankStanding | None = None
     given_up: bool = False
     """Whether what this machine saw beyond it was given up, which the log says."""
 

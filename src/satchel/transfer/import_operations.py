@@ -473,8 +473,8 @@ def show_receipt(
     example="satchel receipt verify ours.receipt.json",
     absent=NOT_FOR_MODELS
     | {
-        "python": "`Satchel.receipt` reports it as the receipt's standing.",
-        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's standing.",
+        "python": "`Satchel.receipt` reports it as the receipt's outcome.",
+        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's outcome.",
     },
 )
 def verify_receipt(

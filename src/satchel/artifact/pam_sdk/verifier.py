@@ -189,12 +189,12 @@ class _Judge:
         if not valid:
             return None  # another's key: the file never claimed it
         return Signer(
-            key=key, valid=True, standing=self.policy.standing(key, None, PROFILE), name=name
+            key=key, valid=True, trust=self.policy.standing(key, None, PROFILE), name=name
         )
 
     def _trust(self) -> None:
         valid = [signer for signer in self.signers if signer.valid]
-        counting = [signer for signer in valid if signer.standing in ("trusted", "retired")]
+        counting = [signer for signer in valid if signer.trust in ("trusted", "retired")]
         need = self.policy.threshold
         if len(counting) >= need:
             names = ", ".join(signer.name or signer.key for signer in counting)
