@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.artifact.statement import Statement
-from satchel.bank.effective_settings import BankConfig
+from satchel.bank.open_bank import BankConfig
 from satchel.config.settings import ConfigContents
 from satchel.crypto.canonical import Limits
 from satchel.crypto.keys import Signature

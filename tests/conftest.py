@@ -133,7 +133,7 @@ def any_store(
     """The configured store, of each kind."""
     places = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}
     if request.param == "sqlite encrypted":
-        from satchel.bank.identities import create_identity, lock_for
+        from satchel.bank.machine_keys import create_identity, lock_for
         from satchel.config.settings import load_settings
         from satchel.replication.encryption import encrypt_store
 

@@ -1,4 +1,4 @@
-"""Carry the memory of an AI agent: seal it, prove it, move it.
+"""Memory for AI agents that you can verify, move and back up.
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same

@@ -43,7 +43,7 @@ def reused(done: AgentImportResult) -> int:
     return 0 if told is None else told.reused
 
 
-def test_vectors_go_along_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_vectors_are_included_on_request(tmp_path: Path) -> None:
     """Each in the row of its memory, as numbers; what made them is said before the memories."""
     embedded(tmp_path)
     done = leave("syn", tmp_path / "with.agent.json", export=WITH)

@@ -213,7 +213,7 @@ def test_replacing_takes_what_is_gone_away_and_leaves_memory_of_other_origin(
     assert current("agent") == {"semantic": 3, "episodic": 2, "edge": 4}
 
 
-def test_a_link_to_what_was_forgotten_here_is_left_out(
+def test_a_link_to_a_forgotten_memory_is_omitted(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
     """A merge does not bring back what somebody forgot, and no edge leads to it."""

@@ -268,7 +268,7 @@ def test_a_drill_compares_heads_counts_and_answers(here: Settings, where: str) -
     assert before.keys() == told(here.store).keys()
 
 
-def test_a_drill_finds_a_backup_that_would_not_do(here: Settings, where: str) -> None:
+def test_a_drill_finds_a_backup_that_is_not_restorable(here: Settings, where: str) -> None:
     """Each bank is judged by itself."""
     backed(here, where)
     sizes = {path: path.stat().st_size for path in Path(where).glob("packs/*/*/*")}
@@ -281,7 +281,7 @@ def test_a_drill_finds_a_backup_that_would_not_do(here: Settings, where: str) ->
 # -- another machine -------------------------------------------------------------------------------
 
 
-def test_another_machine_restores_when_it_is_told_whom_to_believe(
+def test_another_machine_restores_with_a_trusted_key(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Without that a backup by nobody known is refused, and so is its word on what was erased."""
@@ -309,7 +309,7 @@ def test_a_backup_while_others_are_there_leaves_theirs_alone(
         home=tmp_path / "h2", store=str(tmp_path / "two.db"), environment=environment
     )
     from satchel.bank.banks import create_bank
-    from satchel.bank.signing_keys import signing_key
+    from satchel.bank.machine_keys import signing_key
 
     create_bank(other, "another", signing_key(other, None)[0])
     for _ in range(3):

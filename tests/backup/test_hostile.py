@@ -125,7 +125,7 @@ def test_what_is_packed_comes_out_and_nothing_else(data: bytes, how: Compression
             unpacked(wrong, digest)
 
 
-def test_a_manifest_that_somebody_else_signed_is_not_restored(
+def test_a_manifest_signed_by_another_key_is_not_restored(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
     """Nor one whose signature is of something else."""

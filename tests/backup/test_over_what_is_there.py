@@ -49,7 +49,7 @@ KINDS = ("sqlite", "ladybug", "postgresql")
     "kind",
     ["sqlite", *(pytest.param(kind, marks=pytest.mark.prove) for kind in KINDS[1:])],
 )
-def test_what_is_there_gives_way_only_when_that_is_said_and_is_kept_first(
+def test_an_existing_bank_is_overwritten_only_on_request_and_backed_up_first(
     here: Settings, where: str, tmp_path: Path, places: Callable[[str], str], kind: str
 ) -> None:
     """The bank goes on from the backup in a new epoch; the safety copy has what it gave up."""
@@ -101,7 +101,7 @@ def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str
     assert [one.trust for one in list_banks(here)] == ["own"]
 
 
-def test_an_older_state_is_looked_at_in_another_store_and_the_one_in_use_stays(
+def test_an_older_state_is_inspected_in_another_store(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Nothing is given up for that; both can be read and written, and neither is put back."""
@@ -166,7 +166,7 @@ def test_a_restored_backup_does_not_bring_back_what_was_erased_since(
         assert row.body is None
 
 
-def test_a_new_backup_does_not_hold_what_was_erased_and_the_list_says_which_do(
+def test_a_new_backup_omits_erased_records_and_the_list_marks_older_ones(
     here: Settings, where: str
 ) -> None:
     """They go when that is asked for, since a newer one that is clean holds."""

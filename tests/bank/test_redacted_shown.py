@@ -22,7 +22,7 @@ def name() -> str:
     return name
 
 
-def test_show_history_and_list_say_it(name: str) -> None:
+def test_show_history_and_list_report_it(name: str) -> None:
     """And of a memory that is whole they say nothing of the sort."""
     by = writer_key(load_settings()).did
     with filled("b") as bank:

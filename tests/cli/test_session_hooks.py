@@ -118,9 +118,7 @@ def test_the_same_transcript_again_stores_nothing(hook: Hook, transcript: Path) 
         assert (again["stored"], again["known"]) == ([], 3)
 
 
-def test_a_session_that_taught_nothing_leaves_what_it_was_about(
-    hook: Hook, transcript: Path
-) -> None:
+def test_a_session_without_findings_stores_its_topic(hook: Hook, transcript: Path) -> None:
     """So that the next one knows that there was one."""
     turns = [
         {"role": "user", "content": "What is the capital of Peru?"},

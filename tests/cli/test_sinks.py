@@ -199,7 +199,7 @@ def test_words_that_were_erased_go_from_a_database_too(satchel: Run, tmp_path: P
     assert next(row for row in rows_in(address) if row["type"] == "erasure")["target"] == first
 
 
-def test_following_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
+def test_following_continues_until_it_is_stopped(tmp_path: Path) -> None:
     """What is added meanwhile arrives without another call."""
     bank, stop = new_bank(), threading.Event()
     append(bank, memories(1))

@@ -128,7 +128,7 @@ def test_a_copy_is_a_bank_of_its_own_with_the_same_memories(satchel: Run, bank: 
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_copy_that_was_cut_short_is_gone_on_with_by_name(satchel: Run) -> None:
+def test_an_interrupted_copy_is_resumed_by_name(satchel: Run) -> None:
     """Fault: the program ended right after the new bank was founded."""
     made = satchel("bank", "create", "second").out.strip()
     assert satchel("bank", "copy", "assistant", "second", "--json").json["bank"] == made

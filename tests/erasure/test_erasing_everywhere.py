@@ -9,10 +9,9 @@ import pytest
 from bank_kit import filled, keep, texts
 
 from satchel import Satchel, aio
-from satchel.bank.changes import MemoryEdit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, remember, update
 from satchel.bank.connections import open_ledger
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.erase import ErasureResult, erase
@@ -183,7 +182,7 @@ def test_what_is_not_to_be_erased_is_refused_and_nothing_is_written(
 # -- what is looked through, and what the report says ---------------------------------------------
 
 
-def test_the_signed_report_says_what_was_looked_through_and_nothing_of_it(
+def test_the_signed_report_names_what_was_searched_and_no_content(
     bank: OpenBank, tmp_path: Path
 ) -> None:
     """It verifies, names each file with its bytes, and what cannot be reached; no erased word."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bank_kit import keep
 
-from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import Limits

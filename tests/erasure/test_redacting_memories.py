@@ -14,9 +14,9 @@ from token_kit import HOLDER, SEMANTIC, may
 from satchel import Satchel, aio
 from satchel.bank.changes import MemoryEdit, update
 from satchel.bank.details import show
+from satchel.bank.machine_keys import create_key
 from satchel.bank.memory import Memory
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.signing_keys import create_key
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.encryption import Unlocker, decrypt_bytes, new_identity

@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Served, serving
 
-from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey

@@ -22,8 +22,7 @@ from satchel.backup.storage import FolderStorage
 from satchel.backup.verification import prove
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store, open_ledger, open_store
-from satchel.bank.identities import create_identity
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import create_identity, signing_key
 from satchel.config.files import toml_of
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal

@@ -10,8 +10,8 @@ from typing import Any
 
 from satchel.artifact.encodings import ArtifactBuilder, Encoding, Header, write_artifact
 from satchel.artifact.verification import Outcome
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.model.records import (

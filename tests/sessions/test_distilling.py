@@ -149,7 +149,7 @@ def test_what_tools_and_prompts_say_becomes_no_memory(bank: OpenBank) -> None:
     assert "Evil" not in done.summary
 
 
-def test_an_agents_own_words_are_no_facts_about_whom_it_speaks_with(bank: OpenBank) -> None:
+def test_an_agents_own_words_are_no_facts_about_its_user(bank: OpenBank) -> None:
     """What it decided or left open is kept; what it is, or likes, is not."""
     session = begun(bank).session
     words = "I live in the cloud. I prefer JSON. We decided to use Rust. TODO: write the tests."
@@ -157,7 +157,7 @@ def test_an_agents_own_words_are_no_facts_about_whom_it_speaks_with(bank: OpenBa
     assert [one.kind for one in distill(bank, session).memories] == ["decision", "open_item"]
 
 
-def test_the_distiller_that_comes_along_is_bounded_whatever_is_said() -> None:
+def test_the_built_in_distiller_is_bounded_for_every_input() -> None:
     """Attack: megabytes without a full stop, words that never repeat, a thousand facts."""
     said = [
         DialogueTurn("1", 1, "user", "a" * 3_000_000),

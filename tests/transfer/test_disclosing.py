@@ -41,7 +41,7 @@ def ids_in(path: Path) -> set[str]:
     return {entry["id"] for part in found.values() for entry in part}
 
 
-def test_ancestors_go_along_and_descendants_never(bank: OpenBank, tmp_path: Path) -> None:
+def test_ancestors_are_included_and_descendants_never(bank: OpenBank, tmp_path: Path) -> None:
     """D13: the published implementation discloses the other way round."""
     root = keep(bank, "seen in a log", type="episodic")
     beside = keep(bank, "seen elsewhere", type="episodic")

@@ -191,7 +191,7 @@ def test_a_memory_that_replaces_another_of_the_file_is_settled_afterwards(
     assert early == [8, 4, 4, 4, 1]
 
 
-def test_what_somebody_adds_before_it_is_logged_is_met(
+def test_records_added_before_the_import_is_logged_are_considered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
 ) -> None:
     """The bank had nothing when it was looked at; it is read again, and settled with."""

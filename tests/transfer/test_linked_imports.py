@@ -53,7 +53,7 @@ def test_links_lead_to_the_records_of_the_bank() -> None:
     assert sum(found.values()) == 8
 
 
-def test_an_import_that_was_killed_goes_on_with_the_same_links(tmp_path: Path) -> None:
+def test_a_killed_import_is_resumed_with_the_same_links(tmp_path: Path) -> None:
     """What was sealed anew the first time is sealed so again."""
     bring(RUST, agent="agent")
     source = write_agent(tmp_path / "many.json", 100)

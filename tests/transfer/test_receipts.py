@@ -375,7 +375,7 @@ def _sayings(account: ReceiptBody) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("at", range(6))
-def test_a_killed_import_that_is_gone_on_with_gives_the_same_receipt(
+def test_a_resumed_import_gives_the_same_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """But for the times, and how much of it had been logged before."""

@@ -9,7 +9,7 @@ import pytest
 from import_kit import bring
 from matrix_kit import held, ids, output_of, put, rich
 
-from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal

@@ -384,7 +384,7 @@ class _Importing:
             near = NearDuplicateMode.SKIP if how == "merge" else NearDuplicateMode.OFF
             if how == "merge" and find_spec("numpy") is None:
                 near = NearDuplicateMode.OFF
-                self._notes.append("near-duplicates were not detected: install satchel[recall]")
+                self._notes.append("near-duplicates were not detected: numpy is not installed")
         asked = replace(
             self._asked.memory,
             source_format=self._arriving.format,

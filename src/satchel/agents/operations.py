@@ -14,7 +14,7 @@ from satchel.agents.imports import AgentImportOptions, AgentImportResult, OnAgen
 from satchel.agents.workspace import MIB, WorkspaceRules
 from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import ProgressStep, teller
-from satchel.bank.signing_keys import signer_of
+from satchel.bank.machine_keys import signer_of
 from satchel.config.options import (
     THIS_MACHINE,
     DryRun,

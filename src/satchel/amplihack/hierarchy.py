@@ -12,12 +12,11 @@ import msgspec
 from satchel.amplihack.agents import hierarchical, opened_agent
 from satchel.amplihack.fact_links import NO_LINKS, Linker
 from satchel.amplihack.similarity import INDEX, SIMILAR_TO, similar_links
-from satchel.bank.drafts import labels, moment
 from satchel.bank.lifetime import Lifetime
-from satchel.bank.memory_ids import find_memory
+from satchel.bank.machine_keys import signing_key
+from satchel.bank.memory_input import find_memory, parse_moment, unique_tags
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal_many
 from satchel.errors import EmptyInputError, UsageError
@@ -56,7 +55,7 @@ class NewFact(msgspec.Struct, frozen=True, kw_only=True):
     """``temporal_index``, from 1, says its place in the order of what happened."""
 
     created_at: Any = None
-    """A moment as ``drafting.moment`` takes it; now when None."""
+    """A moment as ``parse_moment`` takes it; now when None."""
 
 
 class StoredFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,9 +226,9 @@ def _shared(said: NewFact | NewEpisode, agent: str | None) -> dict[str, Any]:
     made = said.created_at
     return {
         "text": said.content,
-        "tags": tuple(labels(list(said.tags))),
+        "tags": tuple(unique_tags(list(said.tags))),
         "metadata": dict(said.metadata),
-        "created_at": now() if made is None else moment(made, "created_at"),
+        "created_at": now() if made is None else parse_moment(made, "created_at"),
         "scope": None if agent is None else Scope(agent=agent),
     }
 

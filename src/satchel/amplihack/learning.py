@@ -10,9 +10,9 @@ from blake3 import blake3
 
 from satchel.amplihack.sessions import MEMORY_TYPES, MOST_IMPORTANT
 from satchel.amplihack.similarity import fact_of, jaccard
+from satchel.bank.changes import MOST_TRIES, contents
 from satchel.bank.memory import PROVIDER
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import MOST_TRIES, contents
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.view import View

@@ -14,7 +14,7 @@ from satchel.amplihack.transfer import (
     export_agent,
     import_agent,
 )
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.options import PathPermission
 from satchel.config.settings import load_settings
 from satchel.config.store_selection import HIERARCHY, BackendChoice, agent_graph, legacy_graph

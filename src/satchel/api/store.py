@@ -50,7 +50,7 @@ class TransferCalls:
     _wanted: str | None
 
     def _owner(self, name: str | None = None) -> SigningKey:
-        from satchel.bank.signing_keys import signing_key
+        from satchel.bank.machine_keys import signing_key
 
         return signing_key(self._settings, name, passphrase=self._passphrase)[0]
 

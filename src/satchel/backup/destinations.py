@@ -11,7 +11,7 @@ from satchel.backup.manifests import BEFORE_RESTORE
 from satchel.backup.packs import PackEncryption
 from satchel.backup.storage import open_storage
 from satchel.bank.connections import writer_key, written_place
-from satchel.bank.identities import create_identity, list_identities, lock_for
+from satchel.bank.machine_keys import create_identity, list_identities, lock_for
 from satchel.config.settings import Settings
 from satchel.errors import (
     ConfigError,

@@ -31,9 +31,9 @@ from satchel.bank.connections import (
     temporary_store,
 )
 from satchel.bank.keys import Owners
+from satchel.bank.machine_keys import signers_of
 from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signers_of
 from satchel.config.hooks import NO_HOOKS
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings

@@ -233,7 +233,7 @@ def _zstd() -> Any:
         except ImportError:
             raise MissingExtraError(
                 "compressing with zstd needs a library that is not installed",
-                hint="Install it: pip install 'satchel[backup]'. Or set: compress = \"gzip\".",
+                hint='Reinstall satchel. Or set: compress = "gzip".',
             ) from None
     return zstd
 

@@ -47,11 +47,10 @@ from satchel.bank.connections import (
     store_exists,
     temporary_store,
 )
-from satchel.bank.default_bank import default_bank, inherit_default_bank
 from satchel.bank.keys import Owners
-from satchel.bank.open_bank import name_of
+from satchel.bank.machine_keys import signers_of
+from satchel.bank.open_bank import default_bank, inherit_default_bank, name_of
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signers_of
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import StoreError, UnknownBankError, UsageError, VerificationError

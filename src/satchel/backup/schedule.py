@@ -64,9 +64,7 @@ def _simulated(schedule: str, after: datetime) -> Any:
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError:
-        raise MissingExtraError(
-            "schedules need cronsim", hint="pip install 'satchel[backup]'"
-        ) from None
+        raise MissingExtraError("schedules need cronsim", hint="Reinstall satchel.") from None
     if len(schedule.split()) != _FIVE:
         raise _wrong(schedule, "a schedule must have five fields")
     try:

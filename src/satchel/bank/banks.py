@@ -18,9 +18,15 @@ from satchel.bank.connections import (
     witness_of,
     writer_key,
 )
-from satchel.bank.default_bank import default_bank, set_default_bank
 from satchel.bank.keys import Owners, decider
-from satchel.bank.open_bank import banks_called, find_bank, name_of, own_store_of
+from satchel.bank.open_bank import (
+    banks_called,
+    default_bank,
+    find_bank,
+    name_of,
+    own_store_of,
+    set_default_bank,
+)
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey

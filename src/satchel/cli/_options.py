@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import click
 
-from satchel.bank.owners import ProposedAction, write_proposal
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.keys import ProposedAction, write_proposal
+from satchel.bank.machine_keys import signing_key
 from satchel.cli._console import (
     count,
     key_passphrase,

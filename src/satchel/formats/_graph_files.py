@@ -44,7 +44,7 @@ class Engine(NamedTuple):
 
 ENGINES = (
     Engine("ladybug", "LadybugDB", b"LBUG", "graph", 49),
-    Engine("kuzu", "Kuzu", b"KUZU", "kuzu", 39),
+    Engine("kuzu", "Kuzu", b"KUZU", "graph", 39),
 )
 """Both of them: LadybugDB 0.22 also reads versions from 40 on, Kuzu 0.11 its own."""
 

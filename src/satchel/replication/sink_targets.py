@@ -383,7 +383,7 @@ def as_parquet(rows: Sequence[SinkRow]) -> bytes:
     except ImportError:
         raise UsageError(
             "a sink of Parquet files needs an extra",
-            hint="Install it: pip install 'satchel[parquet]'",
+            hint="Install it: pip install 'satchel[graph]'",
         ) from None
     fields = [(name, pa.int64() if name in _INTEGERS else pa.string()) for name in COLUMNS]
     schema = pa.schema(fields, metadata={"satchel.schema": str(SCHEMA_VERSION)})

@@ -21,8 +21,7 @@ from satchel.bank.connections import (
     store_exists,
     witness_of,
 )
-from satchel.bank.default_bank import default_bank, inherit_default_bank
-from satchel.bank.open_bank import BankNames, find_bank, name_of
+from satchel.bank.open_bank import BankNames, default_bank, find_bank, inherit_default_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import (

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import structs
 
-from satchel.bank.identities import lock_for
+from satchel.bank.machine_keys import lock_for, signing_key
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signing_key
 from satchel.config.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.keys import SigningKey

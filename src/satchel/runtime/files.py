@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 from satchel.errors import (
@@ -24,7 +23,33 @@ _BUFFER = 1 << 17
 """Bytes that are read at a time."""
 
 
-class OpenFile:
+class Closable:
+    """A resource that is closed at the end of a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the resource; a second call does nothing."""
+        raise NotImplementedError
+
+
+class OpenDescriptor(Closable):
+    """An open file descriptor, which ``close`` closes once."""
+
+    _handle = -1
+
+    def close(self) -> None:
+        """Close the descriptor; a second call does nothing."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+
+class OpenFile(OpenDescriptor):
     """A regular file that is held open, so that all that is read of it is of one and the same file.
 
     Whatever takes its name meanwhile, and however often it is read: each stream starts at the
@@ -51,23 +76,6 @@ class OpenFile:
 
     def __str__(self) -> str:
         return str(self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the descriptor back; a second time does nothing."""
-        handle, self._handle = self._handle, -1
-        if handle >= 0:
-            os.close(handle)
 
     @property
     def status(self) -> os.stat_result:

@@ -12,7 +12,7 @@ from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import SourceAgent
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_file
-from satchel.bank.signing_keys import read_public_key
+from satchel.bank.machine_keys import read_public_key
 from satchel.config.options import file_to_read, file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet

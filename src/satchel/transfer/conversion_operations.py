@@ -11,8 +11,7 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.statement import SourceAgent
 from satchel.artifact.verification import Outcome, Verification
-from satchel.bank.identities import lock_for
-from satchel.bank.signing_keys import signer_of
+from satchel.bank.machine_keys import lock_for, signer_of
 from satchel.config.options import (
     BAR,
     NO_FILES_FOR_MODELS,

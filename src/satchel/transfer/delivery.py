@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.encodings import ArtifactBuilder
-from satchel.bank.memory_ids import versions_of
+from satchel.bank.memory_input import versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed

@@ -14,10 +14,9 @@ from typing import Annotated
 import msgspec
 
 from satchel.artifact.statement import FileScope, SourceAgent
-from satchel.bank.identities import lock_for
-from satchel.bank.memory_ids import find_memory
+from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.bank.memory_input import find_memory
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
     NOT_FOR_MODELS,
     RESPONSE,

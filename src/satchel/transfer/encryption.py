@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from satchel.bank.identities import lock_for
+from satchel.bank.machine_keys import lock_for
 from satchel.config.options import (
     NOT_FOR_MODELS,
     SECRETS,

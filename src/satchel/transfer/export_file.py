@@ -22,7 +22,7 @@ from satchel.ports.registry import formats
 from satchel.receipts.account import is_accepted
 from satchel.runtime.files import InputPath, OpenFile, open_input
 from satchel.runtime.output import Outlet
-from satchel.runtime.scratch import CHUNK, making_temporary
+from satchel.runtime.scratch import CHUNK, temporary_space
 
 NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
 """Verdicts on a file that nobody can put up with."""
@@ -70,7 +70,7 @@ class ScratchTarget(Target):
         Raises:
             TargetError: If the temporary folder is full.
         """
-        with making_temporary():
+        with temporary_space():
             self._file.seek(0)
             self._file.truncate()
             yield self._file

@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 from msgspec import structs
 
 from satchel.artifact.statement import SourceAgent
-from satchel.bank.drafts import moment
-from satchel.bank.identities import lock_for
 from satchel.bank.jobs import ProgressStep, teller
+from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.bank.memory_input import parse_moment
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
     ONE_FILE,
@@ -356,7 +355,7 @@ def selected(options: SelectionOptions) -> MemorySelection:
 
 
 def _moment(value: Time | None, field: str) -> str | None:
-    return None if value is None else moment(value, field)
+    return None if value is None else parse_moment(value, field)
 
 
 def _progress(options: ExportSettings) -> OnProgress | None:

@@ -10,7 +10,7 @@ import msgspec
 from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import FileScope
 from satchel.bank.connections import again_if_disturbed
-from satchel.bank.memory_ids import current_memory
+from satchel.bank.memory_input import current_memory
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import file_to_write, require_uncontained
 from satchel.crypto.encryption import encrypted_outlet

@@ -19,7 +19,6 @@ from satchel.bank.connections import (
     shown_address,
     writer_key,
 )
-from satchel.bank.effective_settings import effective
 from satchel.bank.jobs import (
     ImportJournal,
     ProgressStep,
@@ -28,7 +27,7 @@ from satchel.bank.jobs import (
     new_journal,
     revert_import,
 )
-from satchel.bank.open_bank import BankNames, OpenBank, find_bank, open_bank_in
+from satchel.bank.open_bank import BankNames, OpenBank, effective_settings, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
 from satchel.crypto.keys import SigningKey
@@ -43,8 +42,7 @@ from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode
-from satchel.recall.embedding import STEP, embed_bank, keep_up
-from satchel.recall.imported_vectors import reuse
+from satchel.recall.embedding import STEP, embed_bank, keep_up, reuse_vectors
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
 from satchel.receipts.account import ReceiptBody
@@ -328,7 +326,7 @@ class ImportJob:
             told = self.banks.get(name)
             if told is None or told.source is None:
                 continue
-            told.reused = reuse(
+            told.reused = reuse_vectors(
                 bank.store,
                 bank.ledger,
                 told.source,
@@ -633,7 +631,7 @@ def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
             opened = open_bank_in(settings, store, find_bank(store, wanted))
             with opened.ledger.reading() as view:
                 return opened.settled(view)
-    return effective(settings.options, wanted or "", wanted)
+    return effective_settings(settings.options, wanted or "", wanted)
 
 
 def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:

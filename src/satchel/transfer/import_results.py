@@ -15,8 +15,7 @@ from satchel.crypto.keys import SigningKey
 from satchel.model.values import now
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.recall.duplicates import DuplicateFinder, NearDuplicateMode, NearPair
-from satchel.recall.embedding import EmbedResult
-from satchel.recall.imported_vectors import VectorReuse
+from satchel.recall.embedding import EmbedResult, VectorReuse
 from satchel.receipts.account import (
     VERSION,
     ReceiptBody,

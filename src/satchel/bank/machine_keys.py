@@ -2,6 +2,7 @@
 
 import binascii
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,14 @@ from satchel.bank.owner_rights import require_owner
 from satchel.config.options import CoSigningOptions, SigningOptions
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical
+from satchel.crypto.encryption import (
+    IDENTITY_SUFFIX,
+    Lock,
+    as_recipients,
+    identity_value,
+    new_identity,
+    parsed,
+)
 from satchel.crypto.keyring import (
     KeyFile,
     Profile,
@@ -21,10 +30,11 @@ from satchel.crypto.keyring import (
     read_succession,
 )
 from satchel.crypto.keys import SigningKey, did_of, public_key
-from satchel.errors import MalformedError, SigningKeyError, UsageError
+from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UsageError
 from satchel.model.values import now
 from satchel.ports.operations import texts
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
+from satchel.runtime.private_files import private_folder
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
 """Environment variable with a 32-byte seed in base64; it wins over key files."""
@@ -344,3 +354,105 @@ def _from_json(content: str, name: str) -> str:
         raise MalformedError("not a public key: no member `key`", file=name) from None
     public_key(str(key))
     return str(key)
+
+
+_IDENTITY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_MOST_IDENTITY_BYTES = 65_536
+
+
+class IdentityLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One identity of this machine."""
+
+    name: str
+    recipient: str
+    protected: bool
+    created_at: str
+
+
+def create_identity(settings: Settings, name: str, passphrase: str | None = None) -> IdentityLine:
+    """Make an identity and its file, mode 0600.
+
+    Args:
+        settings: Where it is kept.
+        name: Letters, digits, dot, dash and underscore.
+        passphrase: Protects it when given; then it is used only where it is named.
+
+    Raises:
+        UsageError: If the name cannot be one.
+        TargetExistsError: If there is one of that name.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    require_owner(settings, "keys")
+    path = _identity_path(settings, name)
+    identity, recipient = new_identity()
+    private_folder(path.parent)
+    value = identity_value(identity, recipient, passphrase)
+    try:
+        with atomic_write(path, overwrite=False, mode=PRIVATE_FILE) as stream:
+            stream.write(canonical(value) + b"\n")
+    except TargetExistsError:
+        raise TargetExistsError(
+            f"an identity named {name!r} already exists", file=str(path)
+        ) from None
+    return _identity_line(path)
+
+
+def list_identities(settings: Settings) -> list[IdentityLine]:
+    """Return the identities that are here, by name."""
+    folder = settings.home / "identities"
+    return [_identity_line(path) for path in sorted(folder.glob(f"*{IDENTITY_SUFFIX}"))]
+
+
+def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | None = None) -> Lock:
+    """Return for whom a file is to be encrypted.
+
+    Args:
+        settings: Where identities of this machine are.
+        recipients: Each ``age1...``, a file with one a line, or the name of an identity here.
+        passphrase: A passphrase that opens it as well.
+
+    Raises:
+        UsageError: If one is no recipient.
+        UnreadableError: If one is a file that cannot be read.
+    """
+    if isinstance(recipients, str):
+        raise TypeError("recipients must be a list, not one string")
+    found = list[str]()
+    names = {line.name: line.recipient for line in list_identities(settings)} if recipients else {}
+    for one in recipients:
+        if one in names:
+            found.append(names[one])
+        elif one.startswith("age1") or one.upper().startswith("AGE-SECRET"):
+            found.append(one)
+        else:
+            found += _recipients_in_file(Path(one))
+    return Lock(recipients=as_recipients(found), passphrase=passphrase)
+
+
+def _recipients_in_file(path: Path) -> list[str]:
+    with open_input(path) as stream:
+        lines = stream.read(_MOST_IDENTITY_BYTES).decode("ascii", "replace").splitlines()
+    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not found:
+        raise UsageError("it contains no recipient", file=str(path))
+    return found
+
+
+def _identity_path(settings: Settings, name: str) -> Path:
+    if not _IDENTITY_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not a valid identity name",
+            hint="Use letters, digits, dot, dash and underscore.",
+        )
+    return settings.home / "identities" / f"{name}{IDENTITY_SUFFIX}"
+
+
+def _identity_line(path: Path) -> IdentityLine:
+    with open_input(path) as stream:
+        held = parsed(stream.read(_MOST_IDENTITY_BYTES))
+    return IdentityLine(
+        name=path.name.removesuffix(IDENTITY_SUFFIX),
+        recipient=held.recipient,
+        protected=held.wrapped is not None,
+        created_at=held.created_at,
+    )
