@@ -231,7 +231,7 @@ def test_a_memory_that_is_named_and_cannot_be_exported_is_refused(
     assert not (tmp_path / "a.pam").exists()
 
 
-def test_an_omitted_parent_is_proved_and_not_missing(bank: str, tmp_path: Path) -> None:
+def test_an_omitted_parent_has_a_proof_and_is_not_missing(bank: str, tmp_path: Path) -> None:
     """Filtered out, deleted or erased: the file is whole, and says nothing of them but that."""
     parents = [seal(Semantic(text=f"secret {n}")) for n in range(3)]
     child = derive(parents, {"type": "semantic", "text": "child", "tags": ["x"]})
