@@ -164,7 +164,7 @@ class _SdkFileRun(VerificationRun):
             self.verify_trust(
                 signer
                 for signer in self.signers
-                if signer.valid and signer.standing in ("trusted", "retired")
+                if signer.valid and signer.trust in ("trusted", "retired")
             )
         else:
             self.add_finding(
