@@ -35,11 +35,10 @@ from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.values import now
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
-from satchel.ports.store import Extent, InspectableStore, Store
+from satchel.ports.store import Extent, InspectableStore, Store, below
 from satchel.receipts.account import VERSION, Counts, ReceiptBody, ScanResult, TransferEnd
 from satchel.receipts.archive import list_receipts, refuse_copy, save_receipts, signer, tool_version
 from satchel.receipts.receipt import receipt_of
-from satchel.stores.raw_files import below
 
 _MOST_NAMED = 40
 _SECRET_FOLDERS = frozenset({"keys", "identities"})
