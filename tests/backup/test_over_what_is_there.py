@@ -97,7 +97,7 @@ def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str
         restored(here, where, accept_loss=True, owners=tuple)
     assert not Path(here.store).exists()
     assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
-    assert [one.standing for one in list_banks(here)] == ["own"]
+    assert [one.trust for one in list_banks(here)] == ["own"]
 
 
 def test_an_older_state_is_inspected_in_another_store(

@@ -176,7 +176,7 @@ def test_each_restore_and_each_drill_leaves_a_signed_receipt(
             receipt = find_receipt(here, identity)
             account = receipt.account
             assert account is not None
-            assert (receipt.standing, account.kind, account.read_back) == ("good", kind, "verified")
+            assert (receipt.outcome, account.kind, account.read_back) == ("good", kind, "verified")
             assert account.input.name == made.id
             assert (account.input.digest or "").startswith("blake3:")
     first = [_account(here, one) for one in runs[0][1]]

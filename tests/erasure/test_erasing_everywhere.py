@@ -189,7 +189,7 @@ def test_the_signed_report_names_what_was_searched_and_no_content(
     copy = tmp_path / "report.json"
     done = gone(bank, "user=ada", receipt=copy)
     (report,) = find_receipts(load_settings(), str(copy))
-    assert report.standing == "good"
+    assert report.outcome == "good"
     assert report.account is not None
     assert report.account.kind == "erase"
     assert report.account.done["erased"] == 1

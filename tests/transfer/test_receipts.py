@@ -111,7 +111,7 @@ def test_the_receipts_of_a_bank_and_of_a_machine_are_listed_newest_first(
         path.unlink()
     assert recent_receipts(settings) == []
     (line,) = recent_receipts(settings, "b")
-    assert find_receipts(settings, line.id[:20])[0].standing == "good"
+    assert find_receipts(settings, line.id[:20])[0].outcome == "good"
 
 
 def test_a_receipt_that_is_not_there_or_damaged_says_so(first: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_receipt_that_was_changed_does_not_verify(first: Path, tmp_path: Path)
     changed.write_bytes(record.body.replace(b'"added":3', b'"added":4'))
     for path in (forged, changed):
         (found,) = find_receipts(load_settings(), str(path))
-        assert (found.standing, found.exit_status) == ("tampered", 3)
+        assert (found.outcome, found.exit_status) == ("tampered", 3)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_receipt_counts_as_much_as_its_signer(
     with Outlet.named(tmp_path / "r.json") as outlet:
         write_receipts(outlet, [receipt_of(account, key)])
     (found,) = find_receipts(load_settings(), str(tmp_path / "r.json"))
-    assert (found.standing, found.exit_status) == (standing, 3)
+    assert (found.outcome, found.exit_status) == (standing, 3)
 
 
 def test_a_receipt_file_that_is_there_is_refused_before_any_work(
@@ -366,7 +366,7 @@ def test_each_bank_of_an_import_has_a_receipt_of_its_own(tmp_path: Path) -> None
     assert [one.input.records for one in done.accounts] == [3, 3]
     found = find_receipts(load_settings(), str(tmp_path / "r.json"))
     assert [one.id for one in found] == done.receipts
-    assert {one.standing for one in found} == {"good"}
+    assert {one.outcome for one in found} == {"good"}
 
 
 def _sayings(account: ReceiptBody) -> dict[str, Any]:

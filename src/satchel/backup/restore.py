@@ -348,7 +348,7 @@ class RestoreTask:
                 relation=put.relation,
                 carried=put.carried,
                 erased_again=made.erased_again,
-                standing=put.standing,
+                trust=put.trust,
                 given_up=made.given_up or put.given_up,
                 safety=put.safety,
                 notes=put.notes,

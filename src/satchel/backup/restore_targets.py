@@ -89,7 +89,7 @@ class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     erased_again: int = 0
     """Records that had been erased since the backup, and are again."""
 
-    standing: BankStanding | None = None
+    trust: BankStanding | None = None
     given_up: bool = False
     """Whether what this machine saw beyond it was given up, which the log says."""
 
@@ -188,7 +188,7 @@ class BankRestoreResult:
 
     relation: Relation
     carried: int = 0
-    standing: BankStanding | None = None
+    trust: BankStanding | None = None
     given_up: bool = False
     safety: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -297,7 +297,7 @@ def put_back(
             "tracked separately"
         )
     if judged.verdict is not None:
-        put.standing = judged.verdict.standing
+        put.trust = judged.verdict.standing
         put.notes += judged.verdict.notes
     if asked.dry_run:
         return put
@@ -331,7 +331,7 @@ def _write(  # noqa: PLR0913 - what was found out before
         finish_erasure(store, source.bank)
         _believe(settings, store, source, judged, asked.reason)
     if judged.verdict is None:
-        put.standing = BankStanding.OWN
+        put.trust = BankStanding.OWN
 
 
 def _judged(settings: Settings, source: Replica, asked: BankRestoreOptions) -> _Judged:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from satchel.artifact.verification import STANDING_TEXTS, Outcome, Verification
+from satchel.artifact.verification import KEY_TRUST_TEXTS, Outcome, Verification
 from satchel.cli._console import count, line, message, print_facts, safe, size, state, table
 from satchel.cli._operations import command
 from satchel.cli._options import (
@@ -176,7 +176,7 @@ def _show_verification(found: Verification) -> None:
     for signer in found.signers:
         verdict = f"invalid: {signer.problem}"
         if signer.valid:
-            verdict = f"valid, by {STANDING_TEXTS[signer.standing]}"
+            verdict = f"valid, by {KEY_TRUST_TEXTS[signer.trust]}"
         name = f"{signer.name} " if signer.name else ""
         line(f"signature  {name}{signer.key}  {verdict}")
     for finding in found.findings:

@@ -73,7 +73,7 @@ def _show_exchange(found: Exchange, where: tuple[str, str]) -> None:
         _show_merge(found.merged, target)
     if found.emptied:
         message(f"{count(found.emptied, 'record')} emptied: erased {source}")
-    if found.standing == "untrusted":
+    if found.trust == "untrusted":
         message(
             "the bank's owner is untrusted on this machine, so it is read-only; see: satchel bank"
             " admit, satchel bank adopt"

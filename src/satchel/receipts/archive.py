@@ -142,7 +142,7 @@ MOST = 10_000
 _LEAST_DIGITS = 6
 _ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
 
-Standing = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
+ReceiptOutcome = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
 
 
 class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -165,7 +165,7 @@ class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """One receipt, and what became of its signatures."""
 
     id: str
-    standing: Standing
+    outcome: ReceiptOutcome
     account: ReceiptBody | None
     """What became of a transfer; None for one of something else, which ``record`` tells of."""
 
@@ -180,7 +180,7 @@ class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     @property
     def exit_status(self) -> int:
         """0 when somebody who is trusted signed it, and the others; 3 otherwise."""
-        return 0 if all(one.standing == "good" for one in (self, *self.others)) else 3
+        return 0 if all(one.outcome == "good" for one in (self, *self.others)) else 3
 
 
 def first_of(receipts: Sequence[StoredReceipt]) -> StoredReceipt:
@@ -319,12 +319,12 @@ def _line(record: Sealed, account: ReceiptBody) -> ReceiptLine:
 def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> StoredReceipt:
     problem = None if has_valid_id(record) else "the ID does not match the content"
     checks = signatures_of(record)
-    standing = _standing(settings, [one.key for one in checks if one.valid])
+    outcome = _outcome_of(settings, [one.key for one in checks if one.valid])
     for one in checks:
         problem = problem or one.problem
     return StoredReceipt(
         id=record.id,
-        standing="tampered" if problem else standing,
+        outcome="tampered" if problem else outcome,
         account=account,
         record=record.value,
         signed_by=[one.key for one in checks if one.valid],
@@ -332,7 +332,7 @@ def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> 
     )
 
 
-def _standing(settings: Settings, keys: list[str]) -> Standing:
+def _outcome_of(settings: Settings, keys: list[str]) -> ReceiptOutcome:
     """Return how far a receipt is to be believed that some keys signed."""
     if not keys:
         return "unsigned"
@@ -415,8 +415,8 @@ def show_receipt(
     example="satchel receipt verify ours.receipt.json",
     absent=NOT_FOR_MODELS
     | {
-        "python": "`Satchel.receipt` reports it as the receipt's standing.",
-        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's standing.",
+        "python": "`Satchel.receipt` reports it as the receipt's outcome.",
+        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's outcome.",
     },
 )
 def verify_receipt(

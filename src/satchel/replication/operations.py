@@ -100,7 +100,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     emptied: int = 0
     blobs: int = 0
     blobs_missing: int = 0
-    standing: str | None = None
+    trust: str | None = None
     """What the bank now is to this machine; for a pull."""
 
     notes: list[str] = []
@@ -235,7 +235,7 @@ class _Bringing(ABC):
             emptied=done.erased,
             blobs=done.blobs,
             blobs_missing=done.blobs_missing,
-            standing=str(verdict.standing) if self.writes_here else None,
+            trust=str(verdict.standing) if self.writes_here else None,
             notes=[*verdict.notes, *_notes(done)],
         )
 

@@ -94,7 +94,7 @@ class CopiedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     side: int = 0
     """Unlogged values that went along."""
 
-    standing: BankStanding | None = None
+    trust: BankStanding | None = None
     """What the bank is to this machine."""
 
     receipt: str | None = None
@@ -253,7 +253,7 @@ class _Work:
             size=source.size,
             root=source.found.head.root,
             earlier=begun or stands.common,
-            standing=verdict.standing,
+            trust=verdict.standing,
             notes=[*verdict.notes, *self._same_name(bank, name)],
         )
 
@@ -307,7 +307,7 @@ class _Work:
             vectors=beside.vectors,
             blobs=beside.blobs,
             side=side,
-            standing=verdict.standing,
+            trust=verdict.standing,
             notes=notes,
         )
 

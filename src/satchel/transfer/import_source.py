@@ -299,7 +299,7 @@ class ImportSource:
         if self.sidecar is not None:
             return
         for one in self.verdict.signers:
-            if one.valid and one.standing == "trusted" and self._signer is None:
+            if one.valid and one.trust == "trusted" and self._signer is None:
                 self._signer = one.key
                 self._trust = TrustClass.USER if self._is_own(one.key) else TrustClass.EXTERNAL
 

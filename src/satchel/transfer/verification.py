@@ -146,7 +146,7 @@ def trust_hint(verdict: Verification) -> str | None:
     if Outcome.UNTRUSTED not in verdict.outcomes:
         return None
     valid = [signer for signer in verdict.signers if signer.valid]
-    unknown = [signer.key for signer in valid if signer.standing == "unknown"]
+    unknown = [signer.key for signer in valid if signer.trust == "unknown"]
     if Outcome.ENTRIES_ONLY in verdict.outcomes and not valid:  # such a file names no key
         return how_to_trust("KEY --profile pam-sdk-1.0")
     return how_to_trust(unknown[0]) if unknown else None
