@@ -20,7 +20,7 @@ from satchel.config.settings import load_settings
 from satchel.config.store_selection import HIERARCHY, BackendChoice, agent_graph, legacy_graph
 from satchel.crypto.keys import SigningKey
 from satchel.ports.operations import PathText
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.import_results import ImportOptions
 
 __all__ = ["ExportResult", "HierarchicalTransfer", "HierarchicalTransferBackend", "ImportResult"]

@@ -39,8 +39,13 @@ from satchel.model.values import now
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_records import ExportCounts, ExportDestination
-from satchel.transfer.export_results import Export, ExportOptions, export_format
+from satchel.transfer.export_records import (
+    Export,
+    ExportCounts,
+    ExportDestination,
+    ExportOptions,
+    export_format,
+)
 from satchel.transfer.exports import ExportPart, export_part
 
 MOST = 100_000

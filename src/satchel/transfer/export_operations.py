@@ -42,11 +42,16 @@ from satchel.ports.format import Place
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
 from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_file import chosen_format
-from satchel.transfer.export_records import MemorySelection
+from satchel.transfer.export_records import (
+    Export,
+    ExportOptions,
+    MemorySelection,
+    is_signed,
+    selection,
+)
 from satchel.transfer.export_records import Progress as OnProgress
-from satchel.transfer.export_results import Export, ExportOptions, is_signed, selection
 from satchel.transfer.live_products import connector_for
+from satchel.transfer.outputs import chosen_format
 from satchel.transfer.providers import LiveBank, Owners, export_from
 
 To = Annotated[
