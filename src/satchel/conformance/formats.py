@@ -173,9 +173,11 @@ def test_its_reference_is_complete(subject: Subject) -> None:
 
 
 def test_it_recognises_its_own_samples(subject: Subject) -> None:
-    """Each good sample is recognised, by its first bytes."""
+    """Each good sample is recognised by its first bytes, and shows a sign, if any are declared."""
+    signs = subject.adapter.info.signs
     for sample in subject.good():
         assert subject.adapter.recognises(Place(sample)), sample.name
+        assert signs is None or signs.fit(Place(sample)), sample.name
 
 
 def test_no_other_format_claims_its_samples(subject: Subject) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
 from satchel.errors import LimitError, MalformedError, PathRefusedError
 from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
-from satchel.formats._files import CHUNK, Decompressor, decompressed_head, json_members
+from satchel.formats._files import CHUNK, Decompressor, json_members
 from satchel.formats._json import differences, reproduce, settled, text_in
 from satchel.model.entries import Entry, Identity, Semantic
 from satchel.model.records import GraphNode, SessionEvent
@@ -341,7 +341,7 @@ def is_archive(place: Place) -> bool:
     if head.startswith(ZIP_MAGIC):
         with _quietly(place) as found:
             return found
-    head = decompressed_head(head)
+    head = place.unpacked_head
     while head[257:262] == _MAGIC and head[156:157] in b"xg5":
         size = _octal(head[124:136]) or 0
         head = head[TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK :]

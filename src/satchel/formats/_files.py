@@ -11,24 +11,12 @@ from satchel.crypto.json_reader import ForeignReader, ordinary_values
 from satchel.crypto.limits import Limits
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
 from satchel.ports.format import ReadContext
-from satchel.ports.place import HEAD_BYTES, Place
-
-BOM = b"\xef\xbb\xbf"
+from satchel.ports.place import BOM, Place
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 
 Step = bytes | int
 """A key as it is spelled in the file, or a position in an array."""
-
-
-def decompressed_head(head: bytes) -> bytes:
-    """Return the first bytes of what is inside a gzip file, or of the file itself."""
-    if not head.startswith(GZIP_MAGIC):
-        return head
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-    except zlib.error:
-        return head
 
 
 def json_members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:

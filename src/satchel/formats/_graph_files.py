@@ -49,6 +49,9 @@ ENGINES = (
 )
 """Both of them: LadybugDB 0.22 also reads versions from 40 on, Kuzu 0.11 its own."""
 
+GRAPH_MAGICS = tuple(engine.letters for engine in ENGINES)
+"""What their files start with."""
+
 _LAST_OF = {40: "0.15.3", 41: "0.17.1"}
 """Older storage versions of LadybugDB, with a release that writes them."""
 

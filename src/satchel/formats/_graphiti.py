@@ -73,6 +73,9 @@ Row = dict[str, Any]
 
 _NODE_SIGNS = frozenset({b"group_id", b"labels", b"summary"})
 _EPISODE_SIGNS = frozenset({b"group_id", b"source_description", b"content"})
+ROW_SIGNS = sorted(_NODE_SIGNS | _EPISODE_SIGNS)
+"""Members of which a node or an episode has one at least, beside its ID."""
+
 _IDS = frozenset({b"uuid", b"uuid_"})
 _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _GROUP = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)

@@ -16,12 +16,12 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import decode_foreign, escape_keys
 from satchel.errors import InputError, PathRefusedError
-from satchel.formats._files import BOM
 from satchel.model.entries import ENTRY_CLASSES, TIMES, Entry
 from satchel.model.text import memory_text
 from satchel.model.times import read_time
 from satchel.model.values import Component, Origin, TrustClass
 from satchel.ports.losses import Report
+from satchel.ports.place import BOM
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.scratch import ScratchMap

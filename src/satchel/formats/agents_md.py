@@ -34,7 +34,7 @@ from satchel.formats._notes import (
 from satchel.model.entries import Entry, Identity
 from satchel.model.records import Model
 from satchel.model.values import Component, Evidence, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import MOST_WITHIN, Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -170,6 +170,7 @@ class AgentsMd:
     info: ClassVar[Info] = Info(
         title="AGENTS.md and CLAUDE.md",
         suffixes=("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"),
+        signs=Signs(starts=(ZIP_MAGIC,), texts=((_ANY_MARK.encode(),),), names=(*_NAMES, *_ALONE)),
         spec="instructions of Codex and Claude Code in 2026, with a Satchel block",
         checked="2026-11-22",
         traits=Traits(

@@ -35,7 +35,7 @@ from satchel.formats._ama import (
     without_embedding,
     without_entities,
 )
-from satchel.formats._files import decompressed_head, json_members
+from satchel.formats._files import json_members
 from satchel.formats._order import Order, in_order
 from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
 from satchel.model.entries import Entry
@@ -43,7 +43,7 @@ from satchel.model.records import Model
 from satchel.model.times import now
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -71,6 +71,7 @@ class Ama:
     info: ClassVar[Info] = Info(
         title="Astrocyte Memory Archive (AMA) 1",
         suffixes=(".ama.jsonl",),
+        signs=Signs(texts=((VERSION.encode(),),), names=(".ama.jsonl", ".ama.jsonl.gz")),
         spec="Astrocyte memory portability, section 2; astrocyte 0.22.0",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, streams=True, keeps_ids=True),
@@ -81,7 +82,7 @@ class Ama:
     )
 
     def recognises(self, place: Place) -> bool:
-        first = decompressed_head(place.head).lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
+        first = place.unpacked_head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
         found = {path for path, _ in json_members(first)}
         if (VERSION.encode(),) in found:
             return True

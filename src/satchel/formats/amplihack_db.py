@@ -38,7 +38,7 @@ from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, contain
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
@@ -85,6 +85,7 @@ class AmplihackDb:
     info: ClassVar[Info] = Info(
         title="amplihack hierarchical memory, SQLite database",
         suffixes=(".amplihack.db",),
+        signs=Signs(texts=((MAGIC, b"semantic_memories"),)),
         spec="amplihack-rs 0.17.0, hierarchical SQLite schema",
         checked="2026-11-22",
         traits=Traits(

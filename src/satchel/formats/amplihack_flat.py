@@ -18,7 +18,7 @@ from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Model, SessionEvent
 from satchel.model.times import iso_text
 from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -47,6 +47,7 @@ class AmplihackFlat:
     info: ClassVar[Info] = Info(
         title="amplihack flat memory, SQLite database",
         suffixes=(),
+        signs=Signs(texts=((MAGIC, b"memory_entries"),)),
         spec="amplihack-rs 0.17.0, memory.db",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),

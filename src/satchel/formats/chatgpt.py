@@ -16,7 +16,7 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     RowParser,
@@ -43,7 +43,7 @@ from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.times import read_time
 from satchel.model.values import Component, Evidence
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -433,6 +433,16 @@ class ChatGPT:
     info: ClassVar[Info] = Info(
         title="ChatGPT export",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(
+                (b"mapping",),
+                (b"title", b"create_time", b"update_time"),
+                (b"memory_num_tokens",),
+                (b"memory_max_tokens",),
+                _MEMORY,
+            ),
+        ),
         spec="ChatGPT data export, one file or shards, to September 2026",
         checked="2026-11-22",
         traits=Traits(

@@ -21,10 +21,10 @@ from satchel.formats._chroma import (
     records_in,
     segments_in,
 )
-from satchel.formats._database import open_database_copy, tables_of
+from satchel.formats._database import MAGIC, open_database_copy, tables_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
@@ -43,6 +43,7 @@ class Chroma:
     info: ClassVar[Info] = Info(
         title="Chroma database",
         suffixes=(),
+        signs=Signs(starts=(MAGIC,), folder=True),
         spec="chromadb 1.5.9 PersistentClient: chroma.sqlite3 and the indexes beside it",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),

@@ -22,7 +22,7 @@ from satchel.formats._row_lists import as_json, container_of, count_others
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -53,6 +53,7 @@ class ChromaGet:
     info: ClassVar[Info] = Info(
         title="Chroma collection, as get() returns it",
         suffixes=(".chroma.json",),
+        signs=Signs(texts=((b"ids",),)),
         spec="chromadb 1.5.9 Collection.get() as JSON; Collection.upsert() takes its lists",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),

@@ -17,7 +17,7 @@ import msgspec
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._aletheia.rows import text_files
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     RowParser,
@@ -39,7 +39,7 @@ from satchel.model.entries import Identity, Semantic
 from satchel.model.records import FileVersion, GraphNode, Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, Origin, Scope
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -401,6 +401,16 @@ class Claude:
     info: ClassVar[Info] = Info(
         title="Claude export",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(
+                (b"chat_messages",),
+                _CONVERSATION,
+                _DESIGN,
+                *((name,) for name in _MEMORIES),
+                *((b"uuid", b"name", name) for name in _OF_A_PROJECT),
+            ),
+        ),
         spec="Claude.ai data export, conversations, projects and memories, to September 2026",
         checked="2026-11-22",
         traits=Traits(

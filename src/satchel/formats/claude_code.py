@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     moment_of,
@@ -31,7 +31,7 @@ from satchel.formats._note_folders import memories_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -171,6 +171,10 @@ class ClaudeCode:
     info: ClassVar[Info] = Info(
         title="Claude Code transcripts and memory",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=tuple(tuple(name for (name,) in group) for group in _SIGNS),
+        ),
         spec="Claude Code, transcripts and memory below ~/.claude/projects, to September 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), writes=False),

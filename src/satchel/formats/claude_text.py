@@ -28,7 +28,7 @@ from satchel.model.entries import ENTRY_CLASSES, Entry
 from satchel.model.records import Model
 from satchel.model.times import read_time
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -74,6 +74,7 @@ class ClaudeText:
     info: ClassVar[Info] = Info(
         title="Text for Claude's memory import",
         suffixes=(".claude.txt",),
+        signs=Signs(texts=((b"] -",),)),
         spec="Claude, Settings, Memory, Start import, in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), ordered=False, plain=True),

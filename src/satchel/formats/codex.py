@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     moment_of,
@@ -31,7 +31,7 @@ from satchel.formats._chats.transcripts import LineParser, from_transcripts
 from satchel.formats._files import json_members
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -308,6 +308,10 @@ class Codex:
     info: ClassVar[Info] = Info(
         title="Codex rollout",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=((b"timestamp", b"payload"), (b"timestamp", b"instructions", b"record_type")),
+        ),
         spec="Codex CLI, rollouts below ~/.codex/sessions, to 0.128",
         checked="2026-11-22",
         traits=Traits(components=frozenset(), writes=False),

@@ -16,6 +16,7 @@ from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._chats.archive import ZIP_MAGIC
 from satchel.formats._cognee import (
     BLOCK,
     DOCUMENT,
@@ -55,7 +56,7 @@ from satchel.model.entries import Entry, Identity, Semantic
 from satchel.model.records import Edge, GraphNode, Model, SessionEvent
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.placeholders import placeholder
@@ -438,6 +439,7 @@ class Cognee:
     info: ClassVar[Info] = Info(
         title="Cognee archive (COGX)",
         suffixes=(".cogx.tar",),
+        signs=Signs(starts=(ZIP_MAGIC,), texts=((b"ustar",),)),
         spec="COGX 0.1, cognee 1.6.5",
         checked="2026-11-22",
         traits=Traits(

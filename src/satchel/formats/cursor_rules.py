@@ -20,7 +20,7 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import MOST_WITHIN, Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -43,6 +43,7 @@ class CursorRules:
     info: ClassVar[Info] = Info(
         title="Cursor rule",
         suffixes=(".mdc",),
+        signs=Signs(starts=(b"---",)),
         spec="Cursor, .cursor/rules/*.mdc, in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, ordered=False, plain=True),

@@ -47,7 +47,7 @@ from satchel.formats._google_pages import CARD, Card, cards, gems_in, has_gems, 
 from satchel.model.records import Model, SessionEvent
 from satchel.model.type_info import resolved
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -472,6 +472,9 @@ class Gemini:
     info: ClassVar[Info] = Info(
         title="Gemini activity (Google Takeout)",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC, b"<"), texts=((b"conversation_turns",), (b"header", b"title"))
+        ),
         spec="Google Takeout, My Activity of Gemini Apps, JSON and HTML, to 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),

@@ -22,8 +22,15 @@ from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import ABSENT, escape_keys
 from satchel.errors import LimitError, MalformedError
-from satchel.formats._files import decompressed_head, json_members, reader_of
-from satchel.formats._graph_files import GRAPHITI, GraphRow, graph_file, is_graphiti, rows_of
+from satchel.formats._files import json_members, reader_of
+from satchel.formats._graph_files import (
+    GRAPH_MAGICS,
+    GRAPHITI,
+    GraphRow,
+    graph_file,
+    is_graphiti,
+    rows_of,
+)
 from satchel.formats._graphiti import (
     ALWAYS,
     CALLED,
@@ -35,6 +42,7 @@ from satchel.formats._graphiti import (
     NOBODY,
     NODES,
     OBJECT,
+    ROW_SIGNS,
     SOURCE,
     SOURCES,
     SUBJECT,
@@ -64,7 +72,7 @@ from satchel.model.records import Edge, GraphNode, Model
 from satchel.model.times import now, read_time
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -495,6 +503,10 @@ class Graphiti:
     info: ClassVar[Info] = Info(
         title="Graphiti or Zep graph",
         suffixes=(".graphiti.json",),
+        signs=Signs(
+            starts=GRAPH_MAGICS,
+            texts=((SOURCE.encode(),), *((b"uuid", sign) for sign in ROW_SIGNS)),
+        ),
         spec="graphiti-core 0.31.2, what its nodes and edges are as JSON; Zep's API",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), exact=True),
@@ -505,7 +517,7 @@ class Graphiti:
     )
 
     def recognises(self, place: Place) -> bool:
-        return is_graphiti(place) or is_graph(json_members(decompressed_head(place.head)))
+        return is_graphiti(place) or is_graph(json_members(place.unpacked_head))
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True

@@ -15,6 +15,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._database import (
+    MAGIC,
     columns_of,
     open_database_copy,
     other_tables,
@@ -27,7 +28,7 @@ from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.times import read_time
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import Place, Target
 from satchel.ports.placeholders import placeholder
 from satchel.ports.record_set import RecordSet
@@ -316,6 +317,7 @@ class LangGraphCheckpoints:
     info: ClassVar[Info] = Info(
         title="LangGraph checkpoints, SQLite database",
         suffixes=(),
+        signs=Signs(starts=(MAGIC,)),
         spec="langgraph-checkpoint-sqlite 3.1.2 SqliteSaver; langgraph-checkpoint 4.3.2",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),

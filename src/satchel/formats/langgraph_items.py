@@ -15,7 +15,7 @@ from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_oth
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -31,6 +31,7 @@ class LangGraphItems:
     info: ClassVar[Info] = Info(
         title="LangGraph store, items as JSON",
         suffixes=(".langgraph.json",),
+        signs=Signs(texts=((b"namespace", b"key"),)),
         spec="langgraph 1.2 BaseStore.search(), Item.dict(); the server's /store/items/search",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),

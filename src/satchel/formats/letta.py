@@ -45,7 +45,7 @@ from satchel.formats._order import Order, in_order
 from satchel.model.entries import Entry
 from satchel.model.records import GraphNode, Model, SessionEvent
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -268,6 +268,10 @@ class Letta:
     info: ClassVar[Info] = Info(
         title="Letta agent file",
         suffixes=(".af",),
+        signs=Signs(
+            starts=(b'"',),
+            texts=((b"agent_type", b"core_memory"), *((b"agents", sign) for sign in _SIGNS)),
+        ),
         spec="letta-ai/agent-file of 2026-03-24; Letta server 0.6.47 to 0.16.8",
         checked="2026-11-22",
         traits=Traits(components=frozenset(MEMORIES), exact=True),

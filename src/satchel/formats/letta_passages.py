@@ -17,14 +17,14 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._files import json_members
 from satchel.formats._json import as_json, differences, settled, text_in
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Model
 from satchel.model.times import exact_time, iso_text, read_time
 from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -153,6 +153,10 @@ class LettaPassages:
     info: ClassVar[Info] = Info(
         title="Letta archival memory",
         suffixes=(".passages.json",),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(*((b"text", sign) for sign in _SIGNS), (b"text", *sorted(_EACH), _ID)),
+        ),
         spec="Letta server 0.16.8, GET /v1/agents/ID/archival-memory",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),

@@ -46,7 +46,7 @@ from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.text import memory_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.spool import Spool
@@ -68,6 +68,7 @@ class MarkdownMemory:
     info: ClassVar[Info] = Info(
         title="Markdown memory",
         suffixes=(),
+        signs=Signs(starts=(ZIP_MAGIC, b"---"), names=(INDEX,)),
         spec="MEMORY.md and a file for each memory, as Claude Code and Codex have it in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, ordered=False, folder=True),

@@ -30,7 +30,6 @@ from satchel.errors import EmptyInputError, InputError, LockedError, MalformedEr
 from satchel.formats._files import (
     Decompressor,
     LineReader,
-    decompressed_head,
     json_members,
     json_object,
 )
@@ -38,7 +37,7 @@ from satchel.formats._json import as_json, text_in
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component, Entity, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
@@ -379,6 +378,7 @@ class McpMemory:
     info: ClassVar[Info] = Info(
         title="MCP memory server",
         suffixes=(".memory.jsonl",),
+        signs=Signs(texts=((b"relationType",), (b"entityType",))),
         spec="@modelcontextprotocol/server-memory 2026.8.31, memory.jsonl and read_graph",
         checked="2026-11-22",
         traits=Traits(
@@ -428,7 +428,7 @@ class McpMemory:
 
 
 def _is_lines(place: Place) -> bool:
-    found = {path for path, _ in json_members(decompressed_head(place.head))}
+    found = {path for path, _ in json_members(place.unpacked_head)}
     return (b"type",) in found and any(signs <= found for signs in _SIGNS)
 
 

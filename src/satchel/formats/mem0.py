@@ -21,7 +21,7 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import MalformedError
-from satchel.formats._files import BOM, json_members
+from satchel.formats._files import json_members
 from satchel.formats._json import as_json
 from satchel.formats._mem0 import (
     NAME,
@@ -37,9 +37,9 @@ from satchel.formats._mem0 import (
 from satchel.model.entries import Entry, Procedural, Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
+from satchel.ports.place import BOM, Place, Target
 from satchel.ports.record_set import RecordSet
 
 _DEFAULT_PAGE = 20
@@ -60,6 +60,7 @@ class Mem0:
     info: ClassVar[Info] = Info(
         title="Mem0 export",
         suffixes=(".mem0.json",),
+        signs=Signs(texts=((b"memory",), (b'"results"',))),
         spec="mem0ai 2.2.1 get_all(); Mem0 platform API v3 memories",
         checked="2026-11-21",
         traits=Traits(

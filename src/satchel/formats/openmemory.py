@@ -8,12 +8,13 @@ Mem0 gave the server up. Compared with mem0's repository of 2025.
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._chats.fields import (
     Row,
     moment_of,
@@ -28,7 +29,7 @@ from satchel.formats._files import json_members
 from satchel.model.entries import Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component, Scope
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 
@@ -47,6 +48,13 @@ class OpenMemory:
     info: ClassVar[Info] = Info(
         title="OpenMemory backup",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(
+                *combinations(_SIGNS, _MOST_SIGNS),
+                *((b"memories", b"state", sign) for sign in _SIGNS),
+            ),
+        ),
         spec="mem0's OpenMemory, POST /api/v1/backup/export, 2025",
         checked="2026-11-23",
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),

@@ -34,12 +34,11 @@ from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, SatchelError
-from satchel.formats._files import decompressed_head
 from satchel.model.entries import Entry
 from satchel.model.records import Model, Source
 from satchel.model.times import now
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -71,6 +70,7 @@ class PamSdk:
     info: ClassVar[Info] = Info(
         title=f"PAM file of the published SDK (profile {PROFILE})",
         suffixes=(),
+        signs=Signs(texts=((b"pam_version",),)),
         spec="docs/spec/4-verification.md, section 4.6; PAM reference SDK at 7297c12",
         checked="2026-11-21",
         traits=Traits(components=frozenset(Component), sealed=True),
@@ -81,7 +81,7 @@ class PamSdk:
     )
 
     def recognises(self, place: Place) -> bool:
-        head = decompressed_head(place.head)
+        head = place.unpacked_head
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

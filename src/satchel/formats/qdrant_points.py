@@ -17,7 +17,7 @@ from satchel.formats._row_lists import RowLayout, container_of, count_others
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
+from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
@@ -40,6 +40,7 @@ class QdrantPoints:
     info: ClassVar[Info] = Info(
         title="Qdrant points as JSON",
         suffixes=(".qdrant.json",),
+        signs=Signs(texts=((b"id", b"payload"),)),
         spec="Qdrant 1.20: POST points/scroll, PUT points; qdrant-client 1.20.0 records",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),

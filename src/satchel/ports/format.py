@@ -17,7 +17,7 @@ from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
+from satchel.ports.place import BOM, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import VectorSink, VectorSource
 
@@ -64,6 +64,38 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """What a place must show so that a format is asked whether it recognises it.
+
+    One sign is enough. They are a quick filter: a format must have at least one of its signs in
+    every place that it recognises, and may have one in others.
+    """
+
+    starts: tuple[bytes, ...] = ()
+    """First bytes, after a byte order mark and white space; of the contents of a gzip file."""
+
+    texts: tuple[tuple[bytes, ...], ...] = ()
+    """Groups of texts, such as names of JSON members: those of a group are all in the head."""
+
+    names: tuple[str, ...] = ()
+    """Endings of the file's name, in any case."""
+
+    folder: bool = False
+    """Whether a folder is one."""
+
+    def fit(self, place: Place) -> bool:
+        """Return whether a place shows one of them; reads its name and head only."""
+        if place.is_folder:
+            return self.folder
+        head = place.unpacked_head
+        return (
+            place.path.name.casefold().endswith(tuple(name.casefold() for name in self.names))
+            or head.removeprefix(BOM).lstrip().startswith(self.starts)
+            or any(all(text in head for text in group) for group in self.texts)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
     """What a person needs to know about a format; help and the reference page are made from it."""
 
@@ -79,6 +111,9 @@ class Info:
     """ISO date on which the samples were last compared with the real product."""
 
     traits: Traits
+    signs: Signs | None = None
+    """What a place must show to be one; without them, the format is asked about every place."""
+
     lost_on_writing: str = ""
     """What memory it has no place for, in a sentence."""
 

@@ -1,6 +1,7 @@
 """Where memory is read from and written to: a file or a folder, not only a stream of bytes."""
 
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,9 +10,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from satchel.artifact.body import Progress
+from satchel.artifact.reader import GZIP_MAGIC
 from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
 from satchel.runtime.input import InputPath, OpenFile, open_input
 from satchel.runtime.output import Outlet
+
+BOM = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8."""
 
 HEAD_BYTES = 4096
 """How much of a file a format may look at to recognise it."""
@@ -56,6 +61,16 @@ class Place:
             return b""
         with self.open() as stream:
             return stream.read(HEAD_BYTES)
+
+    @cached_property
+    def unpacked_head(self) -> bytes:
+        """The first bytes inside a gzip file, or of the file itself."""
+        if not self.head.startswith(GZIP_MAGIC):
+            return self.head
+        try:
+            return zlib.decompressobj(wbits=31).decompress(self.head, HEAD_BYTES)
+        except zlib.error:
+            return self.head
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:

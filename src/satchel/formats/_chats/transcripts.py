@@ -8,10 +8,9 @@ from satchel.crypto.json_reader import ordinary_values
 from satchel.errors import InputError, LimitError
 from satchel.formats._chats.archive import ArchiveFile, ChatArchive, foreign_reader
 from satchel.formats._chats.fields import Row, row_in
-from satchel.formats._files import BOM
 from satchel.model.records import Model
 from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.place import BOM, Place
 
 _CHUNK = 1 << 18
 
