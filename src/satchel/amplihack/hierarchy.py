@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 import msgspec
 
 from satchel.amplihack.agents import hierarchical, opened_agent
-from satchel.amplihack.fact_links import NO_LINKS, Linker
-from satchel.amplihack.similarity import INDEX, SIMILAR_TO, similar_links
+from satchel.amplihack.facts import INDEX, NO_LINKS, SIMILAR_TO, Linker, similar_links
 from satchel.bank.drafts import labels, moment
 from satchel.bank.lifetime import Lifetime
 from satchel.bank.memory_ids import find_memory

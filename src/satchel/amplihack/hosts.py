@@ -15,17 +15,19 @@ from typing import Any
 import msgspec
 
 from satchel.amplihack.agents import OwnerKey, opened_agent, reading_agent
-from satchel.amplihack.learning import (
+from satchel.amplihack.sessions import (
+    MOST_IMPORTANT,
     LearningResult,
+    MemoryRecord,
     SessionLearning,
     TranscriptSummary,
     gist,
     is_same,
     lessons,
+    record_of,
     store_learnings,
     turns,
 )
-from satchel.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, record_of
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.path_permissions import PathPermission, file_to_read

@@ -14,13 +14,14 @@ from msgspec import structs
 
 from satchel.amplihack.agents import OwnerKey, agent_bank, agents_apart, hierarchical, is_foreign
 from satchel.amplihack.hosts import BUDGET, prompt_context
-from satchel.amplihack.learning import SessionLearning, store_learnings
 from satchel.amplihack.sessions import (
     MemoryRecord,
     SessionCollector,
+    SessionLearning,
     SessionRows,
     SessionSummary,
     of_sessions,
+    store_learnings,
 )
 from satchel.bank.connections import empty_store, has_store, open_configured, store_exists
 from satchel.bank.open_bank import OpenBank, name_of, open_bank_in

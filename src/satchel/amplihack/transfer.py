@@ -19,8 +19,8 @@ import msgspec
 from msgspec import structs
 
 from satchel.amplihack.agents import hierarchical, is_foreign
+from satchel.amplihack.facts import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.amplihack.hierarchy import link_stored
-from satchel.amplihack.similarity import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.bank.connections import configured_store, holds_anything, require_not_lost
 from satchel.bank.open_bank import find_by_name, open_bank, starting
 from satchel.bank.owner_rights import require_owner

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from satchel.connectors.address import Kind
+from satchel.connectors._address import Kind
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError

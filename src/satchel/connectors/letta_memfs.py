@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from satchel.connectors._address import Kind
 from satchel.connectors._git import Repository
-from satchel.connectors.address import Kind
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError, UnreadableError
-from satchel.formats._letta import BLOCK, MEMFS, NAME, PERSONA, SELF
 from satchel.formats._notes import slug, spelled, split, summary, values_in
+from satchel.formats.letta import BLOCK, MEMFS, NAME, PERSONA, SELF
 from satchel.model.entries import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin, TrustClass
 from satchel.ports.connector import Page, PastVersion, WriteResult

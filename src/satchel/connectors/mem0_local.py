@@ -16,21 +16,23 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from satchel.connectors._payloads import (
+from satchel.connectors._mem0_store import (
+    USUAL,
+    Mem0Address,
     Payload,
+    chosen,
     derived_id,
     payload_of_row,
     point_id,
     row_of_payload,
 )
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint
-from satchel.connectors.mem0_address import USUAL, Mem0Address, chosen
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import MalformedError, TargetError, UnreadableError
 from satchel.formats._json import differences, reproduce
-from satchel.formats._mem0 import (
+from satchel.formats.mem0 import (
     HISTORY,
     OF_THE_STORE,
     VECTOR,

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint, as_json
-from satchel.connectors.address import Kind
 from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import decode_foreign, encode_foreign

@@ -17,8 +17,7 @@ from satchel.crypto.limits import Limits
 from satchel.crypto.sealed_records import Sealed, as_model, known_members
 from satchel.crypto.value_domain import decode_foreign, encode_foreign, plain
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
-from satchel.formats._files import Decompressor, LineReader, json_object
-from satchel.formats._json import differences, reproduce
+from satchel.formats._json import Decompressor, LineReader, differences, json_object, reproduce
 from satchel.formats._own_vectors import minus_zeros, signed
 from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.times import read_time

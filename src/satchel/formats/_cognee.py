@@ -13,9 +13,16 @@ import msgspec
 
 from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
 from satchel.errors import LimitError, MalformedError, PathRefusedError
-from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
-from satchel.formats._files import CHUNK, Decompressor, json_members
-from satchel.formats._json import differences, reproduce, settled, text_in
+from satchel.formats._archive import ZIP_MAGIC, open_archive
+from satchel.formats._json import (
+    CHUNK,
+    Decompressor,
+    differences,
+    json_members,
+    reproduce,
+    settled,
+    text_in,
+)
 from satchel.model.entries import Entry, Identity, Semantic
 from satchel.model.records import GraphNode, SessionEvent
 from satchel.model.times import read_time

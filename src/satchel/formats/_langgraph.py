@@ -18,8 +18,7 @@ from satchel.crypto.value_domain import ABSENT, decode_foreign, encode_foreign
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._json import differences, reproduce
-from satchel.formats._order import in_order
-from satchel.formats._row_lists import as_json
+from satchel.formats._row_lists import as_json, in_order
 from satchel.model.entries import Entry, Semantic
 from satchel.model.times import iso_text, read_time
 from satchel.model.values import Origin, Scope, TrustClass

@@ -13,8 +13,8 @@ from typing import BinaryIO, NamedTuple
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive
-from satchel.formats._chats.fields import paragraphs, words_of
+from satchel.formats._archive import ArchiveFile, ChatArchive
+from satchel.formats._conversations import paragraphs, words_of
 from satchel.formats._notes import NAME, entry_of, slug, split, summary
 from satchel.model.entries import Entry, Semantic
 from satchel.model.values import Origin, TrustClass

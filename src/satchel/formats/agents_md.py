@@ -20,7 +20,7 @@ from satchel.errors import (
     TargetError,
     TargetExistsError,
 )
-from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, open_archive
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
     NoteItem,

@@ -22,8 +22,7 @@ from satchel.formats._aletheia.writer import (
     AletheiaSessionWriter,
     AletheiaWriter,
 )
-from satchel.formats._files import json_members
-from satchel.formats._json import as_json
+from satchel.formats._json import as_json, json_members
 from satchel.formats._own_vectors import BankVectorWriter
 from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Model, Source

@@ -35,9 +35,9 @@ from satchel.formats._ama import (
     without_embedding,
     without_entities,
 )
-from satchel.formats._files import json_members
-from satchel.formats._order import Order, in_order
+from satchel.formats._json import json_members
 from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
+from satchel.formats._row_lists import Order, in_order
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.times import now

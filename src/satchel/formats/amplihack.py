@@ -20,7 +20,7 @@ from satchel.crypto.value_domain import decode_foreign
 from satchel.formats._amplihack.reader import AmplihackDocument
 from satchel.formats._amplihack.rows import ARRAYS, Row, statistic_of
 from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, container_of, exported_at
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.model.records import Model
 from satchel.model.values import Component
 from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext

@@ -3,7 +3,7 @@
 One ``conversations.json``, or since 2026 many (``conversations-000.json``, ...) beside a manifest:
 whatever file holds conversations is read, whatever it is called. A conversation becomes a session;
 edited questions and other answers become forks of it. Memories are found in the conversations (see
-``_chats.chatgpt``), with their dates and the messages that they came from. Every member that has no
+``saved_memories``), with their dates and the messages that they came from. Every member that has no
 place of its own is kept in ``origin.as_written``. The list of memories that ChatGPT's own page
 fetches is read as well, where somebody saved it.
 """
@@ -16,13 +16,18 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
+    INSTRUCTIONS,
+    ChatConversation,
+    ChatTurn,
     Row,
     RowParser,
+    events,
     from_files,
     list_in,
     moment_of,
+    origin_at,
     read_only,
     require_some,
     rest_of,
@@ -30,14 +35,7 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import (
-    INSTRUCTIONS,
-    ChatConversation,
-    ChatTurn,
-    events,
-    origin_at,
-)
-from satchel.formats._files import json_members, says_nothing
+from satchel.formats._json import json_members, says_nothing
 from satchel.model.entries import Identity, Semantic
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text

@@ -16,9 +16,8 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import SPACE, SPACES, URI, USUAL, VECTOR, entry_of, row_of
-from satchel.formats._files import json_members
-from satchel.formats._order import in_order
-from satchel.formats._row_lists import as_json, container_of, count_others
+from satchel.formats._json import json_members
+from satchel.formats._row_lists import as_json, container_of, count_others, in_order
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component

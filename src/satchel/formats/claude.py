@@ -17,13 +17,17 @@ import msgspec
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._aletheia.rows import text_files
-from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
+    ChatConversation,
+    ChatTurn,
     Row,
     RowParser,
+    events,
     from_files,
     list_in,
     moment_of,
+    origin_at,
     paragraphs,
     read_only,
     require_some,
@@ -33,8 +37,7 @@ from satchel.formats._chats.fields import (
     text_or_none,
     words_of,
 )
-from satchel.formats._chats.threads import ChatConversation, ChatTurn, events, origin_at
-from satchel.formats._files import Step, json_members, says_nothing
+from satchel.formats._json import Step, json_members, says_nothing
 from satchel.model.entries import Identity, Semantic
 from satchel.model.records import FileVersion, GraphNode, Model, SessionEvent
 from satchel.model.text import spoken_text

@@ -15,10 +15,15 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
+    INSTRUCTIONS,
+    LineParser,
     Row,
+    TranscriptConversation,
+    from_transcripts,
     moment_of,
+    origin_at,
     read_only,
     require_some,
     rest_of,
@@ -26,9 +31,7 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import INSTRUCTIONS, TranscriptConversation, origin_at
-from satchel.formats._chats.transcripts import LineParser, from_transcripts
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext

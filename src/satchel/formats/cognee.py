@@ -16,7 +16,7 @@ from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC
+from satchel.formats._archive import ZIP_MAGIC
 from satchel.formats._cognee import (
     BLOCK,
     DOCUMENT,
@@ -49,9 +49,8 @@ from satchel.formats._cognee import (
     row_of_start,
     row_of_turn,
 )
-from satchel.formats._files import Decompressor, LineReader, json_object
-from satchel.formats._json import as_json, text_in
-from satchel.formats._order import Order, in_order
+from satchel.formats._json import Decompressor, LineReader, as_json, json_object, text_in
+from satchel.formats._row_lists import Order, in_order
 from satchel.model.entries import Entry, Identity, Semantic
 from satchel.model.records import Edge, GraphNode, Model, SessionEvent
 from satchel.model.type_info import resolved

@@ -22,7 +22,6 @@ from satchel.artifact.writer import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import ABSENT, escape_keys
 from satchel.errors import LimitError, MalformedError
-from satchel.formats._files import json_members, reader_of
 from satchel.formats._graph_files import (
     GRAPH_MAGICS,
     GRAPHITI,
@@ -66,7 +65,7 @@ from satchel.formats._graphiti import (
     row_of_node,
     time_text,
 )
-from satchel.formats._json import as_json
+from satchel.formats._json import as_json, json_members, reader_of
 from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Edge, GraphNode, Model
 from satchel.model.times import now, read_time

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.formats._langgraph import VECTORS, entry_of, row_of
-from satchel.formats._order import in_order
-from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_others
+from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_others, in_order
 from satchel.model.entries import Entry
 from satchel.model.records import Model
 from satchel.model.values import Component

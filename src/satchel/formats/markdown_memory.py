@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError
-from satchel.formats._chats.archive import ZIP_MAGIC, ChatArchive, open_archive
+from satchel.formats._archive import ZIP_MAGIC, ChatArchive, open_archive
 from satchel.formats._note_folders import (
     ENDING,
     INDEX,

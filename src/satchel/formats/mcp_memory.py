@@ -27,13 +27,14 @@ from satchel.crypto.notation import numbers_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
-from satchel.formats._files import (
+from satchel.formats._json import (
     Decompressor,
     LineReader,
+    as_json,
     json_members,
     json_object,
+    text_in,
 )
-from satchel.formats._json import as_json, text_in
 from satchel.model.entries import Entry, Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component, Entity, Origin, TrustClass

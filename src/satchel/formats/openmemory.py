@@ -14,18 +14,18 @@ from typing import Any, ClassVar
 from satchel.crypto.sealed_records import Sealed
 from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
     Row,
     moment_of,
+    origin_at,
     read_only,
     rest_of,
     row_in,
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import origin_at
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.model.entries import Semantic
 from satchel.model.records import Model
 from satchel.model.values import Component, Scope

@@ -18,7 +18,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.age import Lock
 from satchel.crypto.limits import DEFAULT_LIMITS
 from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, open_archive
+from satchel.formats._archive import ArchiveFile, ChatArchive, open_archive
 from satchel.ports.format import Format
 from satchel.ports.place import MOST_WITHIN, Place
 from satchel.runtime.atomic_files import PRIVATE_FILE

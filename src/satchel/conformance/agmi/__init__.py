@@ -9,7 +9,6 @@ poisoned memory is ``satchel.conformance.agmi.semantic:SatchelSemantic``.
 """
 
 from satchel.conformance.agmi.artifact import SatchelArtifact
-from satchel.conformance.agmi.ladybug import SatchelLadybug
-from satchel.conformance.agmi.sqlite import SatchelSqlite
+from satchel.conformance.agmi.stores import SatchelLadybug, SatchelSqlite
 
 __all__ = ["SatchelArtifact", "SatchelLadybug", "SatchelSqlite"]

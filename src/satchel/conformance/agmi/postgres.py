@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from agmi.adapters.base import Record
 
-from satchel.conformance.agmi.sqlite import FOUNDING, SatchelSqlite
+from satchel.conformance.agmi.stores import FOUNDING, SatchelSqlite
 from satchel.ports.store import Store
 from satchel.stores.postgres import PostgresStore
 

@@ -51,9 +51,9 @@ from satchel.formats._aletheia.schema import (
     source_of,
     text_in,
 )
-from satchel.formats._files import reader_of
-from satchel.formats._order import Order
+from satchel.formats._json import reader_of
 from satchel.formats._own_vectors import BankVectorReader
+from satchel.formats._row_lists import Order
 from satchel.model.records import Model
 from satchel.ports.content import require_content
 from satchel.ports.format import ReadContext

@@ -41,8 +41,8 @@ from satchel.formats._aletheia.schema import (
     WORKING,
     Row,
 )
-from satchel.formats._order import in_order
 from satchel.formats._own_vectors import BankVectorWriter
+from satchel.formats._row_lists import in_order
 from satchel.model.entries import Entry
 from satchel.model.records import Edge, FileVersion, SessionEvent
 from satchel.model.times import read_time

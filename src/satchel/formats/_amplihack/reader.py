@@ -32,7 +32,7 @@ from satchel.formats._amplihack.rows import (
     standing_for,
     statistic_of,
 )
-from satchel.formats._files import reader_of
+from satchel.formats._json import reader_of
 from satchel.model.entries import Episodic, Semantic
 from satchel.model.records import Edge, Model
 from satchel.model.type_info import resolved
