@@ -1,4 +1,4 @@
-"""amplihack's names for what Satchel does with the memory of its agents."""
+"""amplihack's names for Satchel's operations on the memory of its agents."""
 
 from satchel.amplihack.hierarchy import HierarchicalMemory, Link, NewFact, StoredFact
 from satchel.amplihack.roles import (

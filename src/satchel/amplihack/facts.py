@@ -22,7 +22,7 @@ from satchel.stores.matching import tokens_of
 from satchel.stores.words import DENIED, STOP_WORDS
 
 INDEX = "temporal_index"
-"""Member of a fact's metadata that says its place in the order of what happened, from 1."""
+"""Member of a fact's metadata with its position in the order of events, from 1."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")  # noqa: RUF001 - both apostrophes
 _QUANTITY = re.compile(r"[-+~<>=$€£]*(\d+(?:[.,]\d+)?)(?:%|[a-z]{1,3})?", re.IGNORECASE)
@@ -30,7 +30,7 @@ _DENIED = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001 - idem
 _DIGIT = re.compile(r"\d")
 _AROUND = ".,;:!?()[]{}<>\"'`*"
 _NAMED = frozenset({"version", "release", "build", "in", "since", "until", "port", "id", "number"})
-"""Words after which a number names something, such as a year, and is none of how many."""
+"""Words after which a number is a name, such as a year, not a quantity."""
 
 _YEARS = range(1900, 2100)
 _MOST_CHARACTERS = 4096
@@ -45,54 +45,54 @@ PAIRS = (
     "|likes dislikes|likes hates|loves hates|prefers avoids|healthy unhealthy|locked unlocked"
     "|connected disconnected|installed uninstalled|synchronous asynchronous|safe unsafe"
 )
-"""Words of which the one in the place of the other turns what is said into its opposite."""
+"""Pairs of words that, exchanged, turn a statement into its opposite."""
 
 
 class ComparedFact(NamedTuple):
-    """A fact as it is compared."""
+    """The features of a fact that are compared."""
 
     id: str
     terms: frozenset[str]
-    """Stems of its words, without those that say nothing alone, denials and numbers."""
+    """Stems of its words, without stop words, denials and numbers."""
 
     words: frozenset[str]
-    """Those, and its quantities."""
+    """The terms and the quantities."""
 
     concept: frozenset[str]
     tags: frozenset[str]
     numbers: tuple[str, ...]
-    """Quantities in their order; no dates, versions, ids."""
+    """Quantities in their order; no dates, versions or IDs."""
 
     states: frozenset[str]
     """Stems that have an opposite."""
 
     denials: int
     order: int
-    """Its place in the order of what happened, where that was said; 0 otherwise."""
+    """Its position in the order of events, if stated; 0 otherwise."""
 
     moment: str
-    """When it happened, else was made; empty where nobody knows."""
+    """When it happened, else when it was created; empty if unknown."""
 
     place: int
-    """In the log, or behind it for one that is not logged yet."""
+    """Its log position; for a new fact, the one that it will get."""
 
     text: str
-    """The start of it."""
+    """The first characters of its text."""
 
     def is_before(self, other: "ComparedFact") -> bool:
-        """Tell whether it held before another did: by what was said, by time, by arrival."""
+        """Return whether it precedes another: by stated order, by time, by log position."""
         if self.order and other.order and self.order != other.order:
             return self.order < other.order
         return (self.moment, self.place) < (other.moment, other.place)
 
 
 def fact_of(identity: str, entry: Semantic, place: int) -> ComparedFact:
-    """Return what is compared of an entry.
+    """Return the features of an entry that are compared.
 
     Args:
-        identity: Its id.
-        entry: The entry; what it says in words is its text.
-        place: In the log, or where it would be.
+        identity: Its ID.
+        entry: The entry; its text is what is compared.
+        place: Its log position, or the one that it will get.
     """
     text = (entry.text or "")[:_MOST_CHARACTERS]
     tokens = tokens_of(text)
@@ -115,7 +115,7 @@ def fact_of(identity: str, entry: Semantic, place: int) -> ComparedFact:
 
 
 def quantities(text: str) -> tuple[str, ...]:
-    """Return the numbers in a text that say how many or how much, in their order."""
+    """Return the quantities in a text, in their order."""
     if _DIGIT.search(text) is None:
         return ()
     found, before = list[str](), ""
@@ -135,7 +135,7 @@ def _is_year(word: str) -> bool:
 
 @cache
 def opposites() -> dict[str, frozenset[str]]:
-    """Return the stems that have an opposite, and which."""
+    """Return the stems that have an opposite, with it."""
     found = dict[str, frozenset[str]]()
     for pair in PAIRS.split("|"):
         one, other = (tokens_of(word)[0] for word in pair.split())
@@ -179,7 +179,7 @@ _SHOWN = 100
 
 
 class FactChange(NamedTuple):
-    """What is different in the later one of two facts that contradict each other."""
+    """The difference between two facts that contradict each other."""
 
     type: str
     """``numeric_update``, ``negation`` or ``state_change``."""
@@ -189,17 +189,17 @@ class FactChange(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why the later one takes the place of the earlier one, in words."""
+        """The reason why the later fact supersedes the earlier one."""
         return f"Updated values: {self.before} -> {self.after}"
 
     @property
     def values(self) -> str:
-        """The two against each other."""
+        """The two values, earlier and later."""
         return f"{self.before} vs {self.after}"
 
 
 def change_between(older: ComparedFact, newer: ComparedFact) -> FactChange | None:
-    """Return what changed from one fact to another; None where both may hold."""
+    """Return the change from one fact to another; None if both may be true."""
     if not _may_differ(older, newer):
         return None
     mine, theirs = older.terms - older.states, newer.terms - newer.states
@@ -218,7 +218,7 @@ def change_between(older: ComparedFact, newer: ComparedFact) -> FactChange | Non
 
 
 def _may_differ(older: ComparedFact, newer: ComparedFact) -> bool:
-    """Tell quickly whether there is anything that could be a change."""
+    """Return quickly whether there may be a change."""
     return (
         older.numbers != newer.numbers
         or older.states != newer.states
@@ -227,7 +227,7 @@ def _may_differ(older: ComparedFact, newer: ComparedFact) -> bool:
 
 
 def _turned(older: ComparedFact, newer: ComparedFact) -> tuple[str, str] | None:
-    """Return a state and its opposite that stands in its place."""
+    """Return a state and the opposite that replaces it."""
     for one in sorted(older.states - newer.states):
         for other in sorted(opposites()[one] & (newer.states - older.states)):
             return one, other
@@ -247,8 +247,8 @@ def _same_thing(
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return how much two sets have in common, from 0 to 1; nothing is not like nothing."""
-    if one == other:  # as tags and concepts of most that are compared are
+    """Return the Jaccard index of two sets, from 0 to 1; 0 for two empty sets."""
+    if one == other:  # as are the tags and concepts of most facts
         return 1.0 if one else 0.0
     both = len(one & other)
     if not both:
@@ -258,27 +258,27 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 
 SIMILAR_TO = "similar_to"
 SIMILAR = f"{DERIVED}similar/"
-"""Start of the names of those values; the id of the later fact follows."""
+"""Prefix of the names of these values; the ID of the later fact follows."""
 
 CONSIDERED = 0.2
-"""Likeness from which on two facts may speak of one thing."""
+"""Least similarity of two facts that may be about one subject."""
 
 LEAST = 0.3
 CONTRADICTS = 0.5
-"""Likeness from which on two facts are linked; from which on a contradiction is noted."""
+"""Least similarity of facts that are linked, and of facts whose contradiction is recorded."""
 
 MOST_LINKS = 8
-"""Links from one fact to earlier ones at most: the most alike."""
+"""Largest number of links from one fact to earlier ones; the most similar are used."""
 
 _ID, _ROW, _STEPS = 32, 34, 255
 _TOGETHER = 256
 
 
 class SimilarityLink(NamedTuple):
-    """A link that was computed."""
+    """A computed link of similarity."""
 
     source: str
-    """Id of the later fact."""
+    """ID of the later fact."""
 
     target: str
     weight: float
@@ -288,7 +288,7 @@ class SimilarityLink(NamedTuple):
 
 
 def likeness(one: ComparedFact, other: ComparedFact) -> float:
-    """Return how alike two facts are, from 0 to 1: words half, concept 3 tenths, tags 2."""
+    """Return the similarity of two facts, from 0 to 1: words 0.5, concept 0.3, tags 0.2."""
     weight = 0.5 * jaccard(one.words, other.words)
     if one.concept and other.concept:
         weight += 0.3 * jaccard(one.concept, other.concept)
@@ -298,14 +298,14 @@ def likeness(one: ComparedFact, other: ComparedFact) -> float:
 
 
 def near(fact: ComparedFact, others: Sequence[ComparedFact]) -> list[tuple[float, ComparedFact]]:
-    """Return those of some facts that are at all like one, and how much, the most alike first."""
+    """Return the facts similar to one, with their similarity, most similar first."""
     found = [(likeness(fact, other), other.id, other) for other in others]
     found.sort(reverse=True)
     return [(weight, other) for weight, _, other in found if weight > CONSIDERED]
 
 
 def alike(fact: ComparedFact, found: Sequence[tuple[float, ComparedFact]]) -> list[SimilarityLink]:
-    """Return the links from a fact to the most alike of what ``near`` found."""
+    """Return the links from a fact to the most similar results of ``near``."""
     return [
         SimilarityLink(
             fact.id,
@@ -319,7 +319,7 @@ def alike(fact: ComparedFact, found: Sequence[tuple[float, ComparedFact]]) -> li
 
 
 def packed(links: Sequence[SimilarityLink]) -> dict[str, bytes]:
-    """Return the value to keep for links from one fact; none for no links."""
+    """Return the value to store for the links of one fact; empty for no links."""
     rows = [
         bytes.fromhex(link.target.removeprefix(PREFIX))
         + bytes([round(link.weight * _STEPS), link.contradicts])
@@ -329,9 +329,9 @@ def packed(links: Sequence[SimilarityLink]) -> dict[str, bytes]:
 
 
 def similar_links(view: View, source: str | None = None) -> Iterator[SimilarityLink]:
-    """Yield the links that were computed, of one fact or of all; both ends are current.
+    """Yield the computed links, of one fact or of all; both ends are current.
 
-    Nothing proves how alike they are; that the ends are memories of the bank is proved.
+    The similarities are not signed; that both ends are memories of the bank is verified.
     """
     digits = "" if source is None else source.removeprefix(PREFIX)
     kept = list(_unpacked(view.side(SIMILAR + digits)))
@@ -354,16 +354,16 @@ def _unpacked(values: Mapping[str, bytes]) -> Iterator[SimilarityLink]:
 
 TERMS = f"{DERIVED}terms/"
 THROUGH = f"{DERIVED}through"
-"""Name of the value that says how many records of the log were looked at."""
+"""Name of the value with the number of log records that were indexed."""
 
 NEWEST = 10
-"""Facts that are kept for a word."""
+"""Largest number of facts stored for a word."""
 
 RAREST = 4
-"""Words of a fact by which others are looked for."""
+"""Number of a fact's rarest words by which others are looked up."""
 
 COMPARED = 10
-"""Facts that one is compared with at most."""
+"""Largest number of facts that a fact is compared with."""
 
 _COUNT, _ID = 4, 32
 _MOST_TERMS = 50_000
@@ -372,14 +372,14 @@ _DIGEST = 6
 
 @dataclass(slots=True)
 class _Holders:
-    """The facts that have a word."""
+    """The facts with a word."""
 
     count: int = 0
     newest: list[str] = field(default_factory=list)
-    """Their ids, the newest last."""
+    """Their IDs, oldest first."""
 
     def add(self, identity: str) -> bool:
-        """Add a fact, and tell whether it was new here."""
+        """Add a fact; return whether it was new."""
         if identity in self.newest:
             return False
         self.count += 1
@@ -393,7 +393,7 @@ class _Holders:
 
 
 class TermIndex:
-    """The words of a bank's facts, as far as they were asked for."""
+    """An index of the words of a bank's facts, loaded on demand."""
 
     def __init__(self) -> None:
         self._held = dict[str, _Holders]()
@@ -401,22 +401,22 @@ class TermIndex:
 
     @property
     def changes(self) -> int:
-        """How many values are different from what is kept."""
+        """Number of values that differ from the stored ones."""
         return len(self._changed)
 
     def forget(self) -> None:
-        """Read everything anew: somebody else may have changed it."""
+        """Drop loaded values; others may have changed them."""
         self._held.clear()
         self._changed.clear()
 
     def add(self, view: View, identity: str, terms: Iterable[str]) -> None:
-        """Take a fact in, by its id and its words."""
+        """Add a fact, by its ID and its words."""
         for term in terms:
             if self._of(view, term).add(identity):
                 self._changed.add(term)
 
     def candidates(self, view: View, terms: Iterable[str]) -> list[str]:
-        """Return the ids of facts that have the rarest of some words; those with most first."""
+        """Return the IDs of facts with the rarest of some words; those with most of them first."""
         held = [(one.count, term, one) for term in terms if (one := self._of(view, term)).count]
         found = Counter[str]()
         for _, _, one in sorted(held)[:RAREST]:
@@ -425,7 +425,7 @@ class TermIndex:
         return sorted(found, key=found.__getitem__, reverse=True)[:COMPARED]
 
     def take_changes(self) -> dict[str, bytes | None]:
-        """Return the values to keep, which then count as kept."""
+        """Return the changed values, which then count as stored."""
         changed, self._changed = self._changed, set()
         values: dict[str, bytes | None] = {_name(one): self._held[one].packed() for one in changed}
         if len(self._held) > _MOST_TERMS:
@@ -456,10 +456,10 @@ SUPERSEDES, TRANSITIONED_TO = "supersedes", "transitioned_to"
 FLAT_KINDS = frozenset(
     {"conversation", "decision", "pattern", "context", "learning", "artifact", "episode"}
 )
-"""Kinds of entries that are no facts of the hierarchical tier."""
+"""Kinds of entries that are not facts of the hierarchical tier."""
 
 CAUGHT_UP = 5000
-"""Facts that are taken in before what is known of their words is set beside the log."""
+"""Number of facts to index before the index is stored."""
 
 _PLACE = 8
 _FACTS = Filter(types=frozenset({"semantic"}))
@@ -468,37 +468,37 @@ _REASON = "an intermediate fact was added later"
 
 
 class FactLinks(NamedTuple):
-    """What is to be written with new facts."""
+    """The links to write with new facts."""
 
     records: list[Model]
-    """Edges, and statuses of those that they replace."""
+    """Edges, and statuses of edges that they replace."""
 
     side: dict[str, bytes | None]
     superseded: dict[str, list[str]]
-    """By new fact, what it takes the place of."""
+    """IDs of the superseded facts, by new fact."""
 
     similar: dict[str, int]
-    """By new fact, how many earlier ones it is like."""
+    """Number of similar earlier facts, by new fact."""
 
 
 NO_LINKS = FactLinks([], {}, {}, {})
 
 
 class _Rivals(NamedTuple):
-    """The facts that one stands between."""
+    """The facts before and after one in a chain."""
 
     older: ComparedFact | None
     newer: ComparedFact | None
 
 
 class Linker:
-    """Finds what new facts of one bank are to be linked with; not for several threads at once."""
+    """Finds the links of new facts of one bank; not thread-safe."""
 
     def __init__(self) -> None:
         self._terms = TermIndex()
         self._facts = OrderedDict[str, ComparedFact]()
         self._late = dict[str, bytes | None]()
-        """Links of facts that others have stored, as they are to be set beside the log."""
+        """Links of facts that others have stored, to be stored beside the log."""
 
         self._size: int | None = None
         self._begin_chains()
@@ -510,11 +510,11 @@ class Linker:
         self._statuses = list[Status]()
 
     def link(self, view: View, new: Sequence[tuple[str, Semantic]]) -> FactLinks:
-        """Return the links of new facts, with one another and with those of the bank.
+        """Return the links of new facts, among themselves and with those of the bank.
 
         Args:
             view: The bank, without them.
-            new: Facts with their ids, to be logged right behind it.
+            new: Facts with their IDs, which will be logged next.
         """
         self._begin(view)
         facts = [
@@ -540,7 +540,7 @@ class Linker:
         return FactLinks([*self._statuses, *edges], side, superseded, similar)
 
     def logged(self, places: Sequence[int]) -> None:
-        """Take note of where the facts and their links went, in the order they were given."""
+        """Note the log positions of the facts and their links, in the order of ``link``."""
         if self._size is not None and places and places[0] == self._size:
             self._size = places[-1] + 1
         else:
@@ -548,23 +548,23 @@ class Linker:
         self._begin_chains()
 
     def failed(self) -> None:
-        """Take note that nothing was logged."""
+        """Note that nothing was logged."""
         self._size = None
 
-    # -- what is known ---------------------------------------------------------------------
+    # -- index -----------------------------------------------------------------------------
 
     def catch_up(self, view: View, *, wholly: bool = False) -> dict[str, bytes | None] | None:
-        """Take in facts that others have stored since, some thousand at a time.
+        """Index facts that others have stored since, some thousand at a time.
 
-        They get their links of likeness. What supersedes what is left to whoever stored them.
+        They get their links of similarity. Supersession is up to those who stored them.
 
         Args:
             view: The bank.
-            wholly: Whether nothing is left for ``link`` to take in.
+            wholly: Whether to leave nothing for ``link`` to index.
 
         Returns:
-            What to set beside the log before this is called again; None where the rest is little,
-            and ``link`` takes it in by itself.
+            The values to store before this is called again; None if the rest is small,
+            and ``link`` indexes it.
         """
         if self._size == view.head.size:
             return None
@@ -584,7 +584,7 @@ class Linker:
         return {**late, **self._terms.take_changes(), THROUGH: through.to_bytes(_PLACE, "big")}
 
     def _begin(self, view: View) -> None:
-        """Take in the facts that others have stored since ``catch_up``."""
+        """Index the facts that others have stored since ``catch_up``."""
         self._begin_chains()
         if self._size == view.head.size:
             return
@@ -610,7 +610,7 @@ class Linker:
             self._remember(fact)
 
     def _known(self, view: View, ids: Sequence[str]) -> list[ComparedFact]:
-        """Return facts that are current, or come with this one."""
+        """Return facts that are current, or new like this one."""
         missing = [identity for identity in ids if identity not in self._facts]
         if missing:
             for logged in view.get(missing).values():
@@ -626,7 +626,7 @@ class Linker:
     # -- chains ----------------------------------------------------------------------------
 
     def _chain(self, view: View, fact: ComparedFact, others: Sequence[ComparedFact]) -> None:
-        """Put a fact into the chain of those that it contradicts, where there is one."""
+        """Insert a fact into the chain of those that it contradicts, if there is one."""
         between = self._between(view, fact, [one for one in others if _contradict(one, fact)])
         if between.older is not None and between.newer is not None:
             pair = between.newer.id, between.older.id
@@ -638,7 +638,7 @@ class Linker:
                 self._edges[newer.id, older.id] = self._made(view, older, newer, change)
 
     def _between(self, view: View, fact: ComparedFact, rivals: Sequence[ComparedFact]) -> _Rivals:
-        """Return the facts of a chain right before and right after one."""
+        """Return the facts of a chain next to one."""
         older = newer = None
         for one in rivals:
             if one.is_before(fact):
@@ -656,7 +656,7 @@ class Linker:
         return _Rivals(older, newer)
 
     def _after(self, view: View, fact: ComparedFact) -> ComparedFact | None:
-        """Return the fact that took the place of one."""
+        """Return the fact that superseded one."""
         there = self._newer.get(fact.id)
         if there is None:
             edges = _edges_to(view, fact.id) if fact.place < view.head.size else []
@@ -687,7 +687,7 @@ class Linker:
         ]
 
     def _turn(self, view: View, fact: ComparedFact) -> int:
-        """Return which turn of its chain a fact is, from 1."""
+        """Return the position of a fact in its chain, from 1."""
         if fact.order or fact.id in self._turns:
             return fact.order or self._turns[fact.id]
         if fact.place < view.head.size:
@@ -700,12 +700,12 @@ class Linker:
 
 
 def _through(view: View) -> int:
-    """Return how many records of the log were looked at already."""
+    """Return the number of log records that are indexed."""
     return int.from_bytes(view.side(THROUGH).get(THROUGH, b""), "big")
 
 
 def is_fact(logged: VerifiedRecord) -> bool:
-    """Tell whether a record is a fact of the hierarchical tier."""
+    """Return whether a record is a fact of the hierarchical tier."""
     entry = logged.model
     return isinstance(entry, Semantic) and bool(entry.text) and entry.kind not in FLAT_KINDS
 
@@ -720,7 +720,7 @@ def _indexed(fact: ComparedFact) -> frozenset[str]:
 
 
 def _in_order(facts: Iterable[ComparedFact]) -> list[ComparedFact]:
-    """Return new facts by when they held, so that chains grow at their end."""
+    """Return new facts in the order in which they were true, so that chains grow at their end."""
     return sorted(facts, key=lambda fact: (fact.order, fact.moment, fact.place))
 
 
@@ -735,7 +735,7 @@ def _edges_to(view: View, identity: str) -> list[Edge]:
 
 
 def _retired(view: View, source: str, target: str) -> list[Status]:
-    """Return what says that the links from one fact to another are no longer those of a chain."""
+    """Return statuses that remove the links from one fact to another from a chain."""
     return [
         Status(target=one.record.id, state="superseded", reason=_REASON, at=now())
         for one in view.neighbours(target, incoming=True)

@@ -25,7 +25,7 @@ from satchel.recall.near_duplicates import may_be_same, telling
 from satchel.screening.records import SecretScreener
 
 MEMORY_TYPES = ("conversation", "decision", "pattern", "context", "learning", "artifact")
-"""What a flat memory may be."""
+"""Types of a flat memory."""
 
 MOST_IMPORTANT = 10
 _TITLE = 50
@@ -33,18 +33,18 @@ _SHOWN = frozenset({*Component, "session_event"})
 
 
 class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One memory of a session."""
+    """A memory of a session."""
 
     memory_id: str
     session_id: str
     agent_id: str
     memory_type: str
-    """One of ``MEMORY_TYPES``, its source's own word, or the component."""
+    """One of ``MEMORY_TYPES``, its source's own word, or the type of the entry."""
 
     title: str
     content: str
     importance: int | None = None
-    """From 0 to 10; None where nobody said."""
+    """From 0 to 10; None if not stated."""
 
     confidence: float | None = None
     created_at: str | None = None
@@ -52,13 +52,13 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One session."""
+    """A session."""
 
     session_id: str
     agent_ids: list[str] = []
     created_at: str | None = None
     last_accessed: str | None = None
-    """When its newest memory was made."""
+    """When its newest memory was created."""
 
     memory_count: int = 0
 
@@ -67,7 +67,7 @@ SessionRows = list[tuple[SessionSummary, list[MemoryRecord]]]
 
 
 class SessionCollector:
-    """Gathers sessions from the views of banks."""
+    """Collects sessions from the views of banks."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[MemoryRecord]] = {}
@@ -75,7 +75,7 @@ class SessionCollector:
         self._moments: dict[str, list[str]] = {}
 
     def take(self, view: View, bank: str, session: str | None = None) -> None:
-        """Take in the current memories of a bank.
+        """Add the current memories of a bank.
 
         Args:
             view: The bank.
@@ -123,7 +123,7 @@ class SessionCollector:
 
 
 def of_sessions(view: View, session: str | None = None) -> Iterator[VerifiedRecord]:
-    """Yield the current memories and sessions that belong to some session, or to one."""
+    """Yield the current memories and events of a session, or of all sessions."""
     moment = now()
     for logged in view.scan(Filter(types=_SHOWN, run=session)):
         if session_of(logged) and _counts(logged) and not has_expired(logged, moment):
@@ -131,7 +131,7 @@ def of_sessions(view: View, session: str | None = None) -> Iterator[VerifiedReco
 
 
 def session_of(logged: VerifiedRecord) -> str:
-    """Return the session that a record belongs to; empty for none."""
+    """Return the session of a record; empty for none."""
     return logged.row.run or ""
 
 
@@ -140,7 +140,7 @@ def record_of(logged: VerifiedRecord, bank: str) -> MemoryRecord:
 
     Args:
         logged: The memory.
-        bank: The name of its bank, whose memory it is where it does not say.
+        bank: The name of its bank, the agent of a memory that names none.
     """
     entry = logged.model
     assert isinstance(entry, Entry)  # noqa: S101 - whoever calls has looked
@@ -176,63 +176,63 @@ def _counts(logged: VerifiedRecord) -> bool:
 
 
 LEAST_BYTES = 10
-"""A learning that is shorter says nothing worth keeping."""
+"""Least length of a learning in bytes."""
 
 ALIKE = 0.9
-"""Share of words in common from which on two learnings say the same."""
+"""Least share of common words of two learnings that are the same."""
 
 _COMPARED = 16
 _LENGTHS = (100, 200)
-"""Characters from which on a learning counts 6, and 7, of 10 when nobody says how much."""
+"""Least characters of a learning whose default importance is 6, and 7, of 10."""
 
 
 class SessionLearning(msgspec.Struct, frozen=True, kw_only=True):
-    """Something learned in a session, to be stored."""
+    """A learning of a session, to store."""
 
     session_id: str
     agent_id: str
-    """Whose it is; empty for a bank's own."""
+    """The agent; empty for a bank's own memory."""
 
     content: str
     memory_type: str = "learning"
-    """One of ``sessions.MEMORY_TYPES``."""
+    """One of ``MEMORY_TYPES``."""
 
     title: str | None = None
     importance: int | None = None
-    """From 0 to 10; by its length when None."""
+    """From 0 to 10; None to derive it from the length."""
 
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = {}
 
 
 class LearningResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of learnings."""
+    """The result of storing learnings."""
 
     stored: list[str] = []
-    """Ids of those that are new."""
+    """IDs of the new ones."""
 
     known: int = 0
-    """How many the agent knew already, from whatever session."""
+    """Number that the agent knew already, from any session."""
 
     short: int = 0
-    """How many were too short to say anything."""
+    """Number that were too short."""
 
     secrets: dict[str, int] = {}
-    """What was replaced in them, by kind."""
+    """Number of replaced secrets, by kind."""
 
 
 def store_learnings(bank: OpenBank, learnings: Sequence[SessionLearning]) -> LearningResult:
-    """Keep what is new of learnings, in one commit; secrets in them are replaced.
+    """Store new learnings in one commit; secrets in them are replaced.
 
     Raises:
-        UsageError: If a type is none, an importance is out of range, or there is no session.
+        UsageError: If a type or an importance is not valid, or the session is missing.
     """
     for one in learnings:
         _require(one)
     for turn in range(MOST_TRIES):
         try:
             return _store(bank, learnings)
-        except SlotTakenError:  # somebody stores the same at this moment
+        except SlotTakenError:  # a concurrent session stores the same
             if turn == MOST_TRIES - 1:
                 raise
     raise AssertionError("unreachable")
@@ -262,9 +262,9 @@ def _store(bank: OpenBank, learnings: Sequence[SessionLearning]) -> LearningResu
 
 
 def is_same(one: Entry, other: Entry) -> bool:
-    """Tell whether two learnings say the same, in nearly the same words.
+    """Return whether two learnings say the same in nearly the same words.
 
-    The same numbers, names, denials and opposites, that is; see ``transfer.near.believing``.
+    Their numbers, names, denials and opposites have to be equal; see ``recall.near_duplicates``.
     """
     mine, theirs = (" ".join((each.text or "").split()) for each in (one, other))
     if mine.casefold().rstrip(".!") == theirs.casefold().rstrip(".!"):
@@ -438,20 +438,20 @@ _COMPILED = tuple(
 
 
 def kind_of(sentence: str) -> tuple[int, str] | None:
-    """Return how much a sentence says and what kind of thing; None for nothing.
+    """Return the importance and type of a sentence; None if it teaches nothing.
 
     Args:
-        sentence: At most a few hundred characters: what is between two of its words may be long.
+        sentence: At most a few hundred characters, which bounds the time of matching.
     """
     found = [(worth, kind) for cue, kind, worth in _COMPILED if cue.search(sentence)]
     return max(found) if found else None
 
 
 LONGEST_LINE = 8 * 2**20
-"""Bytes of a line that is looked at; a longer one is passed over."""
+"""Largest size of a line in bytes; longer ones are skipped."""
 
 MOST_LEARNINGS = 12
-"""Learnings that one session may leave: those that say most."""
+"""Largest number of learnings of a session; the most important are stored."""
 
 _PEOPLE = frozenset({"user", "human"})
 _SPOKEN = _PEOPLE | {"assistant", "ai", "model"}
@@ -460,7 +460,7 @@ _ASKS = ("?", "\uff1f")
 _MARKS = re.compile(r"^\s*(?:[-*+>#]+|\d+[.)])\s*")
 _SHORTEST, _LONGEST = 20, 400
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-"""Characters that say as much as two or three letters."""
+"""Characters that carry as much as two or three letters."""
 _MOST_CHARACTERS = 200_000
 _MOST_SENTENCES = 4000
 _START = 300
@@ -471,41 +471,41 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 class TranscriptTurn(NamedTuple):
-    """One thing that was said."""
+    """A turn of a transcript."""
 
     role: str
     text: str
 
 
 class Lesson(NamedTuple):
-    """Something that a session taught."""
+    """A lesson of a session."""
 
     worth: int
     text: str
     kind: str
-    """One of the types of flat memories."""
+    """One of ``MEMORY_TYPES``."""
 
 
 class TranscriptSummary(msgspec.Struct, kw_only=True):
-    """What a transcript was like."""
+    """Counts and texts of a transcript that was read."""
 
     turns: int = 0
     passed_over: int = 0
-    """Lines that are no JSON, or too long."""
+    """Number of lines that are not JSON, or too long."""
 
     first: str = ""
-    """What was asked first, the start of it."""
+    """The beginning of the first question."""
 
     last: str = ""
-    """What was answered last, the start of it."""
+    """The beginning of the last answer."""
 
 
 def turns(stream: BinaryIO, heard: TranscriptSummary) -> Iterator[TranscriptTurn]:
-    """Yield what was said, in order.
+    """Yield the turns of a transcript, in order.
 
     Args:
         stream: The transcript.
-        heard: Told what it was like.
+        heard: Filled with its counts and texts.
     """
     decode = msgspec.json.Decoder().decode
     while line := stream.readline(LONGEST_LINE + 1):
@@ -531,7 +531,7 @@ def turns(stream: BinaryIO, heard: TranscriptSummary) -> Iterator[TranscriptTurn
 
 
 def lessons(spoken: Iterator[TranscriptTurn]) -> list[Lesson]:
-    """Return what was learned, those that say most first; of as much worth, the later ones."""
+    """Return the lessons, most important first; of equal ones, the latest first."""
     best = list[tuple[int, int, str, str]]()
     seen, number = set[str](), 0
     for turn in spoken:
@@ -550,7 +550,7 @@ def lessons(spoken: Iterator[TranscriptTurn]) -> list[Lesson]:
 
 
 def gist(heard: TranscriptSummary) -> str:
-    """Return in a few words what a session was about, where it taught nothing else."""
+    """Return a short summary of a session, for one without lessons."""
     asked, answered = (" ".join(text.split()) for text in (heard.first, heard.last))
     return " ".join(
         part for part in (asked and f"Asked: {asked}", answered and f"Answered: {answered}") if part
@@ -558,7 +558,7 @@ def gist(heard: TranscriptSummary) -> str:
 
 
 def _judged(sentence: str, role: str) -> tuple[int, str] | None:
-    """Return how much a sentence says, and what kind of thing; None for nothing."""
+    """Return the importance and type of a sentence; None if it teaches nothing."""
     found = None if sentence.endswith(_ASKS) else kind_of(sentence)
     return None if found is None else (found[0] + (role in _PEOPLE), found[1])
 

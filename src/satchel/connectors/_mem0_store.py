@@ -17,7 +17,7 @@ from satchel.ports.losses import Report
 SCHEME = "mem0:"
 
 USUAL = "mem0"
-"""The collection that Mem0 makes when it is not told another."""
+"""Mem0's default collection."""
 
 _KIND = Kind(
     SCHEME,
@@ -31,25 +31,25 @@ _OTHERS = re.compile("_entities$|-entities$|^mem0migrations$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mem0Address:
-    """Where a local Mem0 is.
+    """The address of a local Mem0.
 
-    ``mem0:///path/to/folder?collection=NAME&history=FILE&dimensions=N``, or the path alone.
+    ``mem0:///path/to/folder?collection=NAME&history=FILE&dimensions=N``, or a plain path.
     """
 
     folder: Path
-    """With Qdrant's files in it, or in ``qdrant`` in it."""
+    """It contains Qdrant's files, or ``qdrant`` in it does."""
 
     collection: str | None = None
     history: Path | None = None
     dimensions: int | None = None
-    """Of the vectors of a collection that is made."""
+    """Dimensions of the vectors of a new collection."""
 
     @classmethod
     def read(cls, text: str) -> "Mem0Address":
-        """Return the address that a person wrote.
+        """Parse an address.
 
         Raises:
-            UsageError: If it is none.
+            UsageError: If it is not valid.
         """
         folder, members = _KIND.read(text)
         return cls(
@@ -67,7 +67,7 @@ class Mem0Address:
         return self.folder / "qdrant"
 
     def found_history(self) -> Path | None:
-        """Return the file with the history, where it is known or found."""
+        """Return the file with the history: the stated one, or the usual one if it exists."""
         if self.history is not None:
             return self.history
         near = (self.folder / "history.db", self.qdrant.parent / "history.db")
@@ -85,7 +85,7 @@ def _dimensions(text: str | None) -> int | None:
 
 
 def chosen(folder: QdrantFolder, address: Mem0Address, *, writes: bool) -> str:
-    """Return the name of the collection that is meant."""
+    """Return the name of the collection to use."""
     names = sorted(name for name in folder.collections if not _OTHERS.search(name))
     wanted = address.collection
     if wanted is not None:
@@ -117,7 +117,7 @@ _PYTHON = {
         )
     },
 }
-"""The member of a row that says what a member of a point does."""
+"""Members of a point, with the members of a row that have the same meaning."""
 
 _TYPESCRIPT = {
     **{name: part for name, part in _PYTHON.items() if not name.endswith(("_at", "_to", "zed"))},
@@ -130,7 +130,7 @@ _SPACE = uuid5(NAMESPACE_URL, "mem0-local")
 _MOST_INTEGER = 2**64 - 1
 
 Payload = dict[str, Any]
-"""What a point says, besides its id and its vectors."""
+"""The payload of a point."""
 
 
 def row_of_payload(identity: str | int, payload: Payload) -> Row:
@@ -138,7 +138,7 @@ def row_of_payload(identity: str | int, payload: Payload) -> Row:
 
     Args:
         identity: The point's id.
-        payload: What it says.
+        payload: Its payload.
     """
     names = _TYPESCRIPT if _is_typescript(payload) else _PYTHON
     row: Row = {"id": str(identity)}
@@ -160,10 +160,10 @@ def _is_typescript(payload: Payload) -> bool:
 
 
 def payload_of_row(row: Row, report: Report, example: str) -> Payload:
-    """Return what a point is to say; what has no place in it is counted.
+    """Return the payload for a memory; members that it cannot hold are counted as lost.
 
     Args:
-        row: A memory as an export has it.
+        row: A memory, in the form of an export.
         report: Where losses go.
         example: The record's id, for the report.
     """
@@ -196,11 +196,11 @@ def _said(name: str) -> str:
 
 
 def point_id(entry: Entry, oldest: str) -> tuple[str | int, bool]:
-    """Return the id of the point for a memory, and whether it is the one that the memory had.
+    """Return the ID of the point for a memory, and whether the memory had that ID at Mem0.
 
     Args:
         entry: The memory.
-        oldest: Our id of its first version.
+        oldest: Our ID of its first version.
     """
     origin = entry.origin
     if origin is None or origin.id is None:
@@ -223,5 +223,5 @@ def _own_id(text: str) -> str | int | None:
 
 
 def derived_id(*parts: object) -> str:
-    """Return an id that is the same whenever it is asked for with the same parts."""
+    """Return a deterministic ID for some parts."""
     return str(uuid5(_SPACE, repr(parts)))
