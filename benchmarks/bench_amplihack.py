@@ -23,7 +23,7 @@ _READ = """
 import sys
 from pathlib import Path
 from satchel.ports.format import ReadContext as Reading
-from satchel.ports.place import Place
+from satchel.ports.format import Place
 from satchel.ports.registry import formats
 from satchel.ports.drafts import read_records as taken
 

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, best_of, report
+from satchel.crypto.encryption import StoreKey
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.store_keys import StoreKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.stores.sqlite import SqliteStore, encryption

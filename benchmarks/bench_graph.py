@@ -13,8 +13,13 @@ import pytest
 from benchmarks import data, graphs
 from benchmarks.graphs import Graph, graph
 from benchmarks.measure import Table, report
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.artifact.encodings import (
+    ArtifactBuilder,
+    Encoding,
+    Header,
+    sign_statement,
+    write_artifact,
+)
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.links import LoggedLink, walk

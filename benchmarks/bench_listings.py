@@ -28,8 +28,7 @@ from satchel.config.files import toml_of
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.files import MemoryStore
-from satchel.model.entries import Semantic
-from satchel.model.records import Status
+from satchel.model.records import Semantic, Status
 from satchel.model.text import Message
 from satchel.sessions.drafts import LogHead, Recorder, new_session
 from satchel.sessions.elements import Tip

@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, best_of, report
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.config.settings import load_settings
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.ports.record_set import open_record_set
 from satchel.transfer.conversion import ConvertOptions, convert

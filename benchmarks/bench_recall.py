@@ -29,8 +29,7 @@ from satchel.evaluation.datasets import (
 )
 from satchel.inference.static_table import WeightedTable
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Status
+from satchel.model.records import Entry, Episodic, Semantic, Status
 from satchel.model.values import Scope
 from satchel.recall.embedding import embed_bank, keep_up
 from satchel.recall.engine import recall

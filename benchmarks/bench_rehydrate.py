@@ -10,11 +10,11 @@ import pytest
 from blake3 import blake3
 
 from benchmarks.measure import Table, report
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.recall.engine import recall
 from satchel.recall.query import Query
 from satchel.rehydrate.frames import encoded

@@ -11,14 +11,18 @@ from typing import Any
 
 import msgspec
 
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.artifact.encodings import (
+    ArtifactBuilder,
+    Encoding,
+    Header,
+    sign_statement,
+    write_artifact,
+)
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
-from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.times import format_time
-from satchel.model.values import Origin, Scope, TrustClass
-from satchel.runtime.atomic_files import atomic_write
+from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import Origin, Scope, TrustClass, format_time
+from satchel.runtime.files import atomic_write
 
 KEY = SigningKey.from_seed(hashlib.sha256(b"satchel benchmarks").digest())
 """Signs every artifact that is measured."""

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import msgspec
 
-from docs import interfaces
+from docs import interfaces, python_reference
 from satchel import errors
 from satchel.artifact.body import ORDER, TYPED_SECTIONS
 from satchel.artifact.verification import STEPS, Outcome
 from satchel.cli._parser import INDEX, index, made_index
 from satchel.config.settings import sections
 from satchel.config.tables import BankSettings, ConfigTables, HookSettings, HookTable
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.ports.registry import formats
 from satchel.ports.store import StoreTraits
 from satchel.screening.secrets import KINDS
@@ -50,6 +50,7 @@ def main() -> None:
         "operations.md": "\n".join([MADE, "# Operations", "", *interfaces.table()]).rstrip() + "\n",
         "pam-sdk-defects.md": defect_table(),
     }
+    pages |= {name: f"{MADE}\n{text}" for name, text in python_reference.pages().items()}
     written |= {REFERENCE / name: text for name, text in pages.items()}
     stale = []
     for path, text in written.items():
@@ -211,7 +212,7 @@ def configuration_table() -> str:
 
 def verification_table() -> str:
     """Steps, outcomes and sections."""
-    rows = [MADE, "# Verification", "", "| step | looks at |", "|---|---|"]
+    rows = [MADE, "# Verification", "", "| step | checks |", "|---|---|"]
     rows += [f"| {number} | {name} |" for number, name in STEPS.items()]
     rows += ["", "Outcomes, worst first:", ""]
     rows += [f"{place}. `{outcome}`" for place, outcome in enumerate(Outcome, start=1)]
@@ -221,15 +222,15 @@ def verification_table() -> str:
 
 
 def defect_table() -> str:
-    """What the published SDK does wrong, what happens here, and the tests that show it."""
-    rows = [MADE, "# Defects of the published SDK, and what happens here", ""]
-    rows += ["Each was reproduced with the SDK (version 1.0); each is a test here that passes."]
+    """Defects of the published SDK, what Satchel does instead, and the tests that show it."""
+    rows = [MADE, "# Defects of the published SDK", ""]
+    rows += ["Each defect was reproduced with the SDK (version 1.0) and has a passing test here."]
     part = ""
     for one in msgspec.json.decode((ROOT.parent / DEFECTS).read_bytes()):
         if one["part"] != part:
             part = one["part"]
             rows += ["", f"## {part}", ""]
-            rows += ["| id | what is done | the SDK | Satchel | tests |", "|---|---|---|---|---|"]
+            rows += ["| ID | input | the SDK | Satchel | tests |", "|---|---|---|---|---|"]
         tests = ", ".join(f"`{test.removeprefix('tests/')}`" for test in one["tests"])
         cells = (one["id"], one["input"], one["sdk"], one["satchel"], tests)
         rows.append(f"| {' | '.join(cells)} |")
@@ -237,22 +238,17 @@ def defect_table() -> str:
 
 
 def mutation_rows() -> list[str]:
-    """How many random edits are noticed, beside the published SDK."""
-    rows = ["", "## Random edits, in one table", ""]
+    """How many random edits are detected, compared with the published SDK."""
+    rows = ["", "## Random edits", ""]
     rows += [
-        "One value changed somewhere in a signed file, half of the edits with ids and hashes made"
-    ]
-    rows += [
-        "to fit again, as somebody without the key can. About one in twenty changes nothing, such"
-    ]
-    rows += [
-        "as a character for itself, and is left out. `make check` tries a few hundred, `make prove`"
-    ]
-    rows += [
-        "all. Each byte of a file flipped and each length cut: `hostile/test_flips_and_cuts.py`.",
+        "One value is changed in a signed file. For half of the edits the IDs and hashes are then",
+        "recomputed, as an attacker without the key can. About one edit in twenty has no effect,",
+        "such as replacing a character with itself, and is not counted. `make check` tries a few",
+        "hundred edits, `make prove` all. Each byte flipped and each truncation:",
+        "`hostile/test_flips_and_cuts.py`.",
         "",
     ]
-    rows += ["| what is edited | edits | Satchel notices | the SDK notices | tests |"]
+    rows += ["| edited part | edits | detected by Satchel | detected by the SDK | tests |"]
     rows += ["|---|---|---|---|---|"]
     for one in msgspec.json.decode((ROOT.parent / MUTATIONS).read_bytes()):
         tests = ", ".join(f"`{test.removeprefix('tests/')}`" for test in one["tests"])
@@ -264,7 +260,7 @@ def mutation_rows() -> list[str]:
 def secret_table() -> str:
     """One row a kind of secret."""
     rows = [MADE, "# Secrets that are recognised", ""]
-    rows += ["What is more certain stands first; see ../guides/secrets.md.", ""]
+    rows += ["Most certain kinds first; see ../guides/secrets.md.", ""]
     rows += ["| kind | what it is |", "|---|---|"]
     rows += [f"| `{kind}` | {title} |" for kind, title in KINDS.items()]
     return "\n".join(rows) + "\n"

@@ -15,12 +15,12 @@ from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.artifact.statement import Statement
 from satchel.bank.effective_settings import BankConfig
 from satchel.config.settings import ConfigContents
-from satchel.crypto.limits import Limits
-from satchel.crypto.signatures import Signature
+from satchel.crypto.canonical import Limits
+from satchel.crypto.keys import Signature
 from satchel.crypto.token_chain import ProofRequest, RevocationList
 from satchel.crypto.tokens import TokenPayload
 from satchel.formats._aletheia.schema import AgentFile
-from satchel.model.schemas import DIALECT, record_schemas
+from satchel.model.records import DIALECT, record_schemas
 from satchel.receipts.account import ReceiptBody
 from satchel.receipts.plans import TransferPlan
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from satchel.artifact.verification import TrustPolicy
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True, print_blob=True)

@@ -38,7 +38,7 @@ _TAKES = {  # a type, as which argument
 }
 _TYPES = """
 import msgspec, os, sys, threading, time
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 sys.setswitchinterval(1e-6)
 begun = threading.Event()
@@ -94,7 +94,7 @@ def test_a_type_used_first_by_several_at_once_does_not_crash(then: str) -> None:
 
 
 def test_msgspec_alone_still_crashes() -> None:
-    """Once this fails on every release that we allow, ``satchel.model.type_info`` can go."""
+    """Once this fails on every release that we allow, ``satchel.model.values`` can go."""
     assert _run(_TYPES.replace("USED", "") + _THREADS) != 0
 
 

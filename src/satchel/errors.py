@@ -151,17 +151,17 @@ def _without_members(text: str) -> str:
 
 
 class SatchelError(Exception):
-    """The root; catch it to catch everything this package raises on purpose.
+    """Base of all errors that this package raises on purpose.
 
     Args:
-        message: What is wrong, in one sentence, without the place.
-        file: The file, or another name for the place the bytes came from.
-        line: 1-based line number, where the input has lines.
-        byte: 0-based byte offset, where it has not.
-        field: The member at fault, as a JSON pointer without the leading slash or a plain name.
-        hint: What the person can do now.
+        message: What is wrong, in one sentence.
+        file: File or address.
+        line: Line number, from 1, of input that has lines.
+        byte: Byte offset, from 0, of other input.
+        field: Name of the argument or member, or a JSON pointer without the leading slash.
+        hint: How to fix it.
 
-    Passwords in addresses are taken out of all of them.
+    Passwords in addresses are masked in all of them.
     """
 
     code: ClassVar[str] = "satchel"
@@ -236,7 +236,7 @@ class SatchelError(Exception):
 
 
 class InputError(SatchelError):
-    """What was handed in cannot be used."""
+    """The input cannot be used."""
 
     code: ClassVar[str] = "input"
     exit_status: ClassVar[int] = 4
@@ -244,57 +244,57 @@ class InputError(SatchelError):
 
 
 class UnreadableError(InputError):
-    """The file is missing, a directory, not permitted, or the disk failed while reading."""
+    """A file is missing, is a directory, is not permitted, or could not be read from the disk."""
 
     code: ClassVar[str] = "input.unreadable"
     http_status: ClassVar[int] = 404
 
 
 class MalformedError(InputError):
-    """The bytes are not what the format says they are."""
+    """The input is not valid in its format."""
 
     code: ClassVar[str] = "input.malformed"
 
 
 class NoOwnerError(MalformedError):
-    """A file names neither a user nor an agent, and there is no bank to import it into."""
+    """A file names neither a user nor an agent, and no bank was named to import it into."""
 
     code: ClassVar[str] = "input.no_owner"
 
 
 class EmptyInputError(InputError):
-    """There is nothing in the input; nothing to do is never reported as success."""
+    """The input is empty."""
 
     code: ClassVar[str] = "input.empty"
 
 
 class ShortInputError(InputError):
-    """The input says itself that it lacks something: it is cut, or one page of several."""
+    """The input is incomplete by its own account: truncated, or one page of several."""
 
     code: ClassVar[str] = "input.short"
 
 
 class LimitError(InputError):
-    """A bound on size, count or depth was reached."""
+    """The input exceeds a limit on size, count or depth."""
 
     code: ClassVar[str] = "input.limit"
     http_status: ClassVar[int] = 413
 
 
 class ValueRefusedError(InputError):
-    """A value has no canonical form: a type, number or text that JSON memory cannot hold."""
+    """A value has no canonical form: its type, number or text is not allowed in a memory."""
 
     code: ClassVar[str] = "value.refused"
 
 
 class PathRefusedError(InputError, ValueError):
-    """A path leads out of its folder, or what is there is a link or not a file of our own."""
+    """A path leads out of its folder, or to a link, or to something other than a regular file."""
 
     code: ClassVar[str] = "path.refused"
 
 
 class ContainmentError(PathRefusedError):
-    """A path leads out of the folders that are allowed, or nothing says which are.
+    """A path is outside of the allowed folders, or no folder is allowed.
 
     Args:
         message: As in ``SatchelError``; so are the other arguments.
@@ -323,7 +323,7 @@ class ContainmentError(PathRefusedError):
 
 
 class MemoryStoreError(SatchelError, RuntimeError):
-    """A path, text or key that memory files do not take, or a store that is not what was said.
+    """Memory files refuse a path, text or key, or their store is not the expected one.
 
     Args:
         message: What is wrong.
@@ -341,7 +341,7 @@ class MemoryStoreError(SatchelError, RuntimeError):
 
 
 class StoreExistsError(MemoryStoreError):
-    """A store was to be created where there is one.
+    """A memory file store exists at the address.
 
     Args:
         address: Its place.
@@ -363,14 +363,14 @@ class StoreExistsError(MemoryStoreError):
 
 
 class NoMemoryFilesError(MemoryStoreError):
-    """Nobody wrote memory files of this name yet."""
+    """There are no memory files of this name."""
 
     code: ClassVar[str] = "files.none"
     http_status: ClassVar[int] = 404
 
 
 class AccessDenied(MemoryStoreError):  # noqa: N818 - the seed's name
-    """The path is reserved, or the store's policy lets nobody write there directly."""
+    """The path is reserved, or the store's policy forbids direct writes."""
 
     code: ClassVar[str] = "files.denied"
     exit_status: ClassVar[int] = 3
@@ -378,7 +378,7 @@ class AccessDenied(MemoryStoreError):  # noqa: N818 - the seed's name
 
 
 class ConcurrencyError(MemoryStoreError):
-    """Somebody else changed the file first; nothing was written.
+    """Another writer changed the file first. Nothing was written.
 
     Args:
         path: Which memory file.
@@ -430,7 +430,7 @@ class ConcurrencyError(MemoryStoreError):
 
 
 class ManyDeletedError(MemoryStoreError):
-    """A folder lost so many files at once that it is more likely lost itself."""
+    """So many files disappeared from a folder that the folder itself was probably lost."""
 
     code: ClassVar[str] = "files.many_deleted"
     exit_status: ClassVar[int] = 3
@@ -454,7 +454,7 @@ def _said(
 
 
 class RefusedError(SatchelError):
-    """Verification or permission says no."""
+    """Verification or a permission check failed."""
 
     code: ClassVar[str] = "refused"
     exit_status: ClassVar[int] = 3
@@ -462,47 +462,47 @@ class RefusedError(SatchelError):
 
 
 class VerificationError(RefusedError):
-    """A sealed file did not verify well enough for what was asked."""
+    """A sealed file or a bank did not verify."""
 
     code: ClassVar[str] = "verify.refused"
 
 
 class UnfinishedCopyError(VerificationError):
-    """A bank is here without a signed head: it was brought in part only, or the head was taken."""
+    """A bank has no signed head: it was copied only in part, or the head was removed."""
 
     code: ClassVar[str] = "store.unfinished_copy"
     http_status: ClassVar[int] = 409
 
 
 class WitnessError(RefusedError):
-    """What was witnessed of a bank is damaged, or a head contradicts it."""
+    """The witness of a bank is damaged, or contradicts its head."""
 
     code: ClassVar[str] = "witness.refused"
     http_status: ClassVar[int] = 409
 
 
 class ErasureRefusedError(RefusedError):
-    """What was to be erased has to stay, or what was erased has to stay away."""
+    """Something must not be erased, or something that was erased must not be stored again."""
 
     code: ClassVar[str] = "erasure.refused"
     http_status: ClassVar[int] = 409
 
 
 class RedactionRefusedError(RefusedError):
-    """What was to be redacted is not there any more, or the form is not one of it."""
+    """The memory to redact no longer exists, or its redacted form does not belong to it."""
 
     code: ClassVar[str] = "redaction.refused"
     http_status: ClassVar[int] = 409
 
 
 class SigningKeyError(RefusedError):
-    """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
+    """A key is missing or unusable, its file is not protected, or its passphrase is wrong."""
 
     code: ClassVar[str] = "key.refused"
 
 
 class ThresholdError(SigningKeyError):
-    """Fewer owners of a bank signed than it wants.
+    """Fewer owners signed than the bank requires.
 
     Args:
         drawn: The canonical bytes of what they are to sign, signed by those who did.
@@ -517,55 +517,55 @@ class ThresholdError(SigningKeyError):
 
 
 class EncryptionError(RefusedError):
-    """A file cannot be decrypted: nothing here opens it, or it was cut or altered."""
+    """A file cannot be decrypted: no identity here opens it, or it was truncated or altered."""
 
     code: ClassVar[str] = "encryption.refused"
 
 
 class RolledBackError(VerificationError):
-    """A store is older than what this machine saw of it, or a bank that was here is missing."""
+    """A store is older than this machine last saw it, or a bank seen earlier is missing from it."""
 
     code: ClassVar[str] = "verify.rolled_back"
 
 
 class ForkedError(VerificationError):
-    """A store and this machine's witness of it went different ways."""
+    """The store's log and the one that this machine saw have diverged."""
 
     code: ClassVar[str] = "verify.forked"
 
 
 class AdoptedError(VerificationError):
-    """A bank of this machine was adopted by a key that it does not trust."""
+    """A bank of this machine was adopted by a key that is not trusted here."""
 
     code: ClassVar[str] = "verify.adopted"
 
 
 class TokenError(RefusedError):
-    """A capability token does not hold: its signatures, its chain, its bank, or who presents it."""
+    """A capability token is not valid: its signatures, chain, bank, or presenter."""
 
     code: ClassVar[str] = "token.refused"
 
 
 class TokenTimeError(TokenError):
-    """A capability token has ended, or has not begun."""
+    """A capability token has expired or is not valid yet."""
 
     code: ClassVar[str] = "token.expired"
 
 
 class TokenRevokedError(TokenError):
-    """A capability token was revoked, or one that it was made from."""
+    """A capability token, or one that it derives from, was revoked."""
 
     code: ClassVar[str] = "token.revoked"
 
 
 class PermissionRefusedError(RefusedError):
-    """The token that was presented does not allow this; the error says nothing of what is there."""
+    """The capability token does not allow this. The error reveals nothing about the bank."""
 
     code: ClassVar[str] = "permission.refused"
 
 
 class TargetError(SatchelError):
-    """Writing failed; what was at the target before is still there, untouched."""
+    """Writing failed. What was at the target before is unchanged."""
 
     code: ClassVar[str] = "target.failed"
     exit_status: ClassVar[int] = 5
@@ -573,14 +573,14 @@ class TargetError(SatchelError):
 
 
 class TargetExistsError(TargetError):
-    """There is something at the target already and overwriting was not asked for."""
+    """The target exists, and overwriting was not requested."""
 
     code: ClassVar[str] = "target.exists"
     http_status: ClassVar[int] = 409
 
 
 class InferenceError(SatchelError):
-    """A model does not answer, or not with what it was asked for."""
+    """A model did not answer, or its answer cannot be used."""
 
     code: ClassVar[str] = "inference.failed"
     exit_status: ClassVar[int] = 5
@@ -588,7 +588,7 @@ class InferenceError(SatchelError):
 
 
 class LockedError(SatchelError):
-    """Another process is using it; the message names the process when that is known."""
+    """Another process is using it; the message names the process if it is known."""
 
     code: ClassVar[str] = "locked"
     exit_status: ClassVar[int] = 5
@@ -596,7 +596,7 @@ class LockedError(SatchelError):
 
 
 class LossError(SatchelError):
-    """Something would not survive and the caller asked for all or nothing."""
+    """Something would be lost, and the caller does not accept that."""
 
     code: ClassVar[str] = "transfer.loss"
     exit_status: ClassVar[int] = 1
@@ -604,7 +604,7 @@ class LossError(SatchelError):
 
 
 class StoreError(SatchelError):
-    """A store cannot be used, or does not do what it was asked."""
+    """A store cannot be opened or used."""
 
     code: ClassVar[str] = "store.failed"
     exit_status: ClassVar[int] = 5
@@ -612,26 +612,26 @@ class StoreError(SatchelError):
 
 
 class StoreBusyError(StoreError):
-    """Another process is writing and did not end in time."""
+    """Another process is writing to the store and did not finish in time."""
 
     code: ClassVar[str] = "store.busy"
 
 
 class StoreFullError(StoreError):
-    """There is no more space for it; what was acknowledged before is there, the rest is not."""
+    """There is no space left. Acknowledged changes are stored; this one is not."""
 
     code: ClassVar[str] = "store.full"
     http_status: ClassVar[int] = 507
 
 
 class StoreVersionError(StoreError):
-    """The store was made by a newer version, by an older one and is only read, or is not ours."""
+    """The store was written by a newer version, by an old one that is read-only, or is not ours."""
 
     code: ClassVar[str] = "store.version"
 
 
 class ReadOnlyStoreError(StoreError):
-    """The store was opened for reading, or by somebody who may not add to it."""
+    """The store was opened read-only, or the caller may not write to it."""
 
     code: ClassVar[str] = "store.read_only"
     exit_status: ClassVar[int] = 3
@@ -639,40 +639,40 @@ class ReadOnlyStoreError(StoreError):
 
 
 class StoreDamagedError(StoreError):
-    """The store's own files are damaged, so far that the engine says so itself."""
+    """The store's files are damaged, by the report of the database engine."""
 
     code: ClassVar[str] = "store.damaged"
 
 
 class SlotTakenError(SatchelError):
-    """There is a current record for the same thing already."""
+    """Another record is current for the same thing."""
 
     code: ClassVar[str] = "slot.taken"
     http_status: ClassVar[int] = 409
 
 
 class ConflictError(SatchelError):
-    """What arrives is another version of what a bank has, and that was not to be."""
+    """The bank has another version of an incoming memory."""
 
     code: ClassVar[str] = "transfer.conflict"
     http_status: ClassVar[int] = 409
 
 
 class AgentExistsError(ConflictError):
-    """There is an agent of that id already, and nobody said what to do about it."""
+    """An agent with this ID exists."""
 
     code: ClassVar[str] = "agent.exists"
 
 
 class ChangedError(SatchelError):
-    """What somebody was going to change was changed by somebody else first; nothing was done."""
+    """Another writer changed it first. Nothing was written."""
 
     code: ClassVar[str] = "bank.changed"
     http_status: ClassVar[int] = 409
 
 
 class UsageError(SatchelError):
-    """The request itself makes no sense; nothing was read or written."""
+    """The request makes no sense. Nothing was read or written."""
 
     code: ClassVar[str] = "usage"
     exit_status: ClassVar[int] = 2
@@ -680,41 +680,41 @@ class UsageError(SatchelError):
 
 
 class ConfigError(UsageError):
-    """The configuration file or an environment variable is wrong."""
+    """The configuration file or an environment variable is not valid."""
 
     code: ClassVar[str] = "config.invalid"
 
 
 class MissingExtraError(UsageError):
-    """It needs a package that is not installed; the hint says how to install it."""
+    """A required package is not installed. The hint says how to install it."""
 
     code: ClassVar[str] = "extra.missing"
     http_status: ClassVar[int] = 501
 
 
 class UnknownFormatError(UsageError):
-    """No format of that name is installed, or none recognises the file."""
+    """No format has this name, or no format recognises the file."""
 
     code: ClassVar[str] = "format.unknown"
     http_status: ClassVar[int] = 404
 
 
 class ClosedError(UsageError):
-    """It was closed, and is used after that."""
+    """It was used after it was closed."""
 
     code: ClassVar[str] = "closed"
     http_status: ClassVar[int] = 410
 
 
 class UnknownMemoryError(UsageError):
-    """There is no such memory in the bank, or the id is that of something else."""
+    """The bank has no such memory, or the ID is that of another record."""
 
     code: ClassVar[str] = "memory.unknown"
     http_status: ClassVar[int] = 404
 
 
 class RetiredMemoryError(UsageError):
-    """The memory has a newer version, was forgotten, or is held back.
+    """The memory has a newer version, was forgotten, or is in quarantine.
 
     Args:
         message: As in ``SatchelError``; so are the other arguments.
@@ -736,42 +736,42 @@ class RetiredMemoryError(UsageError):
 
 
 class UnknownBankError(UsageError):
-    """There is no such bank here."""
+    """There is no such bank in the store."""
 
     code: ClassVar[str] = "bank.unknown"
     http_status: ClassVar[int] = 404
 
 
 class BankExistsError(UsageError):
-    """A bank has this name already."""
+    """A bank with this name exists."""
 
     code: ClassVar[str] = "bank.exists"
     http_status: ClassVar[int] = 409
 
 
 class UnknownAgentError(UsageError):
-    """The configuration names no such agent."""
+    """The configuration has no such agent."""
 
     code: ClassVar[str] = "agent.unknown"
     http_status: ClassVar[int] = 404
 
 
 class UnknownImportError(UsageError):
-    """There is no such import into the bank."""
+    """The bank has no such import."""
 
     code: ClassVar[str] = "import.unknown"
     http_status: ClassVar[int] = 404
 
 
 class UnknownReceiptError(UsageError):
-    """There is no such receipt here."""
+    """There is no such receipt."""
 
     code: ClassVar[str] = "receipt.unknown"
     http_status: ClassVar[int] = 404
 
 
 class UnknownJobError(UsageError):
-    """There is no such work under way."""
+    """There is no such job."""
 
     code: ClassVar[str] = "job.unknown"
     http_status: ClassVar[int] = 404
@@ -785,21 +785,21 @@ class UnknownBackupError(UsageError):
 
 
 class UnknownBlobError(UsageError):
-    """There is no such blob in the bank."""
+    """The bank has no such blob."""
 
     code: ClassVar[str] = "blob.unknown"
     http_status: ClassVar[int] = 404
 
 
 class UnknownCodeError(UsageError):
-    """The bank knows no such symbol, file or source tree, or no code at all."""
+    """The bank has no such symbol, file or source tree, or no code graph."""
 
     code: ClassVar[str] = "code.unknown"
     http_status: ClassVar[int] = 404
 
 
 class UnknownSessionError(UsageError):
-    """There is no such session in the bank, or no such point in it."""
+    """The bank has no such session, or the session no such point."""
 
     code: ClassVar[str] = "session.unknown"
     http_status: ClassVar[int] = 404

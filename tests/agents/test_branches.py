@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from satchel.bank.open_bank import OpenBank
-    from satchel.ledger.records import VerifiedRecord
+    from satchel.ledger.projection import VerifiedRecord
     from satchel.ledger.view import View
     from satchel.sessions.views import StateInfo
 

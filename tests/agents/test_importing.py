@@ -16,12 +16,13 @@ from whole_agents_kit import (
     settings,
     syn,
     talk,
+    undo_import_into,
     without_ids,
     workspace,
     written,
 )
 
-from satchel.agents.imports import OnAgent, undo
+from satchel.agents.imports import OnAgent
 from satchel.agents.workspace import WorkspaceRules
 from satchel.bank.banks import list_banks
 from satchel.bank.open_bank import open_bank
@@ -175,7 +176,7 @@ def test_overwriting_keeps_what_was_there(tmp_path: Path) -> None:
     assert (there.name, there.bank, there.model) == ("New", "syn-2", "m2")
     assert files_in(files) == {"NEW.md": b"new"}
     assert {*said("syn")} == {"Guests get green tea.", "So there is ice in summer."}
-    undone = undo(settings(), "syn-2", done.undo)
+    undone = undo_import_into("syn-2", done.undo)
     assert undone.agent == "syn"
     assert settings().options.agents["syn"].name == "Syn"
     assert {*files_in(files)} == {"SOUL.md", "notes/tea.md"}
@@ -205,7 +206,7 @@ def test_merging_leaves_near_duplicates_out_restorably(tmp_path: Path) -> None:
     assert (files / "SOUL.md").read_text() == "Be kind.\n"
     assert done.files.differ == ["SOUL.md"]
     assert settings().options.agents["syn"].config == {**CONFIG, "more": 1}
-    undo(settings(), "syn", done.undo)
+    undo_import_into("syn", done.undo)
     assert not (files / "NEW.md").exists()
     assert settings().options.agents["syn"].config == CONFIG
     arrive(file, on_conflict=OnAgent.MERGE, near_duplicates=NearDuplicateMode.OFF)
@@ -219,7 +220,7 @@ def test_undo_takes_all_of_an_agent_back() -> None:
     done = arrive(SAMPLES / "good-whole.agent.json")
     folder = Path(str(done.files.folder))
     assert "syn" in settings().options.agents
-    undo(settings(), "syn")
+    undo_import_into("syn")
     assert file.read_text() == before
     assert not folder.exists()
     assert len([*folder.parent.glob("workspace.undone-*")]) == 1

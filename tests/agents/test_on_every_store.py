@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 from sessions_kit import begun, distilled, say, texts_of
-from whole_agents_kit import arrive, leave, settings, syn, without_ids, workspace, written
+from whole_agents_kit import (
+    arrive,
+    leave,
+    settings,
+    syn,
+    undo_import_into,
+    without_ids,
+    workspace,
+    written,
+)
 
-from satchel.agents.imports import OnAgent, undo
+from satchel.agents.imports import OnAgent
 from satchel.bank.open_bank import open_bank
 from satchel.model.text import SessionChange
 from satchel.sessions.branches import archive_session, create_checkpoint, fork
@@ -81,8 +90,8 @@ def test_an_agent_goes_out_comes_in_and_is_taken_back(tmp_path: Path) -> None:
     assert arrive(tmp_path / "a.agent.json", name="copy").how == "known"
     merged = arrive(tmp_path / "b.agent.json", name="syn", on_conflict=OnAgent.MERGE)
     assert merged.memory is not None
-    undo(settings(), "syn", merged.undo)
-    undo(settings(), "copy", arrived.undo)
+    undo_import_into("syn", merged.undo)
+    undo_import_into("copy", arrived.undo)
     assert set(settings().options.agents) == {"syn"}
     with open_bank(settings(), "copy") as bank:
         assert list(list_sessions(bank, include_archived=True)) == []

@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from whole_agents_kit import agent_file, arrive, leave, settings, syn, written
+from whole_agents_kit import agent_file, arrive, leave, settings, syn, undo_import_into, written
 
 from satchel.admin.statistics import stats
-from satchel.agents.imports import undo
 from satchel.bank.open_bank import open_bank
 from satchel.inference.static_table import StaticTable
 from satchel.recall.embedding import embed_bank
@@ -118,4 +117,4 @@ def test_an_embedding_that_nobody_says_the_model_of_stays_with_its_memory(tmp_pa
     leave("b", tmp_path / "again.agent.json")
     (row,) = written(tmp_path / "again.agent.json")["memory"]["vectors"]
     assert row["embedding"] == [0.25, -0.5]
-    undo(settings(), "b")
+    undo_import_into("b")

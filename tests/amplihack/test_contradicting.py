@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.amplihack.facts import ComparedFact, change_between, fact_of, likeness, quantities
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 
 
 def fact(text: str, concept: str = "", place: int = 0) -> ComparedFact:

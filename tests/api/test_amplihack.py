@@ -36,7 +36,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ledger.erasure import FINGERPRINTS
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.ports.rows import Filter
 from satchel.transfer.import_results import ImportOptions
 from satchel.transfer.import_rules import ConflictPolicy

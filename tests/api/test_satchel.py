@@ -24,7 +24,7 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.model.entries import Procedural
+from satchel.model.records import Procedural
 from satchel.model.values import Scope
 
 

@@ -35,7 +35,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.files.bank_files import opened_files
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.replication.store_copy import copy_store
 
 KINDS = ("sqlite", "ladybug", "postgresql")

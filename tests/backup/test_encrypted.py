@@ -29,11 +29,11 @@ from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
 from satchel.config.settings import Settings, load_settings
-from satchel.crypto.age import Unlocker, new_identity
+from satchel.crypto.encryption import Unlocker, new_identity
 from satchel.crypto.sealed_records import seal
 from satchel.errors import EncryptionError, MalformedError, SatchelError
 from satchel.files.bank_files import opened_files
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 
 SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - what must not be found
 

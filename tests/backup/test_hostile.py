@@ -24,7 +24,7 @@ from satchel.backup.packs import Compression, Packs, Ref, compress, packed, plac
 from satchel.backup.storage import FolderStorage
 from satchel.bank.connections import writer_key
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     LimitError,
     PathRefusedError,

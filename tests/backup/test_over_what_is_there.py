@@ -35,9 +35,8 @@ from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.prune import prune
 from satchel.errors import RolledBackError, SigningKeyError, TargetExistsError
-from satchel.model.entries import Semantic
-from satchel.model.records import Erasure
-from satchel.model.times import now
+from satchel.model.records import Erasure, Semantic
+from satchel.model.values import now
 from satchel.replication.store_copy import copy_store
 
 KINDS = ("sqlite", "ladybug", "postgresql")

@@ -17,7 +17,7 @@ from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownSessionError, UsageError
 from satchel.model.records import Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.receipts.account import ReceiptBody
 from satchel.receipts.archive import find_receipt, list_receipts
 from satchel.sessions.branches import fork

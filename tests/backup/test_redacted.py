@@ -16,8 +16,8 @@ from satchel.crypto.sealed_records import seal
 from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
 from satchel.errors import UsageError
-from satchel.model.entries import Semantic
-from satchel.model.times import now
+from satchel.model.records import Semantic
+from satchel.model.values import now
 
 PERSONAL = "ada@analytical.example"
 

@@ -22,9 +22,8 @@ from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.options import EraseOptions
-from satchel.model.entries import Semantic
-from satchel.model.records import Status
-from satchel.model.times import now
+from satchel.model.records import Semantic, Status
+from satchel.model.values import now
 from satchel.ports.operations import Operation
 
 SECRET = "Wombat lives at 12 Elm Street, third floor"  # noqa: S105 - what must not come back

@@ -24,7 +24,7 @@ from satchel.backup.storage import FolderStorage
 from satchel.backup.verification import prove
 from satchel.bank.identities import create_identity
 from satchel.bank.open_bank import open_bank
-from satchel.crypto.age import Unlocker, new_identity
+from satchel.crypto.encryption import Unlocker, new_identity
 from satchel.errors import (
     EncryptionError,
     TargetError,

@@ -21,10 +21,8 @@ from satchel.errors import (
     ValueRefusedError,
 )
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Source, Status
-from satchel.model.times import now
-from satchel.model.values import Origin, TrustClass
+from satchel.model.records import Edge, Semantic, Source, Status
+from satchel.model.values import Origin, TrustClass, now
 
 
 def record(bank: OpenBank, identity: str) -> dict[str, Any]:

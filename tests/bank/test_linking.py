@@ -14,7 +14,7 @@ from satchel.bank.memory import memory_of
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError, VerificationError
 from satchel.model.records import Edge, Erasure, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import RecordLink
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from satchel.bank.memory import Memory
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError, UsageError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Status
-from satchel.model.times import now
+from satchel.model.records import Edge, Semantic, Status
+from satchel.model.values import now
 
 
 def paged(bank: OpenBank, **wanted: Any) -> list[str | None]:

@@ -22,8 +22,8 @@ from satchel.bank.open_bank import (
     named_banks,
     starting,
 )
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import StoreError, UnknownBankError, UsageError
 from satchel.ledger import heads
 from satchel.ledger.authority import naming, signed_config

@@ -44,10 +44,8 @@ from satchel.errors import (
 from satchel.files import MemoryStore
 from satchel.files.bank_files import files_of_bank, namespace_of
 from satchel.ledger.authority import revoking
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Status
-from satchel.model.times import now
-from satchel.model.values import TrustClass
+from satchel.model.records import Edge, Semantic, Status
+from satchel.model.values import TrustClass, now
 from satchel.ports.operations import Operation
 from satchel.recall.duplicates import duplicates
 from satchel.recall.query import Query

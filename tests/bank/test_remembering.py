@@ -23,7 +23,7 @@ from satchel.errors import (
     ValueRefusedError,
 )
 from satchel.model.records import Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.stores.sqlite import SqliteStore
 
 

@@ -15,7 +15,7 @@ from satchel.bank.remember import remember
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.model.records import Erasure, Source, Status
-from satchel.model.times import now
+from satchel.model.values import now
 
 
 def told(found: History) -> list[tuple[str | None, str, list[str], list[str]]]:

@@ -10,7 +10,7 @@ from bank_kit import filled, keep, owner, texts
 from satchel.amplihack import HierarchicalMemory
 from satchel.bank.banks import create_bank, list_banks
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import ConfigError, UnknownBankError, UsageError
 from satchel.setup.init import initialise
 

@@ -27,7 +27,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.model.records import Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.rehydrate import operations as rehydrate_operations

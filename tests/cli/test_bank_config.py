@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ledger_kit import OWNER, WRITER
 
 from satchel import aio
-from satchel.admin.settings import export_config, import_config, show_config
+from satchel.admin.settings import apply_config, show_config, write_config
 from satchel.api.store import Satchel
 from satchel.bank.effective_settings import MARK
 from satchel.bank.open_bank import OpenBank
@@ -76,9 +76,9 @@ def test_a_document_goes_in_and_out_byte_for_byte(document: dict[str, Any]) -> N
         path.write_bytes(canonical(document) + b"\n")
         bank = a_bank()
 
-        assert import_config(bank, path).is_changed
-        assert not import_config(bank, path).is_changed
-        export_config(bank, again)
+        assert apply_config(bank, path).is_changed
+        assert not apply_config(bank, path).is_changed
+        write_config(bank, again)
 
         assert again.read_bytes() == path.read_bytes()
         Draft202012Validator(json.loads(SCHEMA.read_bytes())).validate(document)
@@ -111,7 +111,7 @@ def test_what_is_no_bank_configuration_is_refused(tmp_path: Path, text: str) -> 
         before = view.head.size
 
     with pytest.raises(MalformedError) as caught:
-        import_config(bank, path)
+        apply_config(bank, path)
 
     assert caught.value.file == str(path)
     with bank.ledger.reading() as view:
@@ -216,6 +216,6 @@ def test_what_a_later_version_set_has_no_effect_and_stays(tmp_path: Path) -> Non
     bank = a_bank()
     later = {MARK: 1, "settings": {"recall_limit": 5, "x_new": [1]}}
     (tmp_path / "a.json").write_bytes(canonical(later))
-    import_config(bank, tmp_path / "a.json")
+    apply_config(bank, tmp_path / "a.json")
     shown = show_config(bank)
     assert (shown.settings, shown.document) == ({"recall_limit": 5}, later)

@@ -10,7 +10,7 @@ from ledger_kit import created, memories
 
 from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -19,19 +19,19 @@ from satchel.errors import UsageError
 from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.repair import DAMAGED
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Episodic, Semantic
 from satchel.model.records import (
     Edge,
+    Episodic,
     Erasure,
     GraphNode,
     Model,
+    Semantic,
     SessionEvent,
     Source,
     State,
     Status,
 )
-from satchel.model.times import now
-from satchel.model.values import Entity, Origin, Scope
+from satchel.model.values import Entity, Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.transfer.known_records import KnownRecords, key_of
 

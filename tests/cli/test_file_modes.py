@@ -11,7 +11,7 @@ import pytest
 
 from satchel.bank.checks import secret_files
 from satchel.config.settings import load_settings
-from satchel.crypto import store_keys
+from satchel.crypto import encryption
 from satchel.runtime.private_files import exposure
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_every_file_with_a_secret_is_refused_when_others_may_read_it(
     assert own_home / "satchel.db.key" in files
     for path in (own_home / "identities" / "mine.identity", own_home / "satchel.db.key"):
         path.chmod(0o644)
-        store_keys._opened.clear()  # as another process
+        encryption._opened.clear()  # as another process
         ran = satchel("list")
         assert ran.status != 0
         assert "chmod 600" in ran.err

@@ -15,7 +15,7 @@ from secrets_kit import Maker
 
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.rows import Filter
 from satchel.transfer import import_stage
 

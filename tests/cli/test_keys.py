@@ -103,7 +103,7 @@ def test_a_key_is_trusted_in_any_of_its_forms(
     satchel: Run, sealed: Path, tmp_path: Path, how: str
 ) -> None:
     """As text, as hex, as the file that export writes, as 32 raw bytes."""
-    from satchel.crypto.signatures import public_key
+    from satchel.crypto.keys import public_key
 
     key = did(satchel)
     file = tmp_path / "ada.public"

@@ -24,7 +24,7 @@ from transfer_kit import append, new_bank
 from satchel.bank.connections import configured_store
 from satchel.cli._parser import INDEX, MORE, PANELS, index, made_index
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.ledger.ledger import Ledger
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from satchel.bank.connections import configured_store
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Status
-from satchel.model.times import now
+from satchel.model.values import now
 from tests.cli.test_manners import NASTY, RAW
 
 if TYPE_CHECKING:

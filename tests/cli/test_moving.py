@@ -11,7 +11,7 @@ from ledger_kit import memories
 from transfer_kit import append, import_into, new_bank
 
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Episodic, Semantic
 from tests.cli.test_manners import NASTY, RAW
 
 if TYPE_CHECKING:

@@ -214,7 +214,7 @@ def test_nothing_is_drawn_where_nobody_looks(tmp_path: Path, slow: Path) -> None
     """On a pipe, with --json, or on a terminal that cannot redraw a line."""
     big = written(tmp_path / "big.json", 10)
     (slow / "go").touch()
-    patch = "import satchel.cli._progress as shown; shown._PATIENCE = 0"
+    patch = "import satchel.cli._console as shown; shown._SHOWN_AFTER = 0"
     environments = {"pipe": {}, "json": {}, "dumb": {"TERM": "dumb"}}
     for name, more in environments.items():
         words = ("inspect", big, *(["--json"] if name == "json" else []))

@@ -13,8 +13,7 @@ import pytest
 from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Semantic
-from satchel.model.records import Model, Status
+from satchel.model.records import Model, Semantic, Status
 from satchel.model.values import Origin, Scope, TrustClass
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from import_kit import killed
 from transfer_kit import append, new_bank
 
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -15,9 +15,9 @@ from bank_kit import filled, keep
 
 from satchel.artifact.pam_sdk.writer import dump_json, make_document
 from satchel.config.settings import load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Semantic, Working
+from satchel.model.records import Semantic, Working
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

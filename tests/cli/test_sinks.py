@@ -24,7 +24,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.transaction import closing
 from satchel.model.records import Erasure, Source
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.sinks import COLUMNS, Sink
 from satchel.replication import sinks
 from satchel.replication.sink_targets import ObjectFiles, SegmentSink, as_jsonl

@@ -17,7 +17,7 @@ from nacl.pwhash import argon2id
 import satchel as satchel_api
 from satchel import aio
 from satchel.config.settings import load_settings
-from satchel.crypto import keyring, store_keys
+from satchel.crypto import encryption, keyring
 from satchel.errors import EncryptionError, StoreBusyError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a passphrase cost little here, and nothing be known from the test before."""
     monkeypatch.setattr(keyring, "_OPS", 1)
     monkeypatch.setattr(keyring, "_MEMORY", 2**16)
-    store_keys._opened.clear()
+    encryption._opened.clear()
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_passphrase_opens_it_and_a_wrong_one_does_not(
     """Argon2id is computed once, however often a command opens the store."""
     monkeypatch.setenv("SATCHEL_FILE_PASSPHRASE", PHRASE)
     assert "anyone with" in satchel("store", "encrypt", "--encrypt-passphrase").err
-    store_keys._opened.clear()
+    encryption._opened.clear()
     asked, real = list[str](), argon2id.kdf
 
     def counted(*given: Any) -> bytes:
@@ -110,7 +110,7 @@ def test_a_passphrase_opens_it_and_a_wrong_one_does_not(
     assert "meadowsweet" in satchel("recall", "river").out
     assert "meadowsweet" in satchel("list").out
     assert len(asked) == 1
-    store_keys._opened.clear()
+    encryption._opened.clear()
     monkeypatch.setenv("SATCHEL_FILE_PASSPHRASE", "wrong horse")
     ran = satchel("recall", "river")
     assert ran.status == 3
@@ -135,13 +135,13 @@ def test_another_machine_opens_a_copy_with_the_identity_and_not_without(
         (away / f"satchel.db{ending}").chmod(0o600)
     identity = own_home / "identities" / "mine.identity"
     kept = identity.rename(tmp_path / "kept.identity")
-    store_keys._opened.clear()
+    encryption._opened.clear()
     copy = ("--store", away / "satchel.db")
     refused = satchel(*copy, "recall", "river")
     assert refused.status == 3
     assert "no identity here decrypts the key of the store" in refused.err
     assert "meadowsweet" in satchel("--identity", kept, *copy, "recall", "river").out
-    store_keys._opened.clear()
+    encryption._opened.clear()
     (away / "satchel.db.key").unlink()
     lost = satchel("--identity", kept, *copy, "recall", "river")
     assert lost.status == 3
@@ -264,18 +264,18 @@ def test_programs_do_the_same(store: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         satchel_api.decrypt_store()
     asyncio.run(aio.encrypt_store(passphrase=PHRASE))
-    store_keys._opened.clear()
+    encryption._opened.clear()
     with pytest.raises(EncryptionError):
         satchel_api.Satchel.open(read_only=True)
     with satchel_api.Satchel.open(file_passphrase=PHRASE) as opened:
         assert len(opened.bank().list()) == 1
-    store_keys._opened.clear()
+    encryption._opened.clear()
     with pytest.raises(EncryptionError):
         satchel_api.decrypt_store(file_passphrase="wrong")  # noqa: S106 - nobody's
     assert satchel_api.encrypt_store(encrypt_to=["mine"], file_passphrase=PHRASE).recipients
     mine = load_settings().home / "identities" / "mine.identity"
     kept = mine.rename(tmp_path / "kept.identity")
-    store_keys._opened.clear()
+    encryption._opened.clear()
     with pytest.raises(EncryptionError):
         satchel_api.Satchel.open(read_only=True)
     with satchel_api.Satchel.open(identities=[kept]) as opened:

@@ -59,12 +59,17 @@ def test_a_file_is_not_converted_onto_itself(satchel: Run, mem0: Path, tmp_path:
 @pytest.fixture
 def richer(tmp_path: Path) -> Path:
     """A sealed file with what Mem0 has no place for, signed by the default key."""
-    from satchel.artifact.reader import Encoding
-    from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+    from satchel.artifact.encodings import (
+        ArtifactBuilder,
+        Encoding,
+        Header,
+        sign_statement,
+        write_artifact,
+    )
     from satchel.bank.signing_keys import signing_key
     from satchel.config.settings import load_settings
     from satchel.crypto.sealed_records import seal
-    from satchel.model.entries import Episodic, Semantic
+    from satchel.model.records import Episodic, Semantic
 
     path = tmp_path / "richer.pam"
     key, _ = signing_key(load_settings())

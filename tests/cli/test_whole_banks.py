@@ -17,15 +17,14 @@ from ledger_kit import created, memories, noting
 from satchel.bank.connections import configured_store, open_ledger, witness_of
 from satchel.bank.open_bank import find_bank, name_of, open_bank
 from satchel.config.settings import load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.erasure.prune import GROUP
 from satchel.errors import UnknownBankError
 from satchel.ledger.authority import naming
 from satchel.ledger.examination import examine
-from satchel.model.entries import Semantic
-from satchel.model.records import Config, Status
-from satchel.model.times import now
+from satchel.model.records import Config, Semantic, Status
+from satchel.model.values import now
 from satchel.ports.vectors import Generation
 
 if TYPE_CHECKING:

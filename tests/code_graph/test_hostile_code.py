@@ -9,11 +9,11 @@ from code_kit import Coded, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.code_graph import folders
 from satchel.code_graph.languages import _grammar
 from satchel.code_graph.languages.language import NAMES, UnparsedError, language_called
-from satchel.code_graph.sources import folders
 from satchel.errors import LimitError
-from satchel.runtime import file_access
+from satchel.runtime import files
 from satchel.stores.memory import InMemoryStore
 
 DEEP = 100_000
@@ -125,7 +125,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     """Attack: a folder is exchanged for a link between looking and opening."""
     outside = written(tmp_path / "outside", {"a.py": "def secret(): ...\n"})
     folder = written(tmp_path / "t", {"in/a.py": "def inside(): ...\n", "ok.py": "def ok(): ...\n"})
-    real = file_access.open_folder
+    real = files.open_folder
 
     def exchanging(path: Path, *, within: int) -> int:
         if path.name == "in" and not (folder / "in").is_symlink():
@@ -133,7 +133,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
             (folder / "in").symlink_to(outside)
         return real(path, within=within)
 
-    monkeypatch.setattr(file_access, "open_folder", exchanging)
+    monkeypatch.setattr(files, "open_folder", exchanging)
     done = bank.read(folder)
     assert bank.names() == ["function ok"]
     assert [path for path, _ in done.findings] == ["in"]

@@ -8,7 +8,7 @@ from code_kit import Coded, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from satchel.code_graph.sources.folders import IgnoreRules, part_matches, patterns_of
+from satchel.code_graph.folders import IgnoreRules, part_matches, patterns_of
 from satchel.stores.memory import InMemoryStore
 
 PART = st.text("ab*?[]!-\\. #", min_size=1, max_size=6)

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.code_graph import index
-from satchel.code_graph.facts import Facts
-from satchel.code_graph.sources.folders import SourceFolder
-from satchel.code_graph.sources.source import SourceFile
+from satchel.code_graph.facts import Facts, SourceFile
+from satchel.code_graph.folders import SourceFolder
 from satchel.errors import ChangedError, StoreError
 from satchel.ports.code_context import HEADS
 from satchel.runtime.contained_folder import ContainedFolder

@@ -8,9 +8,8 @@ from code_kit import Coded, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.code_graph.context import contexts
 from satchel.code_graph.index import Side
-from satchel.code_graph.mentions import MOST_WORDS, mentions, words_of
+from satchel.code_graph.mentions import MOST_WORDS, contexts, mentions, words_of
 from satchel.stores.memory import InMemoryStore
 
 TREE = {

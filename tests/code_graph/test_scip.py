@@ -10,10 +10,10 @@ from code_kit import Coded, short
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.code_graph.sources import scip
-from satchel.code_graph.sources.scip import ScipIndex, parse_symbol
+from satchel.code_graph import scip
+from satchel.code_graph.scip import ScipIndex, parse_symbol
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.stores.memory import InMemoryStore
 
 # An encoder of its own, by protobuf's documentation: what is read is not what our reader wrote.

@@ -21,7 +21,7 @@ from satchel.bank.signing_keys import signing_key
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
 from satchel.errors import PathRefusedError, UnknownBankError
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.rows import Filter
 
 _PLACES = ("graph", "file", "common", "layout")

@@ -7,9 +7,8 @@ from import_kit import bring, texts
 
 from satchel.errors import UnreadableError, UsageError
 from satchel.formats.chroma import FORMAT
-from satchel.model.entries import Entry
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.model.records import Entry
+from satchel.ports.format import Place, ReadContext
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 

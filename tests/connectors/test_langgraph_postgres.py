@@ -21,7 +21,7 @@ from satchel.connectors._address import of_server
 from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, StoreError, UnreadableError, UsageError
-from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Entry, Semantic
 from satchel.model.values import Scope
 from satchel.ports.losses import Report
 from satchel.transfer.live_products import LANGGRAPH_POSTGRES, connector_for

@@ -18,9 +18,9 @@ from satchel.connectors import _git
 from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 from satchel.crypto.sealed_records import seal
 from satchel.errors import InputError, PathRefusedError, UnreadableError
-from satchel.model.entries import Entry, Identity, Procedural, Semantic
+from satchel.model.records import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Origin, Scope
-from satchel.ports.connector import Page
+from satchel.ports.format import Page
 from satchel.ports.losses import Report
 from satchel.transfer.live_products import LETTA_MEMFS, connector_for
 

@@ -18,9 +18,8 @@ from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, opened,
 
 from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors._qdrant import Points, _key, pickled, point
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, decode_foreign
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import (
     LimitError,
     LockedError,
@@ -31,7 +30,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.formats.mem0 import HISTORY, row_of
-from satchel.model.entries import Entry, Procedural, Semantic
+from satchel.model.records import Entry, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.losses import Report
 

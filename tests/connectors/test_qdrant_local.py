@@ -16,7 +16,7 @@ from satchel.api.store import Satchel
 from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnreadableError, UsageError
-from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.losses import Report
 from satchel.ports.vectors import text_mark

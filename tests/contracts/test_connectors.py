@@ -12,11 +12,9 @@ from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, SatchelError
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.connector import Page, WriteResult
-from satchel.ports.format import Info, Traits
+from satchel.ports.format import Info, Page, Traits, WriteResult
 from satchel.ports.losses import Report
 
 

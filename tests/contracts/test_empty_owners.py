@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from satchel.conformance.subject import Subject, sealed
-from satchel.model.entries import Entry, Identity, Semantic
+from satchel.model.records import Entry, Identity, Semantic
 from satchel.model.values import Component, Scope
 from satchel.ports.registry import formats
 

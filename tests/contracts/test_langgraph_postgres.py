@@ -13,7 +13,7 @@ from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import langgraph_postgres
 from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.losses import Report
 
 

@@ -12,7 +12,7 @@ from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import letta_memfs
 from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.losses import Report
 
 

@@ -14,7 +14,7 @@ from satchel.connectors import mem0_local
 from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.losses import Report
 
 

@@ -14,15 +14,13 @@ from hypothesis import HealthCheck, Phase, settings
 
 from satchel.conformance import formats as promises
 from satchel.conformance.formats import Subject
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats.mem0 import Mem0
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Origin
-from satchel.ports.format import ReadContext, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"

@@ -13,7 +13,7 @@ from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import qdrant_local
 from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.losses import Report
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from satchel.conformance.subject import Subject, sealed
-from satchel.model.entries import Identity, Semantic
+from satchel.model.records import Identity, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.place import Place
+from satchel.ports.format import Place
 from satchel.ports.registry import formats
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"

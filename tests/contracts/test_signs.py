@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.ports.place import HEAD_BYTES, Place
+from satchel.ports.format import HEAD_BYTES, Place
 from satchel.ports.registry import formats
 
 DATA = Path(__file__).parent.parent / "data"

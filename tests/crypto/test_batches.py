@@ -9,11 +9,9 @@ from blake3 import blake3
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.crypto.batches import sort
-from satchel.crypto.canonical import encode_sorted
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
-from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Semantic
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_sorted
+from satchel.crypto.sealed_records import seal, verify_entries
+from satchel.model.records import Semantic
 from satchel.model.values import Origin
 
 _NUMBERS = st.one_of(
@@ -35,7 +33,7 @@ _TIME = "2026-03-01T09:30:00.000001Z"
 
 def _proved(*lines: bytes, limits: Limits = DEFAULT_LIMITS) -> list[int]:
     """Return the places of the lines that are proved together."""
-    found = sort("semantic", list(lines), b"\n".join(lines) + b"\n", limits)
+    found = verify_entries("semantic", list(lines), b"\n".join(lines) + b"\n", limits)
     return [place for _, _, place in found.proved]
 
 

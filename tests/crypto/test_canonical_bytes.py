@@ -9,9 +9,8 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.crypto import canonical as jcs
-from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.value_domain import MAX_DEPTH, MAX_INTEGER
+from satchel.crypto import canonical as canonical_module
+from satchel.crypto.canonical import MAX_DEPTH, MAX_INTEGER, canonical, decode_canonical
 from satchel.errors import MalformedError, ValueRefusedError
 
 EDGES = [1e-7, 1e-6, 1e-5, 9.7e-06, 1e-4, 0.1, 1.0, 1e15, 2.0**52, 2.0**53 - 1, 5e-324, 0.0, 2e-308]
@@ -114,13 +113,13 @@ def test_a_number_in_another_notation_is_refused_wherever_it_stands(text: str, a
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return a list that grows with each value that takes the slow path."""
     calls: list[Any] = []
-    slow = jcs._slow
+    slow = canonical_module._slow
 
     def counted(value: Any) -> str:
         calls.append(value)
         return slow(value)
 
-    monkeypatch.setattr(jcs, "_slow", counted)
+    monkeypatch.setattr(canonical_module, "_slow", counted)
     return calls
 
 

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.value_domain import check_value, decode_foreign, encode_foreign
+from satchel.crypto.canonical import (
+    canonical,
+    check_value,
+    decode_canonical,
+    decode_foreign,
+    encode_foreign,
+)
 from satchel.errors import ValueRefusedError
 
 keys = st.text(max_size=4) | st.sampled_from(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.crypto.canonical import MAX_INTEGER, check_value
 from satchel.crypto.cbor import CborReader, array_head, encode, map_head
-from satchel.crypto.value_domain import MAX_INTEGER, check_value
 from satchel.errors import MalformedError, SatchelError, UnreadableError, ValueRefusedError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pyrage
 import pytest
 
-from satchel.crypto import age, keyring
-from satchel.crypto.age import (
+from satchel.crypto import encryption, keyring
+from satchel.crypto.canonical import canonical
+from satchel.crypto.encryption import (
+    EncryptedOutlet,
     IdentityFile,
     Lock,
     Unlocker,
@@ -19,10 +21,9 @@ from satchel.crypto.age import (
     identity_value,
     new_identity,
     parsed,
+    plain_file,
+    unwrap_identity,
 )
-from satchel.crypto.age import unwrap_identity as unwrapped
-from satchel.crypto.canonical import canonical
-from satchel.crypto.encrypted_files import EncryptedOutlet, plain_file
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -32,7 +33,7 @@ from satchel.errors import (
     TargetError,
     UsageError,
 )
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 
 pytestmark = pytest.mark.usefixtures("private_umask")
@@ -122,7 +123,7 @@ def test_under_a_passphrase_the_rest_of_the_file_is_plain_age() -> None:
     line, _, rest = made.partition(b"\n")
     held = parsed(line)
     assert held.wrapped is not None
-    secret = unwrapped(held.wrapped, held.recipient, "correct horse")
+    secret = unwrap_identity(held.wrapped, held.recipient, "correct horse")
     assert pyrage.decrypt(rest, [pyrage.x25519.Identity.from_str(secret)]) == data
     assert b"correct horse" not in made
     assert secret.encode() not in made
@@ -212,10 +213,12 @@ def test_a_file_that_asks_for_too_much_scrypt_is_refused_before_any_is_done(
 ) -> None:
     """2^23 would take 8 GB and 42 seconds; nobody is even asked for the passphrase."""
     salt, body, mac = (base64.b64encode(b"x" * size).rstrip(b"=") for size in (16, 32, 32))
-    made = age.MAGIC + b"-> scrypt %b %d\n%b\n--- %b\n" % (salt, work, body, mac) + b"\0" * 48
+    made = (
+        encryption.MAGIC + b"-> scrypt %b %d\n%b\n--- %b\n" % (salt, work, body, mac) + b"\0" * 48
+    )
     if armor == "armored":
         text = base64.encodebytes(made).rstrip(b"\n")
-        made = age.ARMOR + b"\n" + text + b"\n-----END AGE ENCRYPTED FILE-----\n"
+        made = encryption.ARMOR + b"\n" + text + b"\n-----END AGE ENCRYPTED FILE-----\n"
 
     def asked() -> str:
         pytest.fail("the passphrase was asked for")
@@ -230,7 +233,7 @@ def test_a_file_that_asks_for_too_much_scrypt_is_refused_before_any_is_done(
 )
 def test_a_scrypt_line_in_another_spelling_is_refused(spelt: bytes) -> None:
     """What is looked at before the work has to be what the work is done by."""
-    made = age.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelt
+    made = encryption.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelt
     with pytest.raises((MalformedError, EncryptionError)):
         opened(made + b"\0" * 32, says("x"))
 
@@ -239,7 +242,7 @@ def test_a_large_file_under_ages_own_passphrase_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It cannot be streamed, so it has a bound."""
-    monkeypatch.setattr(age, "MOST_WHOLE", 1000)
+    monkeypatch.setattr(encryption, "MOST_WHOLE", 1000)
     theirs = base64.b64decode(_THEIRS) + b"\0" * 1000
     with pytest.raises(LimitError, match="can have at most"):
         opened(theirs, says("x"))
@@ -247,7 +250,7 @@ def test_a_large_file_under_ages_own_passphrase_is_refused(
 
 def test_a_header_without_end_is_refused(unlocking: Unlocker) -> None:
     """However many recipients it claims."""
-    endless = age.MAGIC + b"-> X25519 AAAA\nBBBB\n" * 100_000
+    endless = encryption.MAGIC + b"-> X25519 AAAA\nBBBB\n" * 100_000
     with pytest.raises(EncryptionError, match="header"):
         opened(endless, unlocking)
 
@@ -274,13 +277,13 @@ def test_a_wrapped_identity_opens_beside_no_other_recipient() -> None:
 def test_what_is_no_recipient_is_refused(text: str) -> None:
     """Nothing is encrypted to nobody."""
     with pytest.raises(UsageError, match="recipient"):
-        age.check_recipient(text)
+        encryption.check_recipient(text)
 
 
 def test_a_secret_given_as_a_recipient_is_not_repeated(pair: tuple[str, str]) -> None:
     """Not in the message, the hint, or a repr of what holds one."""
     with pytest.raises(UsageError) as caught:
-        age.check_recipient(pair[0])
+        encryption.check_recipient(pair[0])
     held = IdentityFile(
         format="satchel-identity/1", recipient=pair[1], created_at="x", identity=pair[0]
     )
@@ -320,7 +323,7 @@ def test_an_outlet_encrypts_and_reads_back_what_is_on_the_disk(
             for path in tmp_path.iterdir():
                 assert b"nobody else" not in path.read_bytes()
         with outlet.stored() as file, file.stream() as stream:
-            assert stream.read(len(age.MAGIC)) == age.MAGIC
+            assert stream.read(len(encryption.MAGIC)) == encryption.MAGIC
     assert opened((tmp_path / "a.age").read_bytes(), unlocking) == data
     assert (tmp_path / "a.age").stat().st_mode & 0o777 == 0o600
 

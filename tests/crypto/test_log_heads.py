@@ -6,9 +6,16 @@ import msgspec
 import pytest
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.log import Head, LeafProof, check_head, parse_head, record_leaf, sign_head
-from satchel.crypto.merkle import leaf_hash
-from satchel.crypto.signatures import PayloadType, SigningKey, sign
+from satchel.crypto.keys import PayloadType, SigningKey, sign
+from satchel.crypto.log import (
+    Head,
+    LeafProof,
+    check_head,
+    leaf_hash,
+    parse_head,
+    record_leaf,
+    sign_head,
+)
 from satchel.errors import MalformedError
 
 ID, ROOT = "blake3:" + "11" * 32, "blake3:" + "22" * 32

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from sealing_kit import TIME, entry, line, sealed_file, sections, signers
 
 from satchel.artifact.body import COMPONENTS, ORDER, BodyBuilder, RootHash, check_name, rank
-from satchel.artifact.reader import PREAMBLE, Encoding, open_artifact
+from satchel.artifact.encodings import PREAMBLE, Encoding, open_artifact
 from satchel.artifact.statement import FileScope, SourceAgent, build, parse
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
-from satchel.crypto.canonical import canonical
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, canonical
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import MalformedError, SatchelError
 
 

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.artifact.judge import verify_file
 from satchel.artifact.pam_sdk.layout import (
     CAPS,
     COMPONENTS,
@@ -34,10 +33,11 @@ from satchel.artifact.pam_sdk.reader import opening_sdk_file
 from satchel.artifact.pam_sdk.verifier import CLAIM, NOT_COVERED, judge_sdk_file
 from satchel.artifact.pam_sdk.writer import dump_cbor, dump_json, make_document, make_entry
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import verify_file
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.cbor import CborReader
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
-from satchel.crypto.signatures import SigningKey, did_of
-from satchel.crypto.trust import TrustedKey, TrustRegistry
+from satchel.crypto.keyring import TrustedKey, TrustRegistry
+from satchel.crypto.keys import SigningKey, did_of
 from satchel.errors import LimitError, MalformedError, UnknownFormatError
 
 AT = "2026-01-02T03:04:05+00:00"

@@ -6,22 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.artifact.encodings import (
+    ArtifactBuilder,
+    Encoding,
+    Header,
+    sign_statement,
+    write_artifact,
+)
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import derive, seal
-from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 
 # A process of its own: a fork is only made where there is one thread, and pytest has more.
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
-from satchel.artifact import contents as proving
+from satchel.artifact import contents
 from satchel.artifact.verification import TrustPolicy
 from satchel.artifact.verifier import VerificationRequest as Request, verify_artifact
 
-proving.WORTH_IT = int(sys.argv[3])
-one, parent = proving.prove, os.getpid()
+contents.WORTH_IT = int(sys.argv[3])
+one, parent = contents.prove, os.getpid()
 
 def dies(task):
     if os.getpid() != parent:
@@ -29,7 +34,7 @@ def dies(task):
     return one(task)
 
 if sys.argv[4] == "killed":
-    proving.prove = dies
+    contents.prove = dies
 policy = TrustPolicy(keys=frozenset([sys.argv[2]]))
 found = verify_artifact(Path(sys.argv[1]), policy, Request(deep=True))
 print(found.to_json() | {"file": ""})

@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from satchel.crypto import sealed_records
-from satchel.crypto.canonical import canonical
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, canonical
 from satchel.crypto.sealed_records import (
     Sealed,
     as_model,
@@ -24,8 +23,7 @@ from satchel.crypto.sealed_records import (
     seeded_nonces,
 )
 from satchel.errors import LimitError, MalformedError, SatchelError, UsageError, ValueRefusedError
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Status
+from satchel.model.records import Episodic, Semantic, Status
 
 ID, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32
 TIME = "2025-03-04T05:06:07.000000Z"

@@ -8,10 +8,10 @@ from traps_kit import PLACES, TRAPS
 
 from satchel.conformance import strategies
 from satchel.crypto import sealed_records
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import SatchelError
-from satchel.model.entries import Entry, Episodic, Semantic, Working
+from satchel.model.records import Entry, Episodic, Semantic, Working
 from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 
 _NONCE = "0123456789abcdef" * 2

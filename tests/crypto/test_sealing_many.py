@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from traps_kit import LOOK_PLAIN, PLACES, TRAPS
 
 from satchel.conformance import strategies
-from satchel.crypto import batches
-from satchel.crypto.batches import seal_many
-from satchel.crypto.sealed_records import Nonces, Sealed, seal, seeded_nonces
+from satchel.crypto import sealed_records
+from satchel.crypto.sealed_records import Nonces, Sealed, seal, seal_many, seeded_nonces
 from satchel.errors import SatchelError, ValueRefusedError
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model, Status
+from satchel.model.records import Entry, Model, Semantic, Status
 from satchel.model.values import Origin, Scope
 
 _ORDINARY = [
@@ -73,7 +71,7 @@ def test_what_an_encoder_changes_in_silence_is_seen_among_many(place: str, trap:
 def test_the_memories_of_everyday_are_sealed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the quick way could be left for good without anybody noticing."""
     expected = list(_singly(_ORDINARY))
-    monkeypatch.setattr(batches, "seal", None)
+    monkeypatch.setattr(sealed_records, "seal", None)
     assert list(seal_many(_ORDINARY, nonces=_nonces())) == expected
 
 
@@ -101,7 +99,7 @@ def test_only_the_odd_ones_are_sealed_by_themselves(
         next(asked)
         return seal(draft, **more)
 
-    monkeypatch.setattr(batches, "seal", counted)
+    monkeypatch.setattr(sealed_records, "seal", counted)
     assert list(seal_many(drafts, nonces=_nonces())) == expected
     assert next(asked) == 1
 

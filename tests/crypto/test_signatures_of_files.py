@@ -16,8 +16,8 @@ from sealing_kit import entry, hash_of, sealed_file, sections, signers
 from satchel.artifact.verification import TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.model.records import Embedding
 
 Signatures = list[dict[str, Any]]

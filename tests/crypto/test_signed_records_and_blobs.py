@@ -13,8 +13,8 @@ from sealing_kit import entry, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
+from satchel.crypto.keys import PayloadType, SigningKey, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, digest, seal
-from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.model.records import Blob, Config, Receipt, Redaction, Token
 
 _ID = "blake3:" + "11" * 32

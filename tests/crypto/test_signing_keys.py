@@ -13,7 +13,7 @@ from nacl import bindings, pwhash
 from satchel.crypto import keyring
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keyring import KeyRing, key_from_text, revocation, succession
-from satchel.crypto.signatures import (
+from satchel.crypto.keys import (
     PayloadType,
     Signature,
     SigningKey,

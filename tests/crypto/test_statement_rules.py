@@ -8,7 +8,7 @@ from sealing_kit import entry, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import verify_artifact
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 
 
 @pytest.mark.parametrize(

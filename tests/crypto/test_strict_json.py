@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from satchel.crypto import json_reader
+from satchel.crypto.canonical import MAX_INTEGER, check_value, decode_foreign
 from satchel.crypto.json_reader import JsonReader
-from satchel.crypto.value_domain import MAX_INTEGER, check_value, decode_foreign
 from satchel.errors import LimitError, MalformedError, SatchelError, UnreadableError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

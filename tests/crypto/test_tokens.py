@@ -51,7 +51,7 @@ from satchel.errors import (
     TokenTimeError,
     UsageError,
 )
-from satchel.model.entries import ENTRY_CLASSES, Entry
+from satchel.model.records import ENTRY_CLASSES, Entry
 from satchel.model.values import Component
 
 READ, EXPORT, WRITE = Permission.READ, Permission.EXPORT, Permission.WRITE
@@ -109,7 +109,7 @@ def test_a_token_that_was_edited_is_refused(member: str) -> None:
 
 def test_a_token_signed_as_something_else_is_no_token() -> None:
     """Attack: a signature over the same bytes, made for another kind of payload."""
-    from satchel.crypto.signatures import PayloadType, sign
+    from satchel.crypto.keys import PayloadType, sign
 
     payload = payload_value(chain_of().leaf.payload)
     (signature,) = sign(PayloadType.CONFIG, payload, [OWNER])

@@ -7,7 +7,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.crypto.merkle import (
+from satchel.crypto.log import (
     Frontier,
     audit_holds,
     audit_path,

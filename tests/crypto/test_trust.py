@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from satchel.artifact.verification import TrustPolicy
-from satchel.crypto.signatures import SigningKey
-from satchel.crypto.trust import KnownStatement, StatementHistory, TrustedKey, TrustRegistry
+from satchel.crypto.keyring import KnownStatement, StatementHistory, TrustedKey, TrustRegistry
+from satchel.crypto.keys import SigningKey
 from satchel.errors import MalformedError, TargetError, UsageError
 
 BANK, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32

@@ -15,11 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.crypto.canonical import canonical
-from satchel.crypto.value_domain import MAX_INTEGER, check_value, plain
+from satchel.crypto.canonical import MAX_INTEGER, canonical, check_value, plain
 from satchel.errors import ValueRefusedError
-from satchel.model.entries import Semantic
-from satchel.model.records import Embedding
+from satchel.model.records import Embedding, Semantic
 from satchel.model.values import Entity, Origin, TrustClass
 
 

@@ -10,27 +10,16 @@ from typing import Any
 
 import pytest
 
-from satchel.artifact.reader import open_artifact
+from satchel.artifact.encodings import open_artifact
 from satchel.artifact.verification import TrustPolicy
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
-from satchel.crypto import signatures
-from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto import keys
+from satchel.crypto.canonical import Limits, canonical, check_value, decode_canonical
 from satchel.crypto.cbor import CborReader, encode
 from satchel.crypto.json_reader import JsonReader
-from satchel.crypto.limits import Limits
-from satchel.crypto.log import record_leaf
-from satchel.crypto.merkle import audit_holds, consistency_holds, root_of
+from satchel.crypto.keys import PayloadType, Signature, SigningKey, check, did_of, pae, public_key
+from satchel.crypto.log import audit_holds, consistency_holds, record_leaf, root_of
 from satchel.crypto.sealed_records import digest, open_record
-from satchel.crypto.signatures import (
-    PayloadType,
-    Signature,
-    SigningKey,
-    check,
-    did_of,
-    pae,
-    public_key,
-)
-from satchel.crypto.value_domain import check_value
 from satchel.errors import EmptyInputError, MalformedError, UnknownFormatError, ValueRefusedError
 from satchel.model.records import RECORD_CLASSES
 
@@ -179,7 +168,7 @@ def test_every_signature_vector_holds_for_its_type_alone(case: dict[str, Any]) -
         message = pae(kind, payload)
         is_own = kind == case["type"]
         assert (message.hex() == case["pae_hex"]) == is_own
-        assert signatures._check(message, signature).valid == is_own
+        assert keys._check(message, signature).valid == is_own
 
 
 @named(SIGNATURES["bad_signatures"])

@@ -14,12 +14,11 @@ from blake3 import blake3
 from nacl import bindings
 from nacl.exceptions import BadSignatureError
 
-from satchel.crypto import merkle, signatures
-from satchel.crypto.canonical import canonical, canonical_checked, number_text
+from satchel.crypto import keys, log
+from satchel.crypto.canonical import canonical, canonical_checked, check_value, number_text
 from satchel.crypto.cbor import CborReader, encode
 from satchel.crypto.json_reader import JsonReader
-from satchel.crypto.signatures import PayloadType, Signature, SigningKey, check, check_point, did_of
-from satchel.crypto.value_domain import check_value
+from satchel.crypto.keys import PayloadType, Signature, SigningKey, check, check_point, did_of
 from satchel.errors import InputError
 
 FOLDER = Path(__file__).parent.parent / "data" / "vectors"
@@ -38,38 +37,38 @@ def load(name: str) -> Any:
 @pytest.fixture
 def sha256(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same tree over the hash that the vectors are made with."""
-    monkeypatch.setattr(merkle, "blake3", hashlib.sha256)
+    monkeypatch.setattr(log, "blake3", hashlib.sha256)
 
 
 @pytest.mark.usefixtures("sha256")
 def test_roots_are_those_of_certificate_transparency() -> None:
     """RFC 6962 2.1, of the empty tree as well."""
     found = load("rfc6962_tree.json")
-    leaves = [merkle.leaf_hash(bytes.fromhex(text)) for text in found["leaves"]]
-    assert merkle.root_of([]).hex() == found["empty"]
+    leaves = [log.leaf_hash(bytes.fromhex(text)) for text in found["leaves"]]
+    assert log.root_of([]).hex() == found["empty"]
     for size, root in enumerate(found["roots"], start=1):
-        assert merkle.root_of(leaves[:size]).hex() == root
+        assert log.root_of(leaves[:size]).hex() == root
 
 
 @pytest.mark.usefixtures("sha256")
 def test_proofs_are_those_of_the_rfc() -> None:
     """RFC 6962 2.1.3: the nodes that it names, in its order; each holds, and no other does."""
     found = load("rfc6962_tree.json")
-    leaves = [merkle.leaf_hash(bytes.fromhex(text)) for text in found["leaves"][:7]]
-    nodes = {name: merkle.root_of(leaves[slice(*of)]) for name, of in found["nodes"].items()}
-    root = merkle.root_of(leaves)
+    leaves = [log.leaf_hash(bytes.fromhex(text)) for text in found["leaves"][:7]]
+    nodes = {name: log.root_of(leaves[slice(*of)]) for name, of in found["nodes"].items()}
+    root = log.root_of(leaves)
     for text, names in found["audit"].items():
         place, path = int(text), [nodes[name] for name in names]
-        assert merkle.audit_path(leaves, place) == path
-        assert merkle.audit_holds(leaves[place], place, 7, path, root)
-        assert not merkle.audit_holds(leaves[place], place, 7, path[::-1], root)
-        assert not merkle.audit_holds(leaves[place], place, 7, path[:-1], root)
+        assert log.audit_path(leaves, place) == path
+        assert log.audit_holds(leaves[place], place, 7, path, root)
+        assert not log.audit_holds(leaves[place], place, 7, path[::-1], root)
+        assert not log.audit_holds(leaves[place], place, 7, path[:-1], root)
     for text, names in found["consistency"].items():
         size, path = int(text), [nodes[name] for name in names]
-        first = merkle.root_of(leaves[:size])
-        assert merkle.consistency_path(leaves, size) == path
-        assert merkle.consistency_holds(size, first, 7, root, path)
-        assert not merkle.consistency_holds(size, root, 7, first, path)
+        first = log.root_of(leaves[:size])
+        assert log.consistency_path(leaves, size) == path
+        assert log.consistency_holds(size, first, 7, root, path)
+        assert not log.consistency_holds(size, root, 7, first, path)
 
 
 # -- signatures ------------------------------------------------------------------------------------
@@ -81,7 +80,7 @@ def holds(key: str, message: str, signature: str, monkeypatch: pytest.MonkeyPatc
         signer = did_of(bytes.fromhex(key))
     except InputError:
         return False
-    monkeypatch.setattr(signatures, "pae", lambda *_: bytes.fromhex(message))
+    monkeypatch.setattr(keys, "pae", lambda *_: bytes.fromhex(message))
     sig = base64.b64encode(bytes.fromhex(signature)).decode()
     [found] = check(PayloadType.HEAD, {}, [Signature(key=signer, sig=sig)])
     return found.valid

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from sealing_kit import MemoryLog, Part, entry, hash_of, redacted, sealed_file, sections
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import PayloadType, SigningKey, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.errors import MalformedError
 from satchel.ledger.authority import succeeding
-from satchel.model.entries import Episodic
-from satchel.model.records import Config, Erasure, Redaction, Status
+from satchel.model.records import Config, Episodic, Erasure, Redaction, Status
 
 ID = "blake3:" + "11" * 32
 

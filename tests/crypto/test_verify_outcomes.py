@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from sealing_kit import TIME, entry, sealed_file, sections, signers
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification, VerificationFinding
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
-from satchel.crypto.limits import Limits
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.canonical import Limits
+from satchel.crypto.keys import SigningKey
 from satchel.errors import EmptyInputError, UnknownFormatError, UnreadableError, UsageError
 
 DEEP = VerificationRequest(deep=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from satchel.rehydrate.frames import SHORT, encoded
 
-_GUIDE = Path(__file__).parent.parent.parent / "docs" / "guides" / "waking-up.md"
+_GUIDE = Path(__file__).parent.parent.parent / "docs" / "guides" / "rehydration.md"
 _NAMED = {
     "a backslash": "\\",
     "line feed": "\n",

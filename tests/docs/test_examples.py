@@ -13,8 +13,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
-BLOCK = re.compile(r"^( *)```(console|python)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs" / "guides").glob("*.md")),
+    *sorted((ROOT / "docs" / "python").glob("*.md")),
+]
+BLOCK = re.compile(
+    r"^( *)```(console|python)(?: title=\"([^\"]+)\")?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
+)
+"""A block to be run; one with a title is a file, which commands after it use."""
 
 
 NURSERY = """
@@ -72,7 +79,7 @@ def nursery() -> Iterator["subprocess.Popen[str]"]:
         yield process
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_examples_of_a_page_work_in_the_order_they_stand(
     page: Path,
     tmp_path: Path,
@@ -119,8 +126,10 @@ def read(nursery: "subprocess.Popen[str]", page: Path, folder: Path) -> None:
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks
-    for _, language, text in blocks:
-        if language == "python":
+    for _, language, title, text in blocks:
+        if title:
+            (folder / title).write_text(text, "utf-8")
+        elif language == "python":
             run(nursery, ["python", text], folder)
         else:
             for line in text.splitlines():
@@ -128,7 +137,11 @@ def read(nursery: "subprocess.Popen[str]", page: Path, folder: Path) -> None:
 
 
 def shell(nursery: "subprocess.Popen[str]", line: str, folder: Path) -> None:
-    """Run one ``$ satchel ...`` line; a redirection into a file is the only other thing."""
+    """Run one ``$ satchel ...`` or ``$ pytest ...`` line; it may redirect into a file."""
+    if line.startswith("$ pytest "):
+        program = f"import pytest, sys; sys.exit(pytest.main({shlex.split(line)[2:]!r}))"
+        run(nursery, ["python", program], folder)
+        return
     assert line.startswith("$ satchel "), line
     command, _, target = line[2:].partition(" > ")
     done = run(nursery, shlex.split(command), folder)

@@ -15,8 +15,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "satchel").rglob("*.py"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
-GENERATED = sorted((ROOT / "docs" / "reference").glob("*.md"))
+FOLDERS = ("guides", "python", "explanation")
+PAGES = [
+    ROOT / "README.md",
+    *(path for name in FOLDERS for path in sorted((ROOT / "docs" / name).glob("*.md"))),
+]
+GENERATED = [
+    path
+    for path in sorted((ROOT / "docs" / "reference").glob("*.md"))
+    if path.name != "python-results.md"  # made of docstrings, which count in their rooms
+]
 ASSETS = [
     path
     for path in sorted((ROOT / "src" / "satchel" / "web").iterdir())
@@ -49,6 +57,9 @@ NOT_OURS = {
 
 WORDS = re.compile("|".join(NOT_OURS.values()), re.IGNORECASE)
 
+CODE = re.compile(r"`[^`\n]+`")
+"""Inline code: names are not sentences."""
+
 ALLOWED = {
     "evaluation": "texts of attacks, conversations and probes are data",
     "conformance": "texts of samples are data",
@@ -56,12 +67,12 @@ ALLOWED = {
     "inference/distillers.py": "cues of natural language, and a prompt",
     "recall/near_duplicates.py": "word lists of natural language",
     "stores/words.py": "word lists of natural language",
-    "stores/postgres/schema.py": "comments of SQL, which the database keeps",
+    "stores/postgres/statements.py": "comments of SQL, which the database keeps",
     "formats": "patterns and texts of other products",
 }
 """Folders and files whose texts are data or another product's, and why."""
 
-MESSAGES, GUIDES, REFERENCE = 0, 145, 32
+MESSAGES, GUIDES, REFERENCE = 0, 3, 32
 """How many are left of each; lower them, never raise them."""
 
 DOCSTRINGS = {
@@ -160,7 +171,7 @@ def test_guides_are_in_the_vocabulary() -> None:
     found = [
         line
         for path in PAGES
-        for line in _found(path, ((1, part) for part in path.read_text().split("\n\n")))
+        for line in _found(path, enumerate(CODE.sub("", path.read_text()).split("\n\n"), 1))
     ]
     assert len(found) <= GUIDES, "\n".join(found)
 

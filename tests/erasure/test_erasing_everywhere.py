@@ -22,10 +22,8 @@ from satchel.errors import TargetExistsError, UnknownMemoryError, UsageError
 from satchel.files.bank_files import opened_files
 from satchel.ledger.examination import examine
 from satchel.ledger.transaction import closing as closing_of
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, FileVersion, SessionEvent, Source
-from satchel.model.times import now
-from satchel.model.values import Evidence, Origin, Scope
+from satchel.model.records import Edge, FileVersion, Semantic, SessionEvent, Source
+from satchel.model.values import Evidence, Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.ports.store import InspectableStore, Store
 from satchel.receipts.archive import find_receipts
@@ -319,3 +317,14 @@ def test_a_program_erases_as_the_command_does() -> None:
             return (await own.erase(left.id)).erased
 
     assert asyncio.run(awaited()) == 1
+
+
+@pytest.mark.parametrize("values", [[], True, 7, None, {}, ["ada", 7], ""])
+def test_attack_a_condition_without_a_text_is_refused_and_never_dropped(values: object) -> None:
+    """Without the condition, the erasure would select more than was asked for."""
+    with filled() as bank:
+        keep(bank, ABOUT_ADA, scope={"user": "ada"}, tags=["tea"])
+    with Satchel.open() as store, pytest.raises(UsageError, match="condition") as refused:
+        store.bank().erase(where={"tag": ["tea"], "user": values}, dry_run=True)  # type: ignore[dict-item]
+
+    assert refused.value.field == "where"

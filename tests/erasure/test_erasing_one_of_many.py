@@ -19,16 +19,14 @@ from satchel.backup.restore import restore_backup
 from satchel.backup.run import run_backup
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
-from satchel.crypto.batches import seal_many
-from satchel.crypto.sealed_records import seal
+from satchel.crypto.sealed_records import seal, seal_many
 from satchel.erasure import selection
 from satchel.erasure.erase import erase
 from satchel.erasure.options import EraseOptions
 from satchel.files.bank_files import opened_files
 from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.examination import examine
-from satchel.model.entries import Semantic
-from satchel.model.records import SessionEvent
+from satchel.model.records import Semantic, SessionEvent
 from satchel.model.values import Scope
 from satchel.ports.rows import Filter
 from satchel.stores.sqlite import SqliteStore

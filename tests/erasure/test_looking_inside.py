@@ -11,8 +11,8 @@ from bank_kit import keep
 from satchel.bank.identities import create_identity, lock_for
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
-from satchel.crypto.age import Lock, Unlocker, encrypt, new_identity
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
+from satchel.crypto.encryption import Lock, Unlocker, encrypt, new_identity
 from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.fragments import NestedFileScanner
 from satchel.erasure.options import EraseOptions

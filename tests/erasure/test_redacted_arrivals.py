@@ -16,9 +16,8 @@ from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
 from satchel.errors import MalformedError, RedactionRefusedError, VerificationError
 from satchel.ledger.examination import examine
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Redaction, Source
-from satchel.model.times import now
+from satchel.model.records import Entry, Redaction, Semantic, Source
+from satchel.model.values import now
 from satchel.stores.memory import InMemoryStore
 from satchel.transfer.conversion import VerifyOptions, verify
 from satchel.transfer.export_results import ExportOptions

@@ -18,8 +18,8 @@ from satchel.bank.memory import Memory
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.signing_keys import create_key
 from satchel.config.settings import load_settings
-from satchel.crypto.age import Unlocker, decrypt_bytes, new_identity
 from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.encryption import Unlocker, decrypt_bytes, new_identity
 from satchel.crypto.sealed_records import Sealed, decode_record, digest, open_record, seal
 from satchel.erasure.erase import erase
 from satchel.erasure.options import EraseOptions, RedactOptions
@@ -42,9 +42,8 @@ from satchel.errors import (
 )
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.repair import repair
-from satchel.model.entries import Semantic
-from satchel.model.records import Redaction, Status
-from satchel.model.times import now
+from satchel.model.records import Redaction, Semantic, Status
+from satchel.model.values import now
 from satchel.ports.rows import Filter, derive_row
 from satchel.ports.store import InspectableStore, Store
 from satchel.recall.query import Query

@@ -9,9 +9,8 @@ from long_turns_kit import write_long_turns
 from satchel.config.settings import load_settings
 from satchel.errors import UsageError
 from satchel.evaluation.containment_judge import read_back
-from satchel.evaluation.context import evaluate_framed
 from satchel.evaluation.datasets import read_set
-from satchel.evaluation.recall import comparison_embedder, conversation_bank
+from satchel.evaluation.recall import comparison_embedder, conversation_bank, evaluate_framed
 from satchel.recall.models import embedder_of
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest

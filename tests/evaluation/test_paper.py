@@ -11,8 +11,8 @@ from satchel.errors import TargetExistsError
 from satchel.evaluation import attacks
 from satchel.evaluation.agents import AgentQuestion, FunctionAgent
 from satchel.evaluation.attacks import injection_table, tampering_table, tokens_table
+from satchel.evaluation.carriers import MIX, entries
 from satchel.evaluation.containment import CANARY
-from satchel.evaluation.context import FramedBudget, FramedResult
 from satchel.evaluation.continuity import evaluate_fidelity, evaluate_transfer, trial
 from satchel.evaluation.pages import (
     fidelity_page,
@@ -22,8 +22,8 @@ from satchel.evaluation.pages import (
     write_page,
 )
 from satchel.evaluation.paper import Paper, Scale, evaluate_paper, features_table
-from satchel.evaluation.paper_data import MIX, entries
 from satchel.evaluation.probes import probe_set
+from satchel.evaluation.recall import FramedBudget, FramedResult
 
 LOADED = re.compile(
     r"(?:src|href|url|import|srcset)\s*[=(]|https?://|<script|<link|<img", re.IGNORECASE

@@ -12,7 +12,7 @@ from s3_kit import S3Server
 from satchel.conformance.memory_files import *  # noqa: F403
 from satchel.conformance.memory_files import FilesSubject
 from satchel.files import MemoryStore
-from satchel.files.namespace import namespace
+from satchel.files.paths import namespace
 from satchel.files.places import place_of
 from satchel.files.remote.store import RemoteFileStorage
 

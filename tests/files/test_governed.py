@@ -21,7 +21,7 @@ from satchel.files.memory_tool import MemoryTool
 from satchel.files.promotion import PromotionRule, promote_all
 from satchel.ledger.authority import revoking
 from satchel.ledger.ledger import Ledger
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 

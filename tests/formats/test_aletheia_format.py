@@ -8,13 +8,11 @@ import pytest
 
 from satchel.conformance.formats import leaves
 from satchel.conformance.subject import ReadResult, Subject, sealed, source_of
-from satchel.crypto.value_domain import decode_foreign
+from satchel.crypto.canonical import decode_foreign
 from satchel.errors import LimitError, MalformedError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEvent
+from satchel.model.records import Edge, FileVersion, GraphNode, Model, Semantic, SessionEvent
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"

@@ -21,15 +21,13 @@ from hypothesis import strategies as st
 import satchel
 from satchel.conformance.formats import comparable
 from satchel.conformance.subject import Subject
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, as_model, seal
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UnreadableError
 from satchel.formats._ama import exact_line_of, line_of
-from satchel.model.entries import Entry, Episodic, Procedural, Semantic
-from satchel.model.records import Edge
+from satchel.model.records import Edge, Entry, Episodic, Procedural, Semantic
 from satchel.model.values import Entity, Evidence, Origin, TrustClass
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats
 
 MODEL = "text-embedding-3-small"

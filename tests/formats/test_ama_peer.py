@@ -14,7 +14,7 @@ from benchmarks import data, peers
 from satchel import Satchel
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
-from satchel.model.entries import Procedural
+from satchel.model.records import Procedural
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
 

@@ -18,12 +18,10 @@ from satchel.conformance.strategies import structs
 from satchel.conformance.subject import Subject, record_set, sealed
 from satchel.crypto.sealed_records import seal
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Model
+from satchel.model.records import Edge, Episodic, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.registry import formats
 
 if TYPE_CHECKING:

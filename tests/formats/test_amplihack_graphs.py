@@ -8,10 +8,8 @@ import pytest
 
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats.amplihack_graph import FORMAT
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.model.records import Edge, Episodic, Semantic
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"

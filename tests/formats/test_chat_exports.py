@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from import_kit import bring
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import (
     EmptyInputError,
@@ -27,8 +27,7 @@ from satchel.errors import (
 from satchel.formats._conversations import moment_of, paragraphs
 from satchel.formats.chatgpt import facts_in
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"

@@ -11,8 +11,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnknownFormatError
 from satchel.formats._conversations import moment_of
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats
 
 _THEN = 1_772_355_600.0

@@ -20,11 +20,10 @@ from satchel.api.store import Satchel
 from satchel.conformance.subject import sealed
 from satchel.errors import InputError, MalformedError, UsageError
 from satchel.formats._points import payload_of
-from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Scope
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"

@@ -18,17 +18,15 @@ import satchel
 from benchmarks import peers
 from satchel.config.settings import load_settings
 from satchel.conformance.subject import sealed, source_of
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, LimitError
 from satchel.formats.cognee import FORMAT
-from satchel.model.entries import Episodic, Identity, Semantic
-from satchel.model.records import Model, SessionEvent
+from satchel.model.records import Episodic, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 from satchel.transfer.folders import input_to_read
 

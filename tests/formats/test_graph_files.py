@@ -12,12 +12,11 @@ from typing import Any
 import ladybug
 import pytest
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.errors import LimitError, MalformedError, MissingExtraError
 from satchel.formats import _graph_child, _graph_files
 from satchel.formats._graph_files import TABLES, graph_file, rows_of
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.stores.ladybug import LadybugStore
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"

@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 
 import satchel
 from benchmarks import peers
-from satchel.artifact.writer import Header
+from satchel.artifact.encodings import Header
 from satchel.conformance.subject import sealed, source_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats.graphiti import FORMAT
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge, Model
+from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
 from satchel.model.values import Entity, Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 _TESTS = Path(__file__).parent.parent

@@ -23,12 +23,11 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._langgraph import as_they_were, joined, labels_of
 from satchel.formats.langgraph_checkpoints import unpacked
-from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"

@@ -12,13 +12,11 @@ from satchel.conformance.subject import sealed, source_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats.letta import FORMAT
-from satchel.model.entries import Identity, Semantic
-from satchel.model.records import GraphNode, Model
+from satchel.model.records import GraphNode, Identity, Model, Semantic
 from satchel.model.values import Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"

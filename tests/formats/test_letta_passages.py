@@ -9,13 +9,11 @@ import satchel
 from satchel.conformance.subject import sealed
 from satchel.crypto.sealed_records import Sealed
 from satchel.formats.letta_passages import FORMAT
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Model
+from satchel.model.records import Episodic, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta_passages"

@@ -16,12 +16,11 @@ from benchmarks import peers
 from satchel.conformance.subject import sealed
 from satchel.errors import LockedError, MalformedError
 from satchel.formats.mcp_memory import FORMAT
-from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Entry, Semantic
 from satchel.model.values import Entity, Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 import satchel
 from benchmarks import peers
 from satchel.conformance.subject import sealed
-from satchel.crypto.batches import seal_many
-from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.sealed_records import Sealed, seal, seal_many
 from satchel.errors import InputError, MalformedError, ValueRefusedError
 from satchel.formats import mem0
-from satchel.model.entries import Entry, PlainSemantic, Procedural, Semantic
+from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 _MEM0 = formats["mem0"]

@@ -13,7 +13,7 @@ from import_kit import bring, opened, texts
 import satchel
 from satchel.artifact.verification import Outcome
 from satchel.errors import MalformedError
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.rows import Filter
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from satchel.conformance.strategies import HOSTILE_TEXTS, texts
 from satchel.conformance.subject import sealed
-from satchel.crypto.value_domain import encode_foreign
+from satchel.crypto.canonical import encode_foreign
 from satchel.errors import MalformedError, PathRefusedError, TargetError, TargetExistsError
 from satchel.formats._note_folders import index_in, renewed
 from satchel.formats._notes import (
@@ -26,12 +26,11 @@ from satchel.formats._notes import (
     values_in,
 )
 from satchel.formats.agents_md import parted
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic
+from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"

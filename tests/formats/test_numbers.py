@@ -15,7 +15,7 @@ import pytest
 from satchel.artifact.verification import Outcome
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.notation import numbers_of, with_numbers
+from satchel.crypto.json_reader import numbers_of, with_numbers
 from satchel.transfer.conversion import ConvertOptions, convert
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"

@@ -13,22 +13,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.artifact.judge import verify_file
+from satchel.artifact.encodings import ArtifactBuilder
 from satchel.artifact.pam_sdk.layout import COMPONENTS, EVENT_TYPES, LANGUAGES, root_hash
 from satchel.artifact.pam_sdk.writer import dump_json, make_document, make_entry
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.writer import ArtifactBuilder
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.artifact.verifier import verify_file
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.formats.pam_sdk import FORMAT
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.records import Edge, Model, Source, Status
+from satchel.model.records import (
+    Edge,
+    Entry,
+    Episodic,
+    Identity,
+    Model,
+    Procedural,
+    Semantic,
+    Source,
+    Status,
+    Working,
+)
 from satchel.model.values import Entity, Origin, Scope, TrustClass
-from satchel.ports.format import ReadContext, WriteContext
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
 

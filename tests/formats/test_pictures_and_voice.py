@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from import_kit import bring
 
-from satchel.model.entries import Semantic
-from satchel.model.records import SessionEvent
+from satchel.model.records import Semantic, SessionEvent
 from satchel.model.text import attachments_in, spoken_text, words_of
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats
 
 _IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_1", "width": 2}

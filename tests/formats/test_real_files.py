@@ -11,7 +11,7 @@ from import_kit import bring
 from satchel.api.store import Satchel
 from satchel.connectors._qdrant import QdrantFolder
 from satchel.errors import UnknownFormatError
-from satchel.ports.place import Place
+from satchel.ports.format import Place
 from satchel.ports.registry import formats
 
 

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from token_kit import BANK, NOW, OWNER, SEMANTIC, chain_of, child_of, later
 
-from satchel.artifact.reader import MAGIC
+from satchel.artifact.encodings import MAGIC
 from satchel.conformance.strategies import records, simplest
 from satchel.conformance.subject import KEY, sealed
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.token_chain import signed_list
 from satchel.crypto.tokens import Tags, entries_clause
 from satchel.model.records import RECORD_CLASSES, Model
-from satchel.ports.format import WriteContext
-from satchel.ports.place import Target
+from satchel.ports.format import Target, WriteContext
 from satchel.ports.registry import formats
 from satchel.screening.redaction import Redactor
 

@@ -10,13 +10,19 @@ import msgspec
 import pytest
 
 from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, rank
-from satchel.artifact.reader import MAGIC, PREAMBLE, Encoding
-from satchel.artifact.writer import ArtifactBuilder, gzip_sink, sign_statement, write_artifact
+from satchel.artifact.encodings import (
+    MAGIC,
+    PREAMBLE,
+    ArtifactBuilder,
+    Encoding,
+    gzip_sink,
+    sign_statement,
+    write_artifact,
+)
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import Signature, SigningKey
 from satchel.crypto.sealed_records import Sealed, digest, seal, seeded_nonces
-from satchel.crypto.signatures import Signature, SigningKey
-from satchel.model.entries import Episodic, Identity, Semantic
-from satchel.model.records import Model, Source, Status
+from satchel.model.records import Episodic, Identity, Model, Semantic, Source, Status
 
 TIME = "2026-01-02T03:04:05.000006Z"
 

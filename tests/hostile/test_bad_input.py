@@ -14,7 +14,7 @@ import pytest
 from satchel.cli.main import run
 
 if TYPE_CHECKING:
-    from satchel.crypto.signatures import SigningKey
+    from satchel.crypto.keys import SigningKey
     from tests.hostile.conftest import Value
 
 DEEP = 100_000
@@ -363,7 +363,7 @@ def test_a_header_of_another_shape_is_refused(
     """Each alone and both together, in every encoding."""
     from dataclasses import replace
 
-    from satchel.artifact.reader import Encoding
+    from satchel.artifact.encodings import Encoding
 
     for encoding in Encoding:
         refused(replace(value, statement=statement).encoded(encoding))

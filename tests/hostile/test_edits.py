@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from satchel.artifact.judge import verify_file
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding, sign_statement
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.verifier import VerificationRequest
-from satchel.artifact.writer import sign_statement
-from satchel.crypto.signatures import SigningKey
+from satchel.artifact.verifier import VerificationRequest, verify_file
+from satchel.crypto.keys import SigningKey
 from satchel.errors import SatchelError
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from satchel.artifact.judge import verify_file
-from satchel.artifact.reader import open_artifact
+from satchel.artifact.encodings import open_artifact
 from satchel.artifact.verification import TrustPolicy
-from satchel.artifact.verifier import VerificationRequest
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.artifact.verifier import VerificationRequest, verify_file
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.errors import SatchelError
 
 NAMES = ["pam.jsonl", "pam", "pam.cbor", "pam.jsonl.gz"]

@@ -19,14 +19,13 @@ from sealing_kit import MemoryLog, entry, hash_of, redacted, sealed_file, sectio
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.redaction import signed_redaction
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import RedactionRefusedError, SatchelError, VerificationError
 from satchel.ledger.authority import ADOPTED, EpochDecision, LogState, admission, deciding, ending
 from satchel.ledger.examination import examine
-from satchel.model.entries import Entry
-from satchel.model.records import Erasure, Receipt, Redaction, Source
+from satchel.model.records import Entry, Erasure, Receipt, Redaction, Source
 from satchel.stores.memory import InMemoryStore
 
 OWNER, EVE = (SigningKey.from_seed(bytes([number]) * 32) for number in (7, 8))

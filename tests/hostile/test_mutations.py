@@ -18,21 +18,18 @@ import pytest
 from token_kit import HOLDER, SEMANTIC, chain_of, child_of
 
 from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS
-from satchel.artifact.judge import verify_file
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding, sign_statement
 from satchel.artifact.verification import TrustPolicy
-from satchel.artifact.verifier import VerificationRequest
-from satchel.artifact.writer import sign_statement
+from satchel.artifact.verifier import VerificationRequest, verify_file
 from satchel.crypto import keyring
-from satchel.crypto.age import Lock, Unlocker, decrypt, encrypt, new_identity
 from satchel.crypto.canonical import canonical
+from satchel.crypto.encryption import Lock, Unlocker, decrypt, encrypt, new_identity
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.crypto.token_chain import open_chain
 from satchel.crypto.tokens import payload_value
 from satchel.errors import EncryptionError, InputError, MalformedError, TokenError
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Status, Token
+from satchel.model.records import Edge, Episodic, Semantic, Status, Token
 from tests.hostile.conftest import Value
 
 pytestmark = pytest.mark.usefixtures("private_umask")

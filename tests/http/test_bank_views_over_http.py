@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 from http_kit import Served
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 
 BANK = "/v1/banks/assistant"
 

@@ -16,8 +16,8 @@ from server_kit import Server, server
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, later
 
 from satchel.crypto.canonical import canonical
-from satchel.http.connections import ClientConnections
-from satchel.model.times import now
+from satchel.http.guard import ClientConnections
+from satchel.model.values import now
 
 ADMIN = "0123456789abcdef0123456789abcdef"
 SHOWN = {"Authorization": f"Bearer {ADMIN}"}

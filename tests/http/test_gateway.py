@@ -12,12 +12,12 @@ from http_kit import ELSEWHERE, Proving, Served, serving
 from s3_kit import s3_server
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import UsageError
 from satchel.files import MemoryStore
 from satchel.http.answers import problem_of
 from satchel.http.guard import ServerLimits
-from satchel.http.quotas import OPERATOR, Principal, RequestSlots
+from satchel.http.rate_limits import OPERATOR, Principal, RequestSlots
 
 SHOWN = "what the operator shows"
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}

@@ -19,14 +19,14 @@ from satchel.bank.operations import RememberOptions
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.token_chain import Chain, linked, prove
 from satchel.crypto.token_chain import open_chain as chain_in
 from satchel.crypto.tokens import Permission, Tags, Wildcard, signed_token
 from satchel.http.gateway import PROOF, TOKEN, asked_of
 from satchel.mcp.principal import ToolCaller
 from satchel.mcp.tools import CoreTools
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.recall.operations import RecallOptions
 
 TEA, SAFE = "Ada drinks tea", "the safe is behind the stove"

@@ -9,7 +9,7 @@ from http_kit import ELSEWHERE, Served, serving
 from satchel.bank.identities import create_identity, lock_for
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.http.guard import ServerLimits
 from satchel.replication.encryption import encrypt_store
 

@@ -17,8 +17,7 @@ import pytest
 import uvicorn
 from http_kit import Served, serving
 
-from satchel.http.connections import impatient
-from satchel.http.guard import ServerLimits
+from satchel.http.guard import ServerLimits, impatient
 
 SLOW = ServerLimits(
     head_seconds=0.4, take_seconds=0.4, body_seconds=0.4, at_once=1, per_second=0, patience=60.0

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Served, example_of, serving, where_of
 
-from satchel.crypto.signatures import SigningKey, public_key
+from satchel.crypto.keys import SigningKey, public_key
 from satchel.http.admission import Access, BodyKind, Route
 from satchel.http.guard import ServerLimits
 
@@ -91,6 +91,19 @@ def test_attack_a_member_that_is_said_twice_is_refused_over_mcp(client: TestClie
         answer = client.post("/mcp", content=call % params, headers=MCP)
         assert answer.status_code == 400
         assert "twice" in answer.json()["title"]
+
+
+@pytest.mark.parametrize("route", ["erase", "redact"])
+@pytest.mark.parametrize("where", [{"user": []}, {"user": True}, {"": []}, {"user": [1]}])
+def test_attack_a_condition_of_another_shape_is_a_problem_document(
+    client: TestClient, route: str, where: object
+) -> None:
+    """Neither an internal error nor an erasure without the condition."""
+    bank = client.post("/v1/banks", json={"name": "erasures"}).json()["name"]
+    answer = client.post(f"/v1/banks/{bank}/{route}", json={"where": where, "dry_run": True})
+
+    assert answer.status_code in (400, 422)
+    assert answer.json()["field"].startswith("where")
 
 
 def test_a_query_that_says_what_is_not_known_is_refused_by_every_route(served: Served) -> None:

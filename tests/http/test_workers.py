@@ -22,7 +22,7 @@ from satchel.bank.job_registry import (
 )
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import TokenError, TokenRevokedError, UsageError
 from satchel.http.jobs import JobQueue
 from satchel.http.rate_limits import RateLimiter

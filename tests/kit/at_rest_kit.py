@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from satchel.crypto.store_keys import StoreKey
+from satchel.crypto.encryption import StoreKey
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.ciphers import is_plain
+from satchel.stores.sqlite.connection import is_plain
 
 KEY = StoreKey(bytes(range(32)), b"held elsewhere")
 

@@ -28,8 +28,7 @@ from satchel.config.files import toml_of
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.model.records import Erasure, Status
-from satchel.model.times import now
-from satchel.model.values import Component
+from satchel.model.values import Component, now
 from satchel.ports.rows import Filter
 
 HOME, WITNESS = "satchel-home", "satchel-witness"

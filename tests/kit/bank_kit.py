@@ -9,7 +9,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import remember
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.setup.init import opened_to_fill
 
 

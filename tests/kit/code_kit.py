@@ -7,11 +7,10 @@ from pathlib import Path
 from ledger_kit import created
 
 from satchel.code_graph import index
-from satchel.code_graph.facts import CodeNode
+from satchel.code_graph.facts import CodeNode, CodeSource
+from satchel.code_graph.folders import SourceFolder
 from satchel.code_graph.index import TreeIndexResult
 from satchel.code_graph.queries import CodeGraph
-from satchel.code_graph.sources.folders import SourceFolder
-from satchel.code_graph.sources.source import CodeSource
 from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Store
 from satchel.runtime.contained_folder import ContainedFolder

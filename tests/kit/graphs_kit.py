@@ -7,7 +7,7 @@ from typing import Any
 
 from chats_kit import values_in
 
-from satchel.artifact.reader import GZIP_MAGIC
+from satchel.artifact.encodings import GZIP_MAGIC
 from satchel.conformance.subject import parsed
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from blake3 import blake3
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Head, sign_head
-from satchel.crypto.signatures import SigningKey
 
 KEY = SigningKey.from_seed(bytes(range(32)))
 BANK, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32

@@ -14,12 +14,12 @@ from satchel.api.store import Satchel
 from satchel.api.store import open_store as open_settings
 from satchel.bank.connections import writer_key
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.token_chain import open_chain, prove
 from satchel.http.app import application
 from satchel.http.gateway import PROOF, TOKEN, Gateway, asked_of
 from satchel.http.guard import ServerLimits
-from satchel.model.times import now
+from satchel.model.values import now
 
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
 

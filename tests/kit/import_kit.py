@@ -9,8 +9,8 @@ from unittest import mock
 from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
-from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Entry
+from satchel.crypto.keys import SigningKey
+from satchel.model.records import Entry
 from satchel.ports.rows import Filter
 from satchel.transfer import import_stage
 from satchel.transfer.conversion import ConvertOptions, convert

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.store import Store
 

@@ -8,11 +8,10 @@ from typing import Any
 from ledger_kit import OWNER, WRITER, created, memories
 
 from satchel.crypto.canonical import canonical_checked, decode_canonical
-from satchel.crypto.log import Head, record_leaf, sign_head
-from satchel.crypto.merkle import Frontier, append_leaves
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.log import Frontier, Head, append_leaves, record_leaf, sign_head
 from satchel.crypto.sealed_records import PREFIX, Sealed
-from satchel.crypto.signatures import SigningKey
-from satchel.ledger.key_policy import KeyDecider
+from satchel.ledger.decisions import KeyDecider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.model.records import Config

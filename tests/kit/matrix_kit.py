@@ -8,15 +8,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import ArtifactBuilder, Encoding, Header, write_artifact
 from satchel.artifact.verification import Outcome
-from satchel.artifact.writer import ArtifactBuilder, Header, write_artifact
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEvent
+from satchel.model.records import (
+    Edge,
+    Episodic,
+    FileVersion,
+    GraphNode,
+    Identity,
+    Model,
+    Procedural,
+    Semantic,
+    SessionEvent,
+    Working,
+)
 from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter

@@ -10,8 +10,8 @@ from typing import Any
 from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors._qdrant import QdrantFolder, _key, pickled, point
 from satchel.connectors.mem0_local import Mem0Local
-from satchel.model.entries import Entry
-from satchel.ports.connector import Page, PastVersion
+from satchel.model.records import Entry
+from satchel.ports.format import Page, PastVersion
 from satchel.ports.losses import Report
 
 SAMPLE = Path(__file__).parent.parent / "data" / "mem0-local"

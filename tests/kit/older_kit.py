@@ -14,7 +14,7 @@ import apsw
 from ledger_kit import created, memories
 
 from satchel.crypto.sealed_records import Sealed, decode_record, seal
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.ports.rows import derive_row
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.connection import Step

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from satchel.stores.postgres.schema import TABLES
+from satchel.stores.postgres.statements import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

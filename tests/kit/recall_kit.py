@@ -7,7 +7,7 @@ from ledger_kit import OWNER, WRITER
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.model.records import Model
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Store
 from satchel.recall.engine import recall
 from satchel.recall.query import Query, RecallResult

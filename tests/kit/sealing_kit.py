@@ -6,17 +6,13 @@ from contextlib import closing
 from typing import Any
 
 from satchel.artifact.body import RECORD_SECTIONS, Body, BodyBuilder
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding, sign_statement, write_artifact
 from satchel.artifact.statement import build
-from satchel.artifact.writer import sign_statement, write_artifact
-from satchel.crypto.canonical import canonical
-from satchel.crypto.limits import DEFAULT_LIMITS
-from satchel.crypto.log import Head, record_leaf, sign_head
-from satchel.crypto.merkle import audit_path, root_of
+from satchel.crypto.canonical import DEFAULT_LIMITS, canonical
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.log import Head, audit_path, record_leaf, root_of, sign_head
 from satchel.crypto.sealed_records import Sealed, digest, seal
-from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank
+from satchel.model.records import Bank, Semantic
 
 TIME = "2025-03-04T05:06:07.000000Z"
 Part = Sealed | Mapping[str, Any] | bytes

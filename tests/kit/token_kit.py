@@ -10,12 +10,12 @@ from bank_kit import owner
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.permissions import Bearer
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import PayloadType, SigningKey, sign
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.signatures import PayloadType, SigningKey, sign
 from satchel.crypto.token_chain import Chain, TokenContext, attenuated, linked
 from satchel.crypto.tokens import Clause, Components, Grant, Wildcard, issue, shift_time
 from satchel.ledger.scope import VerifiedChain
-from satchel.model.times import now
+from satchel.model.values import now
 
 NOW = "2026-03-01T12:00:00.000000Z"
 BANK, OTHER_BANK = "blake3:" + "11" * 32, "blake3:" + "22" * 32

@@ -13,10 +13,9 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
 from satchel.model.records import Source
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats
 
 

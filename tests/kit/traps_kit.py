@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from satchel.crypto import sealed_records
-from satchel.model.entries import Entry, Episodic, Procedural, Semantic, Working
+from satchel.model.records import Entry, Episodic, Procedural, Semantic, Working
 from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 
 

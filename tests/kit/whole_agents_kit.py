@@ -7,14 +7,16 @@ from typing import Any
 from bank_kit import filled, keep, owner
 
 from satchel.agents.export import AgentExportOptions, AgentExportResult, export_agent
-from satchel.agents.imports import AgentImportOptions, AgentImportResult, import_agent
+from satchel.agents.imports import AgentImportOptions, AgentImportResult, import_agent, undo
 from satchel.bank.banks import create_bank
+from satchel.bank.open_bank import open_bank
 from satchel.config.files import toml_of
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.text import Message, Note, SessionChange
 from satchel.sessions.drafts import LogHead, Recorder, new_session
 from satchel.sessions.elements import Tip
+from satchel.transfer.imports import UndoResult
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"
 CONFIG = {"domains": ["tea"], "limits": {"turns": 7}, "private": True}
@@ -23,6 +25,12 @@ CONFIG = {"domains": ["tea"], "limits": {"turns": 7}, "private": True}
 def settings() -> Settings:
     """Return the settings as the file says them now."""
     return load_settings()
+
+
+def undo_import_into(bank: str, source: str | None = None) -> UndoResult:
+    """Undo an import into a bank, the last one by default."""
+    with open_bank(settings(), bank, writes=True) as opened:
+        return undo(opened, source)
 
 
 def configured(agent: str, **said: Any) -> Path:

@@ -9,14 +9,12 @@ from ledger_kit import WRITER, memories
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger
 from satchel.bank.signing_keys import signing_key
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Erasure, FileVersion, SessionEvent, Source, Status
-from satchel.model.times import now
-from satchel.model.values import Origin, Scope
+from satchel.model.records import Edge, Erasure, FileVersion, Semantic, SessionEvent, Source, Status
+from satchel.model.values import Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.ports.vectors import Generation
 

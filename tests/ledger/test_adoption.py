@@ -23,8 +23,8 @@ from machines_kit import (
     put_back,
 )
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     AdoptedError,
     ForkedError,
@@ -34,8 +34,8 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.acceptance import Decider
 from satchel.ledger.authority import ACCEPTED, ADOPTED, EpochDecision, LogState, admission, deciding
+from satchel.ledger.decisions import Decider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import Ticket, with_models
 from satchel.ledger.witness import Witness

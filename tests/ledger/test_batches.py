@@ -13,10 +13,8 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError, VerificationError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Receipt, Source, Status
-from satchel.model.times import now
-from satchel.model.values import Origin
+from satchel.model.records import Receipt, Semantic, Source, Status
+from satchel.model.values import Origin, now
 from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
 from satchel.stores.memory import InMemoryStore

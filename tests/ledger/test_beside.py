@@ -19,7 +19,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.model.records import Status
-from satchel.ports.blobs import verified_pieces
+from satchel.ports.store import verified_pieces
 from satchel.ports.vectors import Generation
 from satchel.stores.sqlite import SqliteStore
 

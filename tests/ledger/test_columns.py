@@ -21,8 +21,7 @@ from satchel.errors import StoreError, VerificationError
 from satchel.ledger import columns
 from satchel.ledger.columns import VerifiedColumns
 from satchel.ledger.view import View
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge
+from satchel.model.records import Edge, Semantic
 from satchel.ports.rows import Row
 from satchel.ports.store import BLOCK_BITS, MarkedRow
 from satchel.recall.query import Query

@@ -16,14 +16,14 @@ from satchel.bank.token_operations import issue_token
 from satchel.config.settings import Settings, load_settings
 from satchel.conformance import edits
 from satchel.crypto.sealed_records import seal
-from satchel.ledger import cache, columns
+from satchel.ledger import columns, projection
 from satchel.model.records import Edge, FileVersion
 from satchel.model.text import Message
 from satchel.ports.vectors import Generation
 from satchel.rehydrate.quarantine import quarantine
 from satchel.sessions.branches import create_checkpoint
 from satchel.sessions.record import NewSession, begin
-from satchel.stores.sqlite.schema import SEQ_MASK
+from satchel.stores.sqlite.statements import SEQ_MASK
 
 _QUICK = ("record", "link")
 REMEMBERING = [(1, columns._LARGE), (256, columns._LARGE), (256, 0)]
@@ -179,7 +179,7 @@ def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
 
     And in a bank that is large, where rows are verified as they are met.
     """
-    monkeypatch.setattr(cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(projection, "_MANY", worth_remembering)
     monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)
@@ -195,7 +195,7 @@ def test_no_single_edit_of_any_table_gets_through_in_sqlite(
     worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each column of each table, shadow tables of the index of words included."""
-    monkeypatch.setattr(cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(projection, "_MANY", worth_remembering)
     monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)

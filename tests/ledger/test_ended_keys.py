@@ -6,9 +6,8 @@ import pytest
 from ledger_kit import OWNER, WRITER, memories
 from machines_kit import THIEF, Machine, actions, backup, forge, head_of, machine
 
-from satchel.crypto.key_succession import RETIRED, REVOKED, SUCCEEDED
+from satchel.crypto.keys import RETIRED, REVOKED, SUCCEEDED, SigningKey
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import ReadOnlyStoreError, SigningKeyError, UsageError, VerificationError
 from satchel.ledger.authority import ADMISSION, admission, ending, naming, signed_config, succeeding
 from satchel.model.records import Config

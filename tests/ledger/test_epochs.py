@@ -21,8 +21,8 @@ from machines_kit import (
 )
 
 from satchel.crypto.canonical import decode_canonical
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ForkedError,
     ReadOnlyStoreError,
@@ -32,8 +32,8 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.acceptance import forget
 from satchel.ledger.authority import ACCEPTED, RESTORED, EpochDecision, LogState, deciding
+from satchel.ledger.decisions import forget
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.model.records import Config, Erasure, Status

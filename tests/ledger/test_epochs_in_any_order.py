@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ledger_kit import created
 from machines_kit import Machine, actions, backup, head_of, put_back
 
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import ForkedError, ReadOnlyStoreError, RolledBackError
 from satchel.ledger.authority import DECISIONS
 from satchel.ledger.witness import Witness

@@ -10,17 +10,24 @@ from ledger_kit import OWNER, WRITER, created, listed, memories, opened
 
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ErasureRefusedError, SatchelError, UsageError, VerificationError
-from satchel.ledger.acceptance import Decider
+from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import finish_erasure, is_unfinished
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.repair import DAMAGED, repair
 from satchel.ledger.transaction import closing
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Erasure, FileVersion, Receipt, SessionEvent, Source, Status
-from satchel.model.times import now
-from satchel.model.values import Origin, Scope
+from satchel.model.records import (
+    Edge,
+    Erasure,
+    FileVersion,
+    Receipt,
+    Semantic,
+    SessionEvent,
+    Source,
+    Status,
+)
+from satchel.model.values import Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import Generation

@@ -18,7 +18,7 @@ from ledger_kit import created, listed, memories, noting, opened
 from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError, StoreDamagedError, VerificationError
 from satchel.ledger.examination import Flaw, examine
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.model.records import Edge, Status
 from satchel.ports.rows import Filter
 from satchel.stores.sqlite import SqliteStore

@@ -11,7 +11,7 @@ from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import VerificationError
-from satchel.ledger import cache as fold_cache
+from satchel.ledger import projection
 from satchel.ledger.projection import Fold, LogFact
 from satchel.ports.rows import Filter
 
@@ -19,7 +19,7 @@ from satchel.ports.rows import Filter
 @pytest.fixture(autouse=True)
 def remembering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few records are worth remembering here."""
-    monkeypatch.setattr(fold_cache, "_MANY", 1)
+    monkeypatch.setattr(projection, "_MANY", 1)
 
 
 def _edit(sql: str, *values: bytes) -> None:

@@ -16,7 +16,7 @@ from ledger_kit import created, listed, noting, opened, require_not_ahead
 
 from satchel.crypto.sealed_records import seal
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.stores.sqlite import SqliteStore
 
 # A process that has everything imported and makes a writer of itself by forking, so that a round
@@ -29,7 +29,7 @@ from pathlib import Path
 from at_rest_kit import key_of
 from ledger_kit import opened
 
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.crypto.sealed_records import seal
 from satchel.stores.sqlite import SqliteStore
 

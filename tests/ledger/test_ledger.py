@@ -12,8 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ForkedError,
     ReadOnlyStoreError,
@@ -26,8 +26,7 @@ from satchel.errors import (
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead
-from satchel.model.entries import Semantic
-from satchel.model.records import Blob, Edge, State, Status
+from satchel.model.records import Blob, Edge, Semantic, State, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
@@ -238,9 +237,9 @@ from pathlib import Path
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead as Witnessed
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.stores.sqlite import SqliteStore
 path, witness, bank = sys.argv[1:]
 writer = SigningKey.from_seed(b"w" * 32)

@@ -13,9 +13,8 @@ from satchel.errors import SatchelError, StoreDamagedError, VerificationError
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.repair import DAMAGED, repair
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Erasure, Status
-from satchel.model.times import now
+from satchel.model.records import Edge, Erasure, Semantic, Status
+from satchel.model.values import now
 from satchel.ports.rows import Filter
 from satchel.stores.sqlite import SqliteStore
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from ledger_kit import OWNER, WRITER
 from machines_kit import THIEF, Machine, backup, forge, machine, put_back
 
-from satchel.crypto.key_succession import MOST_OWNERS, RETIRED, REVOKED
+from satchel.crypto.keys import MOST_OWNERS, RETIRED, REVOKED, SigningKey
 from satchel.crypto.sealed_records import Sealed, open_record
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import RolledBackError, SigningKeyError, ThresholdError, UsageError
 from satchel.ledger.authority import (
     Authority,

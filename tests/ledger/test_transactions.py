@@ -14,9 +14,8 @@ from satchel.errors import StoreDamagedError
 from satchel.ledger import transaction
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Source
-from satchel.model.times import now
+from satchel.model.records import Semantic, Source
+from satchel.model.values import now
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.store import RowsDigest, Store
 from satchel.stores.ladybug import LadybugStore

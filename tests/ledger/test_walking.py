@@ -10,8 +10,7 @@ from ledger_kit import created
 
 from satchel.crypto.sealed_records import seal
 from satchel.errors import VerificationError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge
+from satchel.model.records import Edge, Semantic
 from satchel.ports.links import Direction, LoggedLink, paths, walk
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.sqlite import SqliteStore

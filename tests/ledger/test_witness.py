@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from heads_kit import BANK, OTHER, root_at, signed
 
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import MalformedError, TargetError, WitnessError
 from satchel.ledger.witness import Witness, WitnessOutcome
 from satchel.ledger.witness_file import COMPACT_BYTES, MAX_LINE, AcceptedRollback, line_of

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from heads_kit import signed
 
-from satchel.ledger import witness as ours
-from satchel.ledger import witness_file as appending
+from satchel.ledger import witness as witness_module
+from satchel.ledger import witness_file
 from satchel.ledger.witness import Witness
 
 if len(sys.argv) > 2:
-    ours.COMPACT_BYTES = appending.COMPACT_BYTES = int(sys.argv[2])
+    witness_module.COMPACT_BYTES = witness_file.COMPACT_BYTES = int(sys.argv[2])
 witness = Witness(Path(sys.argv[1]))
 print("ready", flush=True)
 for word in sys.stdin:
@@ -40,15 +40,15 @@ from pathlib import Path
 
 from heads_kit import BANK, signed
 
-from satchel.ledger import witness as ours
-from satchel.ledger import witness_file as appending
+from satchel.ledger import witness as witness_module
+from satchel.ledger import witness_file
 from satchel.ledger.witness import Witness
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 moment, folder, size = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-ours.COMPACT_BYTES = appending.COMPACT_BYTES = int(sys.argv[4])
+witness_module.COMPACT_BYTES = witness_file.COMPACT_BYTES = int(sys.argv[4])
 if moment.isdigit():
     # The kernel takes the line up to this byte of the file, and ends the process at the next.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -11,7 +11,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from satchel.mcp.stdio import IncomingStream, OutgoingStream, PendingRequests
+from satchel.mcp.server import IncomingStream, OutgoingStream, PendingRequests
 
 CALLS = 8
 

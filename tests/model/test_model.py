@@ -10,9 +10,17 @@ import pytest
 
 from satchel.crypto.sealed_records import as_model, known_members, seal
 from satchel.errors import MalformedError
-from satchel.model.entries import ENTRY_CLASSES, Episodic, Semantic
-from satchel.model.records import RECORD_CLASSES, AnyRecord, Edge, SessionEvent
-from satchel.model.schemas import DIALECT, record_schemas
+from satchel.model.records import (
+    DIALECT,
+    ENTRY_CLASSES,
+    RECORD_CLASSES,
+    AnyRecord,
+    Edge,
+    Episodic,
+    Semantic,
+    SessionEvent,
+    record_schemas,
+)
 from satchel.model.values import Component
 
 ID, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.model.times import (
+from satchel.model.values import (
     TIME_LENGTH,
     format_time,
     is_canonical_time,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from recall_kit import Remembering
 
-from satchel.model.entries import Episodic
+from satchel.model.records import Episodic
 from satchel.model.values import Scope
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore

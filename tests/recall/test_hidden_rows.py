@@ -9,8 +9,7 @@ from recall_kit import NOW, Remembering
 from satchel.errors import VerificationError
 from satchel.ledger import columns
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Status
+from satchel.model.records import Edge, Semantic, Status
 from satchel.recall.engine import recall
 from satchel.recall.query import Query
 from satchel.recall.vector_index import fill

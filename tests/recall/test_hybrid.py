@@ -14,8 +14,7 @@ from recall_kit import NOW, Remembering
 
 from satchel.crypto.sealed_records import seal
 from satchel.errors import InferenceError
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge, Erasure, Status
+from satchel.model.records import Edge, Entry, Episodic, Erasure, Semantic, Status
 from satchel.model.values import Scope
 from satchel.ports.inference import Embedder
 from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, Generation, sketch_prefix

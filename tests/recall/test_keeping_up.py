@@ -21,8 +21,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import InferenceError
 from satchel.inference.static_table import StaticTable
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Erasure, Receipt, Source, Status
+from satchel.model.records import Erasure, Receipt, Semantic, Source, Status
 from satchel.ports.inference import Embedder
 from satchel.ports.vectors import SKETCHES
 from satchel.recall import embedding as step

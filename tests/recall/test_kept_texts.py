@@ -9,8 +9,7 @@ import pytest
 from recall_kit import Remembering
 
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Erasure, Status
+from satchel.model.records import Episodic, Erasure, Semantic, Status
 from satchel.model.values import Scope
 from satchel.ports.rows import Row
 from satchel.recall import texts

@@ -12,8 +12,7 @@ from recall_kit import NOW
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Entry, Episodic, Procedural, Semantic
-from satchel.model.records import Edge, Status
+from satchel.model.records import Edge, Entry, Episodic, Procedural, Semantic, Status
 from satchel.model.values import Scope
 from satchel.ports.store import Store
 from satchel.recall.engine import recall

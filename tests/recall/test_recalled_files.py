@@ -7,8 +7,7 @@ from recall_kit import Remembering
 
 from satchel.bank.remember import superseding
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.model.entries import Semantic
-from satchel.model.records import FileVersion
+from satchel.model.records import FileVersion, Semantic
 
 
 def _version(path: str, text: str | None, number: int) -> Sealed:

@@ -13,8 +13,16 @@ from recall_kit import Remembering
 
 from satchel.errors import UsageError, VerificationError
 from satchel.inference.tokenizers import estimated_tokens
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.records import SessionEvent, Status
+from satchel.model.records import (
+    Entry,
+    Episodic,
+    Identity,
+    Procedural,
+    Semantic,
+    SessionEvent,
+    Status,
+    Working,
+)
 from satchel.model.text import memory_text
 from satchel.model.values import Origin, Scope
 from satchel.recall import engine

@@ -5,8 +5,7 @@ from recall_kit import Remembering
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Source, Status
+from satchel.model.records import Semantic, Source, Status
 from satchel.model.values import Origin, TrustClass
 from satchel.recall.trust import FROM_HIGH_TO_LOW, is_trusted, lower
 

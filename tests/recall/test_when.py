@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.model.times import is_canonical_time
+from satchel.model.values import is_canonical_time
 from satchel.recall.time_expressions import asks_when, names_time, parse_time_range, times_named
 from satchel.stores.matching import tokens_of
 

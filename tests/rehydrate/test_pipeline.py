@@ -10,12 +10,19 @@ from rehydrate_kit import NONCE, OUTSIDE, lines, wake
 
 from satchel.errors import UsageError
 from satchel.inference.tokenizers import GptTokens
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.proofs import VerifiedRows
-from satchel.ledger.records import VerifiedRecord
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.records import Edge, Status
-from satchel.model.times import now
-from satchel.model.values import Origin, TrustClass
+from satchel.model.records import (
+    Edge,
+    Entry,
+    Episodic,
+    Identity,
+    Procedural,
+    Semantic,
+    Status,
+    Working,
+)
+from satchel.model.values import Origin, TrustClass, now
 from satchel.rehydrate.frames import decoded
 from satchel.rehydrate.request import STAGES, Relevance, RelevanceWeights
 from satchel.stores.memory import InMemoryStore

@@ -11,7 +11,7 @@ import pytest
 from recall_kit import Remembering
 from rehydrate_kit import NONCE, OUTSIDE, lines, wake
 
-from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Episodic, Semantic
 from satchel.rehydrate.frames import decoded
 from satchel.stores.memory import InMemoryStore
 

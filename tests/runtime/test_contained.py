@@ -21,7 +21,7 @@ from satchel.errors import (
     UnreadableError,
 )
 from satchel.runtime.contained_folder import ContainedFolder, FolderItem
-from satchel.runtime.file_access import ModeRepair
+from satchel.runtime.files import ModeRepair
 
 Umask = Callable[[int], AbstractContextManager[None]]
 

@@ -21,7 +21,7 @@ from descriptors_kit import descriptors
 
 from satchel.errors import LockedError, PathRefusedError, SatchelError, TargetError, UsageError
 from satchel.runtime import locks
-from satchel.runtime.file_access import ModeRepair
+from satchel.runtime.files import ModeRepair
 from satchel.runtime.locks import LockHolder, ProcessLock
 
 HOST = os.uname().nodename

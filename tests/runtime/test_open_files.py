@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import PathRefusedError, TargetError, UnreadableError
-from satchel.runtime.input import OpenFile, open_input, open_regular
+from satchel.runtime.files import OpenFile, open_input, open_regular
 from satchel.runtime.output import Outlet
 
 DATA = bytes(range(256)) * 2000

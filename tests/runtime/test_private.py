@@ -17,7 +17,7 @@ from descriptors_kit import descriptors
 
 from satchel.errors import PathRefusedError, TargetError, UnreadableError
 from satchel.runtime import private_files
-from satchel.runtime.file_access import ModeRepair, open_folder
+from satchel.runtime.files import ModeRepair, open_folder
 from satchel.runtime.private_files import COMPANIONS, open_private, private_folder, secure_database
 
 Umask = Callable[[int], AbstractContextManager[None]]

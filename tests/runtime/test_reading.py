@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import MalformedError, TargetError, UnreadableError
-from satchel.runtime.input import open_input, open_regular
-from satchel.runtime.spool import Spool
+from satchel.runtime.files import open_input, open_regular
+from satchel.runtime.scratch import Spool
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from satchel.errors import (
     TargetExistsError,
     UnreadableError,
 )
-from satchel.runtime.file_access import refuse_odd
+from satchel.runtime.files import refuse_odd
 from satchel.runtime.roots import Roots
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import TargetError, TargetExistsError
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
 
 OLD = b"what was there"
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from secrets_kit import Maker, card
 
 from satchel.conformance.strategies import records
-from satchel.model.entries import Semantic
-from satchel.model.records import Blob, Model
+from satchel.model.records import Blob, Model, Semantic
 from satchel.model.values import Origin
 from satchel.screening.records import screened, suspects
 from satchel.screening.secrets import KINDS

@@ -11,7 +11,6 @@ from secrets_kit import Maker, card
 from satchel.conformance.strategies import records
 from satchel.crypto.sealed_records import seal
 from satchel.errors import LimitError
-from satchel.model.entries import Procedural, Semantic
 from satchel.model.records import (
     Bank,
     Blob,
@@ -20,6 +19,8 @@ from satchel.model.records import (
     FileVersion,
     GraphNode,
     Model,
+    Procedural,
+    Semantic,
     SessionEvent,
     Source,
     Status,

@@ -14,12 +14,12 @@ from ledger_kit import created
 
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import Precondition, VerifiedRecord
+from satchel.ledger.projection import Precondition, VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.records import Source, Status
 from satchel.model.text import Message, Note, SessionChange
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Store
 from satchel.sessions import lookup
 from satchel.sessions.chains import forward, tip_of

@@ -22,7 +22,7 @@ from satchel.errors import (
 from satchel.ledger.transaction import closing
 from satchel.model.records import Erasure, SessionEvent, Source, Status
 from satchel.model.text import Message
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.recall.query import Query
 from satchel.recall.sessions import recall_for
@@ -32,9 +32,9 @@ from satchel.sessions import record as recording
 from satchel.sessions.branches import create_checkpoint, fork
 from satchel.sessions.chains import tip_of
 from satchel.sessions.distillation import distill
-from satchel.sessions.operations import set_state as change
 from satchel.sessions.queries import diff_sessions, list_sessions, show_session
 from satchel.sessions.record import NewSession, begin, record
+from satchel.sessions.record import set_state as change
 from satchel.stores.sqlite.reader import SqliteView
 
 

@@ -18,8 +18,8 @@ from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.replication.operations import ExchangeOptions, pull, push
 from satchel.sessions.branches import archive_session, create_checkpoint, fork
-from satchel.sessions.operations import set_state as change
 from satchel.sessions.queries import list_checkpoints, list_sessions, show_session
+from satchel.sessions.record import set_state as change
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.imports import import_file

@@ -13,9 +13,9 @@ import pytest
 from at_rest_kit import KEY
 from ledger_kit import created, listed, memories, opened
 
-from satchel.crypto.age import Lock, Unlocker, new_identity
+from satchel.crypto import encryption as key_encryption
+from satchel.crypto.encryption import Lock, StoreKey, Unlocker, new_identity, new_store_key
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.store_keys import StoreKey, new_store_key
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -30,10 +30,9 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.stores.sqlite import SqliteStore, encryption
-from satchel.stores.sqlite.ciphers import KEY_ENDING, is_plain
-from satchel.stores.sqlite.connection import open_for_writing
+from satchel.stores.sqlite.connection import KEY_ENDING, is_plain, open_for_writing
 from satchel.stores.sqlite.encryption import key_file, key_for, next_file, put_key
 
 pytestmark = pytest.mark.usefixtures("private_umask")
@@ -314,9 +313,7 @@ def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Pat
     path = tmp_path / "a.db"
     put_key(path, StoreKey(b"", key.held + b""))
     assert key_file(path).stat().st_mode & 0o077 == 0
-    from satchel.crypto import store_keys
-
-    store_keys._opened.clear()
+    key_encryption._opened.clear()
     with pytest.raises(EncryptionError, match="no identity here decrypts the key of the store"):
         key_for(path, Unlocker(files=(tmp_path / "strange.txt",)))
     found = key_for(path, Unlocker(files=(tmp_path / "mine.txt",)))

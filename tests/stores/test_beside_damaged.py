@@ -12,7 +12,7 @@ from ledger_kit import created, memories, noting, opened
 
 from satchel.errors import SatchelError, StoreDamagedError, VerificationError
 from satchel.ledger.view import View
-from satchel.ports.blobs import PIECE_BYTES
+from satchel.ports.store import PIECE_BYTES
 from satchel.ports.vectors import Generation
 from satchel.stores.sqlite import SqliteStore
 

@@ -28,8 +28,7 @@ from satchel.errors import (
     StoreVersionError,
     UsageError,
 )
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Model
+from satchel.model.records import Edge, Model, Semantic
 from satchel.ports.rows import Row, derive_row
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.database import FILE, LOCK, LOG
@@ -430,7 +429,7 @@ import os, sys
 from itertools import count
 from pathlib import Path
 from satchel.conformance.stores.oracle import AT, BANK, commit_of
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.records import Edge
 from satchel.ports.rows import derive_row
 from satchel.crypto.sealed_records import seal

@@ -10,8 +10,7 @@ import pytest
 from satchel.conformance.stores.oracle import ALL, AT, BANK, commit_of
 from satchel.crypto.sealed_records import seal
 from satchel.errors import MissingExtraError, StoreError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Model
+from satchel.model.records import Edge, Model, Semantic
 from satchel.model.values import Scope
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import ColumnChange

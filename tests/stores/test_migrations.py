@@ -17,7 +17,7 @@ from older_kit import OLDEST, STEPS, build_links, make_older, version_of
 from satchel.errors import StoreError, StoreFullError, StoreVersionError, TargetError
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.connection import Step
-from satchel.stores.sqlite.schema import VERSION
+from satchel.stores.sqlite.statements import VERSION
 
 KIT = Path(make_older.__code__.co_filename).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(KIT), *sys.path])}

@@ -8,7 +8,7 @@ import pytest
 from satchel.conformance.stores.oracle import AT, BANK
 from satchel.crypto.sealed_records import seal
 from satchel.errors import SlotTakenError, StoreError
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin
 from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import Commit, Store, StoredHead

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_kit import created, listed, memories
 
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import InputError, LimitError, SatchelError, ValueRefusedError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, FileVersion, Model, SessionEvent, Status
+from satchel.model.records import Edge, FileVersion, Model, Semantic, SessionEvent, Status
 from satchel.model.values import Origin, Scope
 from satchel.stores.memory import InMemoryStore
 

@@ -12,7 +12,7 @@ from ledger_kit import listed, memories, opened
 from satchel.ports.rows import Filter
 from satchel.ports.vectors import Generation
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.schema import VERSION
+from satchel.stores.sqlite.statements import VERSION
 
 RELEASED = Path(__file__).parent.parent / "data" / "released"
 STORES = sorted(RELEASED.glob("store-*.db"))

@@ -14,7 +14,7 @@ from satchel.ledger.authority import naming
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import bank_name_bytes
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.schema import NAME_INDEX, has_names
+from satchel.stores.sqlite.statements import NAME_INDEX, has_names
 
 AT = "2026-03-01T09:30:00.000001Z"
 DROP = "DROP INDEX record_name"

@@ -13,13 +13,12 @@ from ledger_kit import created, memories
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import StoreDamagedError, StoreVersionError
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Model, SessionEvent
+from satchel.model.records import Edge, Model, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, derive_row
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.reader import SqliteView
-from satchel.stores.sqlite.schema import VERSION
+from satchel.stores.sqlite.statements import VERSION
 
 _TEXTS = ("Zo\u00eb", "Zoe\u0308", "a\0b", "\ufeff", "\u202e", "e" * 70_000, "\U0001f600", "")
 

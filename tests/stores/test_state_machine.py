@@ -25,8 +25,7 @@ from satchel.errors import ErasureRefusedError, SlotTakenError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Erasure, Model, SessionEvent, State, Status
+from satchel.model.records import Edge, Erasure, Model, Semantic, SessionEvent, State, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store

@@ -11,7 +11,7 @@ from satchel import Satchel
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import ConflictError, EmptyInputError, MalformedError, TargetError
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.values import Entity
 from satchel.receipts import comparison
 from satchel.transfer.comparison import diff

@@ -16,21 +16,20 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
 from satchel.model.records import (
     Edge,
     Erasure,
     FileVersion,
     GraphNode,
     Model,
+    Semantic,
     Source,
     State,
     Status,
 )
-from satchel.model.times import now
-from satchel.model.values import Origin, TrustClass
+from satchel.model.values import Origin, TrustClass, now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import Generation

@@ -10,11 +10,10 @@ from transfer_kit import append, import_into, new_bank
 
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
-from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.canonical import fingerprint
 from satchel.crypto.sealed_records import Sealed, derive, seal
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError, VerificationError
-from satchel.model.entries import Semantic
-from satchel.model.records import Status
+from satchel.model.records import Semantic, Status
 from satchel.model.values import Origin
 from satchel.transfer.comparison import Comparison, EntryMatcher, diff
 from satchel.transfer.export_results import ExportOptions

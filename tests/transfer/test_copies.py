@@ -19,8 +19,8 @@ from satchel.bank.connections import configured_store, open_ledger, witness_of, 
 from satchel.bank.open_bank import open_bank
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     AdoptedError,
     ReadOnlyStoreError,
@@ -30,15 +30,13 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.acceptance import Decider
+from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Semantic
-from satchel.model.records import Erasure, FileVersion, Source, Status
-from satchel.model.times import now
-from satchel.model.values import Origin
+from satchel.model.records import Erasure, FileVersion, Semantic, Source, Status
+from satchel.model.values import Origin, now
 from satchel.ports.rows import Filter
 from satchel.replication import merge
 from satchel.replication.copies import Relation

@@ -13,9 +13,9 @@ from transfer_kit import append, document, import_into, new_bank
 
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, derive, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     EmptyInputError,
     LossError,
@@ -26,8 +26,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Erasure, GraphNode, SessionEvent, Status
+from satchel.model.records import Edge, Episodic, Erasure, GraphNode, Semantic, SessionEvent, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.record_set import open_record_set
 from satchel.transfer.conversion import VerifyOptions, verify

@@ -8,8 +8,8 @@ from import_kit import A, B, C, bring, opened, owner, rows, sealed_from, size, t
 
 from satchel.bank.connections import configured_store
 from satchel.config.settings import load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ConflictError,
     EmptyInputError,
@@ -21,8 +21,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.model.entries import Semantic
-from satchel.model.records import Status
+from satchel.model.records import Semantic, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.transfer.import_rules import ConflictPolicy

@@ -15,8 +15,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import EmptyInputError, SatchelError, ShortInputError, StoreDamagedError
 from satchel.ledger import transaction
-from satchel.model.entries import Semantic
-from satchel.model.records import Source
+from satchel.model.records import Semantic, Source
 from satchel.transfer import import_batches, import_job, import_source, import_stage
 from satchel.transfer.import_rules import ConflictPolicy
 

@@ -24,7 +24,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import ConflictError, StoreDamagedError
-from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.store import Commit
 from satchel.stores.sqlite.store import SqliteTransaction

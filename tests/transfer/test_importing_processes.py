@@ -11,7 +11,7 @@ import pytest
 from import_kit import bring, opened, rows, write
 
 from satchel.errors import SatchelError
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.runtime import processes
 from satchel.transfer import import_source
 from satchel.transfer.import_results import ImportSummary

@@ -14,8 +14,7 @@ import satchel
 from benchmarks.bench_amplihack import write_agent
 from satchel.artifact.verification import Outcome
 from satchel.config.settings import load_settings
-from satchel.model.entries import Entry
-from satchel.model.records import Edge
+from satchel.model.records import Edge, Entry
 from satchel.ports.rows import Filter
 from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.imports import list_jobs, resume_job

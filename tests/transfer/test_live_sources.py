@@ -28,7 +28,7 @@ from satchel.errors import (
     TargetExistsError,
     UsageError,
 )
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin
 from satchel.ports.rows import Filter
 from satchel.transfer.export_results import Export, ExportOptions

@@ -26,23 +26,25 @@ from matrix_kit import (
     without_beside,
 )
 
-from satchel.artifact.writer import Header
+from satchel.artifact.encodings import Header
 from satchel.conformance.strategies import entries, structs
 from satchel.conformance.subject import KEY, sealed
 from satchel.errors import TargetError
-from satchel.model.entries import (
+from satchel.model.records import (
     ENTRY_CLASSES,
+    Edge,
     Entry,
     Episodic,
+    FileVersion,
+    GraphNode,
     Identity,
     Procedural,
     Semantic,
+    SessionEvent,
     Working,
 )
-from satchel.model.records import Edge, FileVersion, GraphNode, SessionEvent
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.registry import formats
 from satchel.receipts import comparison
 from satchel.receipts.account import FieldLoss, ReceiptBody

@@ -17,7 +17,7 @@ from satchel.config.settings import load_settings
 from satchel.errors import MissingExtraError, UsageError
 from satchel.inference import static_table
 from satchel.inference.static_table import StaticTable
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.recall import near_duplicates
 from satchel.recall.duplicates import NearDuplicateMode, duplicates
 from satchel.recall.near_duplicates import DuplicateIndex, may_be_same, telling

@@ -5,14 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from satchel.crypto.batches import seal_many
-from satchel.crypto.sealed_records import random_nonce, seal
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Model
+from satchel.crypto.sealed_records import random_nonce, seal, seal_many
+from satchel.model.records import Edge, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Row, unplaced_row
 from satchel.runtime import scratch
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_plan import ImportPlan
 from satchel.transfer.import_rules import ImportRules
 from satchel.transfer.known_records import WIDTH, key_of, key_of_row

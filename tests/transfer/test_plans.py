@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.inference.tokenizers import estimated_tokens
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.page import plan_page
 from satchel.receipts.plans import TransferPlan

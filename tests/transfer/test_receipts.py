@@ -12,8 +12,8 @@ from import_kit import A, B, C, KilledError, bring, killing, opened, owner, rows
 from msgspec import to_builtins
 
 from satchel.config.settings import load_settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import open_record, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     LossError,
     MalformedError,
@@ -26,8 +26,7 @@ from satchel.errors import (
 from satchel.formats import mem0
 from satchel.formats.mem0 import row_of
 from satchel.ledger.view import View
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Receipt
+from satchel.model.records import Edge, Episodic, Receipt, Semantic
 from satchel.model.values import Scope
 from satchel.ports.losses import Report
 from satchel.ports.rows import Filter

@@ -14,7 +14,7 @@ from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, PathRefusedError, TargetExistsError, UsageError
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.receipts.archive import find_receipts
 from satchel.transfer.conversion import ConvertOptions, convert
 from satchel.transfer.export_results import Export, ExportOptions

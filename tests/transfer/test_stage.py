@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 
 from satchel.crypto.sealed_records import seal
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.ports.rows import Row, unplaced_row
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_stage import GROUP, GROUP_BYTES, ImportStage
 
 

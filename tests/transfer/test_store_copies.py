@@ -36,7 +36,7 @@ from satchel.errors import (
 )
 from satchel.ledger.examination import examine
 from satchel.model.records import Erasure, FileVersion, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import RowState
 from satchel.ports.store import Commit, StoredHead, Writer
 from satchel.receipts.archive import find_receipt

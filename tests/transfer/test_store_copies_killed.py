@@ -21,13 +21,10 @@ from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger, open_store
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
-from satchel.crypto.batches import seal_many
-from satchel.crypto.sealed_records import seal, seeded_nonces
+from satchel.crypto.sealed_records import seal, seal_many, seeded_nonces
 from satchel.errors import SatchelError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Status
-from satchel.model.times import now
-from satchel.model.values import Origin, Scope
+from satchel.model.records import Edge, Semantic, Status
+from satchel.model.values import Origin, Scope, now
 from satchel.ports.rows import Filter
 
 if TYPE_CHECKING:

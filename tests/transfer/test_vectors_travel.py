@@ -18,7 +18,7 @@ from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.formats._ama import header_member
 from satchel.inference.static_table import StaticTable
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.inference import Embedder
 from satchel.ports.vectors import Maker, VectorChecksum, as_kept, text_mark
 from satchel.recall import imported_vectors, vector_index

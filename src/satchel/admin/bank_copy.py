@@ -19,24 +19,20 @@ from satchel.bank.connections import configured_store, has_store, open_ledger, w
 from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_on_its_way, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import BankExistsError, SlotTakenError, UnknownBankError, UsageError
-from satchel.ledger import acceptance
+from satchel.ledger import decisions
 from satchel.ledger.erasure import ERASABLE, blobs_named
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.projection import MOST_IN_GROUP
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import MOST_IN_GROUP, VerifiedRecord
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
 from satchel.model.records import Source, State, Status
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import TrustClass
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import TrustClass, now, resolved
 from satchel.ports.rows import HOLDS, RETIRING, Filter
-from satchel.ports.store import Store
+from satchel.ports.store import Store, verified_pieces
 
 _PROVIDER, _FORMAT, _MARK = "satchel", "bank", "carried"
 _OWN = ""
@@ -583,7 +579,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Ba
             with store.writing() as writing:
                 writing.remove(found.id)
             if not begun:  # what was on its way here was never this machine's to miss
-                acceptance.forget(store, found.id, witness=witness)
+                decisions.forget(store, found.id, witness=witness)
             store.scrub()
         return found
 

@@ -24,7 +24,7 @@ from satchel.ledger.heads import BankStanding
 from satchel.ledger.repair import repair
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 

@@ -26,7 +26,7 @@ from satchel.config.options import (
     SigningOptions,
 )
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey as Key
+from satchel.crypto.keys import SigningKey as Key
 from satchel.errors import UsageError
 from satchel.ledger.authority import EpochDecision
 from satchel.ports import absent_options

@@ -1,6 +1,9 @@
-"""Operations on this machine: its installation, keys and store verified, its configuration."""
+"""``doctor`` and ``config show``: this machine verified, and its configuration."""
 
+import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -9,12 +12,96 @@ from satchel.admin.bank_health import check_banks, repair_banks
 from satchel.amplihack.agents import check_agents
 from satchel.backup.health import check_backups
 from satchel.bank.checks import Check, diagnose
+from satchel.bank.connections import configured_store, store_exists
+from satchel.bank.open_bank import find_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import OnProgress
 from satchel.config.settings import Settings, Value
-from satchel.files.health import check_files
+from satchel.errors import SatchelError, UnknownBankError, UsageError
+from satchel.files import MemoryStore
+from satchel.files.bank_files import compare, namespace_of
+from satchel.files.paths import OWN, folder_of
 from satchel.ports.operations import Option, Options, operation
 from satchel.setup.watch import check_watching
+
+_SHOWN = 3
+
+
+def check_files(settings: Settings) -> Iterator[Check]:
+    """Verify the memory files of each key on this machine.
+
+    Opening a store also copies out what a killed program had committed and not copied out.
+    """
+    require_owner(settings, "doctor")
+    try:
+        folder = folder_of(namespace_of(settings).path("x"))
+    except SatchelError as error:
+        yield Check(name="memory files", state="problem", detail=error.message, hint=error.hint)
+        return
+    if folder is None or not folder.parent.is_dir():
+        return
+    for place in sorted(folder.parent.iterdir()):
+        if (place / OWN).is_dir():
+            yield from _check_folder(settings, place)
+
+
+def _check_folder(settings: Settings, place: Path) -> Iterator[Check]:
+    name = f"files of {place.name}"
+    try:
+        with MemoryStore(root=place) as store:
+            found = store.verify_audit()
+            if not found.ok:
+                yield Check(name=name, state="problem", detail="; ".join(found.problems[:_SHOWN]))
+            for repair in store.repairs:
+                yield Check(name=name, state="note", detail=repair)
+            outside = store.unmanaged()
+            if outside:
+                yield Check(
+                    name=name,
+                    state="note",
+                    detail=f"changed by another program: {_named(outside)}",
+                    hint=shlex.join(["satchel", "file", "sync", "--file-store", place.name]),
+                )
+            if found.ok:
+                yield Check(
+                    name=name,
+                    state="ok",
+                    detail=f"{len(store.list_paths())} files, {found.events} events",
+                )
+            yield from _check_log(settings, place.name, store)
+    except SatchelError as error:
+        yield Check(name=name, state="problem", detail=str(error), hint=error.hint)
+
+
+def _check_log(settings: Settings, key: str, store: MemoryStore) -> Iterator[Check]:
+    if not store_exists(settings.store):
+        return
+    with configured_store(settings, read_only=True) as banks:
+        try:
+            find_bank(banks, key)
+        except (UnknownBankError, UsageError):
+            return
+        found = compare(open_bank_in(settings, banks, key), store)
+    if found.same:
+        yield Check(name=f"log of {key}", state="ok", detail="matches the files")
+        return
+    parts = [
+        f"{what}: {_named(paths)}"
+        for what, paths in zip(("not logged", "logged otherwise", "gone"), found, strict=True)
+        if paths
+    ]
+    yield Check(
+        name=f"log of {key}",
+        state="note",
+        detail="; ".join(parts),
+        hint=shlex.join(["satchel", "file", "sync", "--file-store", key]),
+    )
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
+    return ", ".join(paths[:_SHOWN]) + more
+
 
 _MACHINE = "It concerns this machine: its installation, keys and configuration."
 

@@ -7,8 +7,9 @@ says of a bank wins over them there. Source: docs/decisions/0024.
 
 import io
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -22,10 +23,20 @@ from satchel.bank.effective_settings import (
     profile_of,
     understood,
 )
-from satchel.bank.open_bank import SETTINGS, OpenBank
+from satchel.bank.open_bank import SETTINGS, OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import nearest
-from satchel.config.path_permissions import file_to_read, file_to_write
+from satchel.config.options import (
+    NOT_FOR_MODELS,
+    RESPONSE,
+    BankName,
+    Overwrite,
+    PathOptions,
+    PathPermission,
+    file_to_read,
+    file_to_write,
+)
+from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.json_reader import JsonReader
@@ -33,13 +44,15 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.ledger.view import View
 from satchel.model.records import Config
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.runtime.input import OpenFile, open_input
+from satchel.model.values import now, resolved
+from satchel.ports.operations import Option, Options, PathText, operation
+from satchel.runtime.files import OpenFile, open_input
 from satchel.runtime.output import Outlet
 
 MOST_BYTES = 2**18
 """Size of a document."""
+
+_FILES = {**NOT_FOR_MODELS, "http": "GET and PATCH of the configuration have its values."}
 
 
 class BankConfigReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,23 +79,56 @@ class BankConfigReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """Whether something was written to the bank."""
 
 
-def show_config(bank: OpenBank) -> BankConfigReport:
-    """Return what holds for a bank, and where each of it comes from."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankConfigOptions(Options):
+    """No options."""
+
+
+@operation(
+    BankConfigOptions,
+    name="bank config show",
+    example="satchel bank config show assistant",
+    absent=NOT_FOR_MODELS,
+)
+def show_config(bank: OpenBank, _: BankConfigOptions) -> BankConfigReport:
+    """Show the effective configuration of a bank, and where each value comes from."""
     require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:
         return _shown(bank, view)
 
 
-def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigReport:
-    """Change the settings that a bank carries.
+@dataclass(frozen=True, slots=True)
+class BankConfigSetOptions(Options):
+    """Which values to change."""
+
+    values: Annotated[
+        Mapping[str, Any],
+        Option(
+            "NAME=VALUE; without a value the setting is removed. Repeatable.",
+            argument=True,
+            metavar="NAME=VALUE",
+            examples=[{"recall_limit": 5}],
+        ),
+    ]
+
+
+@operation(
+    BankConfigSetOptions,
+    name="bank config set",
+    example="satchel bank config set assistant scrub_secrets=true recall_limit=20",
+    absent=NOT_FOR_MODELS,
+)
+def set_config(bank: OpenBank, options: BankConfigSetOptions) -> BankConfigReport:
+    """Change settings that a bank carries in its log, also into copies of it.
 
     Args:
-        bank: Where.
-        values: By name; None takes a setting away.
+        bank: The bank, open for writing.
+        options: The values by name; null removes one.
 
     Raises:
-        UsageError: If there is no such setting, or a value is none of it.
+        UsageError: If there is no such setting, or it cannot have the value.
     """
+    values = options.values
     require_owner(bank.settings, "bank settings")
     known = BankSettings.__struct_fields__
     unknown = next((name for name in values if name not in known), None)
@@ -102,7 +148,103 @@ def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigReport:
     return _kept(bank, {**document, "settings": settings})
 
 
+@dataclass(frozen=True, slots=True)
+class BankConfigExportOptions(PathOptions):
+    """Which bank's configuration to write, and where to."""
+
+    bank: BankName
+    output: Annotated[
+        PathText,
+        Option(
+            "File to write; - for standard output.",
+            argument=True,
+            metavar="FILE",
+            values="file",
+            http=RESPONSE,
+        ),
+    ]
+    _: KW_ONLY
+    overwrite: Overwrite = False
+
+
+@operation(
+    BankConfigExportOptions,
+    name="bank config export",
+    example="satchel bank config export assistant assistant.config.json",
+    absent=_FILES,
+)
 def export_config(
+    settings: Settings,
+    options: BankConfigExportOptions,
+    *,
+    permission: PathPermission | None = None,
+) -> BankConfigReport:
+    """Write the effective configuration of a bank to a JSON file, with its profile.
+
+    Args:
+        settings: Where the bank is.
+        options: Which bank, and where to.
+        permission: Where the path may lead; as the options say by default.
+
+    Raises:
+        ContainmentError: If the path is outside the allowed folders.
+        TargetError: If it cannot be written.
+    """
+    allowed = permission or options.permission
+    with (
+        file_to_write(settings, options.output, allowed) as outlet,
+        open_bank(settings, options.bank) as bank,
+    ):
+        done = write_config(bank, outlet, overwrite=options.overwrite)
+    return msgspec.structs.replace(done, output=str(options.output), path=None)
+
+
+@dataclass(frozen=True, slots=True)
+class BankConfigImportOptions(PathOptions):
+    """Which bank to configure, and by which file."""
+
+    bank: BankName
+    file: Annotated[
+        PathText,
+        Option(
+            "File that `bank config export` wrote.", argument=True, metavar="FILE", values="file"
+        ),
+    ]
+
+
+@operation(
+    BankConfigImportOptions,
+    name="bank config import",
+    example="satchel bank config import assistant assistant.config.json",
+    absent=_FILES,
+)
+def import_config(
+    settings: Settings,
+    options: BankConfigImportOptions,
+    *,
+    permission: PathPermission | None = None,
+) -> BankConfigReport:
+    """Apply an exported configuration to a bank. Members that are unknown here are kept.
+
+    Args:
+        settings: Where the bank is.
+        options: Which bank, and which file.
+        permission: Where the path may lead; as the options say by default.
+
+    Raises:
+        ContainmentError: If the path is outside the allowed folders.
+        UnreadableError: If it cannot be read.
+        MalformedError: If it is no such file, or a member has the wrong shape.
+    """
+    with (
+        file_to_read(settings, options.file, permission or options.permission) as source,
+        open_bank(settings, options.bank, writes=True) as bank,
+    ):
+        done = apply_config(bank, source)
+    return msgspec.structs.replace(done, path=str(options.file))
+
+
+def write_config(
     bank: OpenBank, path: Path | Outlet, *, overwrite: bool = False
 ) -> BankConfigReport:
     """Write the configuration of a bank to a file of its own, beside an archive of its memory.
@@ -124,7 +266,7 @@ def export_config(
     return msgspec.structs.replace(shown, path=str(path))
 
 
-def import_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigReport:
+def apply_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigReport:
     """Give a bank the configuration of a document; members that are not known here are kept.
 
     Raises:

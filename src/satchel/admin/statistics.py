@@ -11,9 +11,8 @@ from satchel.bank.listing import Progress
 from satchel.bank.memory import CURRENT, notes_of, state_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import FEW_FOR_MODELS, OnProgress
-from satchel.model.entries import Entry
-from satchel.model.times import now
-from satchel.model.values import Component
+from satchel.model.records import Entry
+from satchel.model.values import Component, now
 from satchel.ports.operations import Options, operation
 from satchel.ports.rows import Filter
 from satchel.recall.embedding import VectorCounter, VectorStats

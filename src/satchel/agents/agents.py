@@ -13,7 +13,7 @@ from satchel.config.files import activate, is_yaml, read_file, with_table
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
 from satchel.errors import ConfigError, SatchelError, UnknownAgentError
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

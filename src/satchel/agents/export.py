@@ -16,17 +16,17 @@ from satchel.bank.connections import again_if_disturbed
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import without_nulls
-from satchel.config.path_permissions import file_to_write
+from satchel.config.options import file_to_write
 from satchel.config.settings import Settings
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import PathRefusedError, UsageError
 from satchel.formats._aletheia.rows import binary_files, identity_of, text_files
 from satchel.formats._aletheia.schema import MOST_NAMED, NAMED, source_of
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion, Model, Source
-from satchel.model.times import format_time, now, read_time, to_datetime
+from satchel.model.values import format_time, now, read_time, to_datetime
 from satchel.runtime.contained_folder import parts_of
 from satchel.screening.records import scrubbed
 from satchel.sessions.chains import forward, tip_of

@@ -6,11 +6,11 @@ is an agent. Whoever is stopped in between runs it again. Source: decision 0046.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -21,9 +21,10 @@ from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import OpenBank, banks_called, open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import without_nulls
+from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.config.settings import Settings
+from satchel.crypto.canonical import decode_foreign
 from satchel.crypto.sealed_records import Sealed, seeded_nonces
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import (
     AgentExistsError,
     EmptyInputError,
@@ -33,18 +34,19 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import FileVersion, SessionEvent, Source
-from satchel.model.type_info import resolved
+from satchel.model.values import is_agent_name, resolved
+from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
+from satchel.transfer.import_operations import BY_ID, Reason
 from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
 from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.import_source import ImportSource, open_rereadable
-from satchel.transfer.imports import UndoProgress, UndoResult, import_file, undo_import, undo_in
+from satchel.transfer.imports import UndoResult, import_file, undo_in
 
 _FOLDER = ("agents", "imports")
 _MOST = 1 << 26
@@ -69,37 +71,6 @@ def keep_record(settings: Settings, source: str, record: AgentImportRecord) -> N
     """
     with ContainedFolder(_folder(settings), create=True, private=True) as folder:
         folder.write(_name(source), msgspec.json.encode(record))
-
-
-def undo(
-    settings: Settings,
-    bank: str | None,
-    wanted: str | None = None,
-    *,
-    reason: str | None = None,
-    dry_run: bool = False,
-) -> UndoResult:
-    """Take an import back; where it was that of an agent, its files and settings as well.
-
-    Args and Raises: as ``undo_import``.
-    """
-    require_owner(settings, "undo")
-    done = undo_import(settings, bank, wanted, reason=reason, dry_run=dry_run)
-    return with_agent(settings, done)
-
-
-def undo_agent_in(
-    bank: OpenBank,
-    wanted: str | None = None,
-    *,
-    reason: str | None = None,
-    dry_run: bool = False,
-    progress: UndoProgress | None = None,
-) -> UndoResult:
-    """Take an import into an open bank back; see ``undo``."""
-    require_owner(bank.settings, "undo")
-    done = undo_in(bank, wanted, reason=reason, dry_run=dry_run, progress=progress)
-    return with_agent(bank.settings, done)
 
 
 def with_agent(settings: Settings, done: UndoResult) -> UndoResult:
@@ -483,3 +454,43 @@ class _Importing:
 
 def _model_of(row: Row) -> Any:
     return Sealed(row.id, row.type, row.body or b"").model
+
+
+@dataclass(frozen=True, slots=True)
+class UndoOptions(Options):
+    """Which import to undo."""
+
+    source: Annotated[
+        str | None,
+        Option(
+            f"Import: {BY_ID}. Default: the last one.",
+            argument=True,
+            metavar="IMPORT",
+            max_length=100,
+        ),
+    ] = None
+    _: KW_ONLY
+    reason: Reason = None
+    dry_run: Annotated[bool, Option("Report what would be undone, and change nothing.")] = False
+    progress: OnProgress = None
+
+
+@operation(UndoOptions, name="undo", example="satchel undo --bank assistant", absent=NOT_FOR_MODELS)
+def undo(bank: OpenBank, options: UndoOptions) -> UndoResult:
+    """Undo an import: remove what it added and restore what it replaced.
+
+    Nothing is removed from the log: `satchel history` still shows it. If it was the import of an
+    agent, the agent's files and settings are restored, too.
+
+    Raises:
+        UnknownImportError: If there is no such import.
+    """
+    require_owner(bank.settings, "undo")
+    done = undo_in(
+        bank,
+        options.source,
+        reason=options.reason,
+        dry_run=options.dry_run,
+        progress=options.progress,
+    )
+    return with_agent(bank.settings, done)

@@ -28,8 +28,8 @@ from satchel.config.options import (
     Unsigned,
 )
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey as Key
-from satchel.model.times import now
+from satchel.crypto.keys import SigningKey as Key
+from satchel.model.values import now
 from satchel.ports.operations import Option, Options, PathText, operation, texts
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.transfer.export_results import ExportOptions, is_signed
@@ -172,7 +172,7 @@ def export_agent(
         UnknownBankError: If its bank is missing.
         PathRefusedError: If its workspace is a link, or the file is outside of the roots.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the file cannot be written; nothing is left behind then.
+        TargetError: If the file cannot be written. No partial file remains.
     """
     output = None if options.output is None else Path(options.output)
     path = output or Path(f"{options.agent}-{now()[:10]}.agent.json")

@@ -20,8 +20,8 @@ import msgspec
 from satchel.agents.workspace import is_active
 from satchel.errors import LimitError, MalformedError, TargetExistsError
 from satchel.model.records import FileVersion
-from satchel.runtime.atomic_files import target_error
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
+from satchel.runtime.files import target_error
 
 MOST_FILES = 100_000
 MOST_BYTES = 1 << 30

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.code_graph.sources.folders import (
+from satchel.code_graph.folders import (
     IGNORE_FILES,
     MOST_BYTES,
     IgnoreRules,

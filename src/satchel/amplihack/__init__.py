@@ -21,7 +21,7 @@ from satchel.amplihack.transfer_backend import (
     resolve_hierarchical_db_path,
 )
 from satchel.config.store_selection import BackendChoice
-from satchel.model.agent_names import agent_name
+from satchel.model.values import agent_name
 
 __all__ = [
     "MEMORY_TYPES",

@@ -29,7 +29,7 @@ from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
 from satchel.config.settings import Settings
 from satchel.config.store_selection import BackendChoice, address_of, own_path, own_stores
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     MissingExtraError,
     ReadOnlyStoreError,
@@ -37,7 +37,7 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
 )
-from satchel.model.agent_names import agent_name
+from satchel.model.values import agent_name
 from satchel.ports.store import RawCopyStore, Store
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder, secure_database, secure_files

@@ -11,11 +11,10 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import PREFIX
 from satchel.ledger.erasure import DERIVED
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Model, Status
-from satchel.model.times import now
+from satchel.model.records import Edge, Model, Semantic, Status
+from satchel.model.values import now
 from satchel.ports.rows import Filter
 from satchel.recall.near_duplicates import NEGATIONS
 from satchel.stores.matching import tokens_of

@@ -18,12 +18,10 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
-from satchel.crypto.batches import seal_many
+from satchel.crypto.sealed_records import seal_many
 from satchel.errors import EmptyInputError, UsageError
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge, Model
-from satchel.model.times import now
-from satchel.model.values import Entity, Evidence, Scope
+from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
+from satchel.model.values import Entity, Evidence, Scope, now
 from satchel.ports.rows import DERIVES_FROM
 from satchel.screening.records import SecretScreener
 

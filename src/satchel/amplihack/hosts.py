@@ -30,16 +30,14 @@ from satchel.amplihack.sessions import (
 )
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
-from satchel.config.path_permissions import PathPermission, file_to_read
+from satchel.config.options import PathPermission, file_to_read
 from satchel.config.settings import Settings
 from satchel.errors import LimitError, MalformedError, UnknownBankError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
 from satchel.ledger.view import View
-from satchel.model.agent_names import agent_name
-from satchel.model.entries import Entry
-from satchel.model.labels import entry_statements
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.records import Entry
+from satchel.model.text import entry_statements
+from satchel.model.values import agent_name, now, resolved
 from satchel.recall.engine import recall
 from satchel.recall.query import Query, SearchHit
 from satchel.rehydrate.options import RehydrateOptions, asked_of

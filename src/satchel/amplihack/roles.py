@@ -31,10 +31,8 @@ from satchel.config.settings import Settings, load_settings
 from satchel.config.store_selection import BackendChoice, agents_in, backend_from, backend_of
 from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError, UsageError
-from satchel.model.agent_names import agent_name
-from satchel.model.entries import Entry
-from satchel.model.records import Status
-from satchel.model.times import now
+from satchel.model.records import Entry, Status
+from satchel.model.values import agent_name, now
 from satchel.ports.store import Store
 from satchel.runtime.private_files import private_folder
 

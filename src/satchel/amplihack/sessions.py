@@ -14,12 +14,10 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import MOST_TRIES, contents
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import SessionEvent
-from satchel.model.times import now
-from satchel.model.values import Component, Origin, Scope, TrustClass
+from satchel.model.records import Entry, Semantic, SessionEvent
+from satchel.model.values import Component, Origin, Scope, TrustClass, now
 from satchel.ports.rows import Filter, slot_of
 from satchel.recall.near_duplicates import may_be_same, telling
 from satchel.screening.records import SecretScreener

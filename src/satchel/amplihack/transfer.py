@@ -25,7 +25,7 @@ from satchel.bank.connections import configured_store, holds_anything, require_n
 from satchel.bank.open_bank import find_by_name, open_bank, starting
 from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
-from satchel.config.path_permissions import (
+from satchel.config.options import (
     OWN,
     PathPermission,
     file_to_read,
@@ -34,8 +34,8 @@ from satchel.config.path_permissions import (
 )
 from satchel.config.settings import Settings, StoreSettings
 from satchel.config.store_selection import HIERARCHY, BackendChoice
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     InputError,
     MalformedError,
@@ -46,17 +46,14 @@ from satchel.errors import (
 )
 from satchel.ledger.columns import LINKS
 from satchel.ledger.view import View
-from satchel.model.agent_names import agent_name
-from satchel.model.entries import Entry
-from satchel.model.records import Edge
-from satchel.ports.format import ReadContext
+from satchel.model.records import Edge, Entry
+from satchel.model.values import agent_name
+from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 from satchel.ports.losses import Loss, RefusedRecord
-from satchel.ports.place import HEAD_BYTES, Place
 from satchel.ports.registry import formats
 from satchel.receipts.account import receipt_text
 from satchel.receipts.steps import join_receipt_bodies, save_receipt
-from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, target_error
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import PRIVATE_FILE, PRIVATE_FOLDER, OpenFile, target_error
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import (
     WHOLE,

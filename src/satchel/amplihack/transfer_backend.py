@@ -15,10 +15,10 @@ from satchel.amplihack.transfer import (
     import_agent,
 )
 from satchel.bank.signing_keys import signing_key
-from satchel.config.path_permissions import PathPermission
+from satchel.config.options import PathPermission
 from satchel.config.settings import load_settings
 from satchel.config.store_selection import HIERARCHY, BackendChoice, agent_graph, legacy_graph
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.ports.operations import PathText
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.import_results import ImportOptions

@@ -115,14 +115,14 @@ if TYPE_CHECKING:
     from satchel.bank.lifetime import Lifetime
     from satchel.bank.open_bank import OpenBank
     from satchel.sessions import branches, distillation
-    from satchel.sessions import operations as session_operations
     from satchel.sessions import queries as sessions_queries
+    from satchel.sessions import record as session_operations
     from satchel.sessions.views import MessageInfo
 else:
     branches = lazy("satchel.sessions.branches")
     distillation = lazy("satchel.sessions.distillation")
     sessions_queries = lazy("satchel.sessions.queries")
-    session_operations = lazy("satchel.sessions.operations")
+    session_operations = lazy("satchel.sessions.record")
 
 
 class SessionCalls(BankPartCalls):
@@ -324,18 +324,19 @@ def owner_unless_named(owner: Owners, options: Any) -> Mapping[str, Any]:
 
 
 if TYPE_CHECKING:
-    from satchel.admin import settings_operations, statistics
-    from satchel.agents import undo as undoing
+    from satchel.admin import settings as settings_operations
+    from satchel.admin import statistics
+    from satchel.agents import imports as undoing
     from satchel.bank import log as logs
     from satchel.bank import operations
     from satchel.bank.lifetime import Lifetime
     from satchel.bank.open_bank import OpenBank
-    from satchel.crypto.signatures import SigningKey
+    from satchel.crypto.keys import SigningKey
     from satchel.ports.operations import Operation
     from satchel.recall import duplicates as twins
     from satchel.recall import embedding
     from satchel.recall import operations as recalls
-    from satchel.runtime.input import OpenFile
+    from satchel.runtime.files import OpenFile
     from satchel.runtime.output import Outlet
     from satchel.transfer import export_operations, import_operations
     from satchel.transfer.export_results import Export
@@ -344,7 +345,7 @@ if TYPE_CHECKING:
 else:
     logs = lazy("satchel.bank.log")
     recalls = lazy("satchel.recall.operations")
-    undoing = lazy("satchel.agents.undo")
+    undoing = lazy("satchel.agents.imports")
     twins = lazy("satchel.recall.duplicates")
     embedding = lazy("satchel.recall.embedding")
     operations = lazy("satchel.bank.operations")
@@ -352,7 +353,7 @@ else:
     export_operations = lazy("satchel.transfer.export_operations")
     import_operations = lazy("satchel.transfer.import_operations")
     import_operations = lazy("satchel.transfer.import_operations")
-    settings_operations = lazy("satchel.admin.settings_operations")
+    settings_operations = lazy("satchel.admin.settings")
 
 _SHOWN_DIGITS = len("blake3:") + 8
 
@@ -363,7 +364,7 @@ def import_from(
     bank: Bank, source: OpenFile, options: import_operations.ImportRequest
 ) -> ImportSummary:
     """Import a file that is open already, whatever path the options name."""
-    from satchel.config.path_permissions import PathPermission
+    from satchel.config.options import PathPermission
     from satchel.transfer.import_operations import import_
 
     with bank._imported() as target:  # noqa: SLF001 - of this module
@@ -382,7 +383,7 @@ def export_to(
     options: _O,
 ) -> Export:
     """Export a bank to a file that is open already, whatever path the options name."""
-    from satchel.config.path_permissions import PathPermission
+    from satchel.config.options import PathPermission
 
     with bank._exported() as source:  # noqa: SLF001 - of this module
         return operation.run(replace(source, output=output, permission=PathPermission()), options)

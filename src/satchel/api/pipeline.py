@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec
 from satchel.api.bank import RehydrateCalls
 from satchel.api.operations import AsyncCalls, documented, options_of
 from satchel.bank.open_bank import OpenBank
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.config.settings import load_settings
 from satchel.ports.operations import Operation, PathText
 from satchel.rehydrate import operations as rehydrate_operations

@@ -1,7 +1,4 @@
-"""The store with its banks, open.
-
-Importing this imports little; each method imports what it needs.
-"""
+"""``satchel.Satchel``: an open store with its banks."""
 
 from __future__ import annotations
 
@@ -12,13 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from satchel.api.capture import TransferCalls
 from satchel.api.operations import call, lazy, method
 from satchel.bank.lifetime import Lifetime
 from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
 
 if TYPE_CHECKING:
-    from satchel.admin import bank_operations, settings_operations
+    from satchel.admin import bank_operations
+    from satchel.admin import settings as settings_operations
     from satchel.api.bank import Bank
     from satchel.bank import banks
     from satchel.bank.banks import BankLine
@@ -26,18 +23,56 @@ if TYPE_CHECKING:
     from satchel.bank.open_bank import OpenBank
     from satchel.config.hooks import HookCounts, Listener
     from satchel.config.settings import Settings
+    from satchel.crypto.keys import SigningKey
     from satchel.ports.store import Store
     from satchel.replication import store_operations
+    from satchel.setup import watch as watching
     from satchel.transfer import comparison, export_operations, import_operations
     from satchel.transfer.providers import LiveBank
 else:
     banks = lazy("satchel.bank.banks")
     comparison = lazy("satchel.transfer.comparison")
-    settings_operations = lazy("satchel.admin.settings_operations")
+    settings_operations = lazy("satchel.admin.settings")
     export_operations = lazy("satchel.transfer.export_operations")
     import_operations = lazy("satchel.transfer.import_operations")
+    watching = lazy("satchel.setup.watch")
     store_operations = lazy("satchel.replication.store_operations")
     bank_operations = lazy("satchel.admin.bank_operations")
+
+
+class TransferCalls:
+    """A store as work is done with it."""
+
+    _settings: Settings
+    _lifetime: Lifetime
+    _passphrase: str | None
+    _read_only: bool
+    _wanted: str | None
+
+    def _owner(self, name: str | None = None) -> SigningKey:
+        from satchel.bank.signing_keys import signing_key
+
+        return signing_key(self._settings, name, passphrase=self._passphrase)[0]
+
+    @contextmanager
+    def _imported(self) -> Iterator[import_operations.ImportTarget]:
+        from satchel.transfer.import_operations import ImportTarget
+
+        with self._lifetime.use():
+            yield ImportTarget(
+                settings=self._settings,
+                bank=self._wanted,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
+
+    import_ = method(import_operations.import_, context=_imported)
+    receipts = method(import_operations.list_receipts)
+    receipt = method(import_operations.show_receipt)
+    jobs = method(import_operations.list_jobs)
+    resume_job = method(import_operations.resume_job, context=_imported)
+    cancel_job = method(import_operations.cancel_job)
+    watch = method(watching.watch)
 
 
 class StoreCalls(TransferCalls):

@@ -11,11 +11,11 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from blake3 import blake3
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import LimitError, MalformedError, UnreadableError
 from satchel.model.values import Component
-from satchel.runtime.spool import CHUNK, Spool
+from satchel.runtime.scratch import CHUNK, Spool
 
 COMPONENTS = tuple(component.value for component in Component)
 """The five sections that hold entries, in body order."""

@@ -12,8 +12,7 @@ from enum import IntEnum
 from operator import itemgetter
 from typing import Final
 
-from satchel.runtime.scratch import Scratch
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Scratch, Spool
 
 _PARTITIONS = 64
 _ROW = 41  # 32 bytes of id, 1 of role, 8 of position

@@ -6,14 +6,10 @@ import msgspec
 from msgspec import Meta
 
 from satchel.artifact import ARTIFACT_FORMAT
-from satchel.crypto.canonical import canonical, canonical_checked
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, canonical, canonical_checked, check_value
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.value_domain import check_value
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
-from satchel.model.times import is_canonical_time, now
-from satchel.model.type_info import resolved
-from satchel.model.values import Id, Time
+from satchel.model.values import Id, Time, is_canonical_time, now, resolved
 
 """Format name and version, as statements and preambles carry it."""
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from satchel.crypto.trust import Profile, StatementHistory, TrustRegistry
+from satchel.crypto.keyring import Profile, StatementHistory, TrustRegistry
 
 
 class Outcome(StrEnum):

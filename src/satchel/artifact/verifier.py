@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from satchel.artifact.authority import BankKeys
 from satchel.artifact.body import Progress
-from satchel.artifact.contents import BodyContents
+from satchel.artifact.contents import BankKeys, BodyContents
+from satchel.artifact.encodings import Artifact, SdkFileError, open_artifact
+from satchel.artifact.pam_sdk.verifier import judge_sdk_file
 from satchel.artifact.provenance import IdReport, Lineage
-from satchel.artifact.reader import Artifact, open_artifact
 from satchel.artifact.statement import statement_digest
 from satchel.artifact.verification import (
     STEPS,
@@ -29,15 +29,15 @@ from satchel.artifact.verification import (
     VerificationStep,
     shortfall,
 )
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.keyring import KnownStatement
+from satchel.crypto.keys import PayloadType, check
 from satchel.crypto.log import SignedHead, check_head, parse_head
 from satchel.crypto.sealed_records import Sealed, decode_record, has_valid_id
-from satchel.crypto.signatures import PayloadType, check
-from satchel.crypto.trust import KnownStatement
 from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
 from satchel.model.records import Bank, Config
-from satchel.model.times import now
-from satchel.runtime.input import InputPath
+from satchel.model.values import now
+from satchel.runtime.files import InputPath
 
 
 def notes_of_heirs(
@@ -508,3 +508,32 @@ class _Run:
 
 def _at(place: tuple[int, int]) -> str:
     return f"epoch {place[0]}, size {place[1]}"
+
+
+def verify_file(
+    path: InputPath, policy: TrustPolicy, request: VerificationRequest | None = None
+) -> Verification:
+    """Verify a sealed file; what is wrong with it is in the result, not raised.
+
+    Args:
+        path: The file, in any encoding, plain or gzip; or a file of the published SDK.
+        policy: Whose signature counts.
+        request: How far to look.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        EmptyInputError: If it is empty.
+        UnknownFormatError: If it is no sealed file at all.
+        UsageError: If the entry asked for is not in it.
+    """
+    asked = request or VerificationRequest()
+    try:
+        return verify_artifact(path, policy, asked)
+    except SdkFileError:
+        if asked.entry is not None:
+            raise UsageError(
+                "chains can be followed in artifacts only, and this is an SDK file",
+                file=str(path),
+                hint="Convert it first: satchel convert.",
+            ) from None
+        return judge_sdk_file(path, policy, asked.limits)

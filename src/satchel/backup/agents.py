@@ -19,7 +19,7 @@ from satchel.backup.restore_results import RestoredAgent
 from satchel.bank.connections import local_path
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
+from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.errors import (
     InputError,
     PathRefusedError,
@@ -28,10 +28,8 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Source
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import is_agent_name, now, resolved
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.screening.records import scrubbed
 

@@ -24,11 +24,10 @@ from satchel.bank.connections import witness_of, writer_key
 from satchel.bank.keys import Owners
 from satchel.bank.open_bank import bank_exists
 from satchel.config.settings import Settings
-from satchel.crypto.log import Head, record_leaf, signed_head
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.log import Frontier, Head, VerifiedTree, append_leaves, record_leaf, signed_head
 from satchel.crypto.redaction import is_redacted_form, open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     EncryptionError,
     InputError,
@@ -36,18 +35,17 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.acceptance import Decider
 from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import ERASABLE, finish_erasure
 from satchel.ledger.heads import contains, verified_head
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.witness import Witness
 from satchel.model.records import Erasure, Model, Status
-from satchel.model.times import now
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import now
 from satchel.ports.rows import Filter
-from satchel.ports.store import Commit, Store, StoredHead
+from satchel.ports.store import Commit, Store, StoredHead, verified_pieces
 from satchel.replication.copies import load_replica, own_row
 
 _TELLING = Filter(types=frozenset({"bank", "config"}), retired=True, held=True)

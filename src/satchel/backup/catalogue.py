@@ -43,9 +43,9 @@ from satchel.backup.packs import (
 )
 from satchel.backup.storage import BackupStorage
 from satchel.backup.verification import VerificationCounts
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import EncryptionError, LimitError, SatchelError, VerificationError
-from satchel.model.times import now
+from satchel.model.values import now
 
 MOST_BACKUPS = 100_000
 """In one destination."""

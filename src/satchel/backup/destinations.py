@@ -21,7 +21,7 @@ from satchel.errors import (
     UnknownBankError,
     VerificationError,
 )
-from satchel.model.times import read_time
+from satchel.model.values import read_time
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 

@@ -39,8 +39,8 @@ from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import InputError, PathRefusedError, SatchelError, VerificationError
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Entry
-from satchel.model.times import now
+from satchel.model.records import Entry
+from satchel.model.values import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter, entry_texts
 from satchel.ports.store import Store

@@ -19,7 +19,7 @@ from msgspec import Meta
 from satchel.backup.manifests import MOST_BYTES, SERIES, BankBackup, opened, signed
 from satchel.backup.packs import PLAIN, PackEncryption
 from satchel.backup.storage import BackupStorage
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import EncryptionError, LimitError, VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.model.records import Erasure

@@ -10,7 +10,7 @@ from satchel.backup.prune import held_in
 from satchel.bank.connections import shown_address, writer_key
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import SatchelError, UnreadableError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.replication.copies import load_replica
 
 

@@ -28,12 +28,11 @@ from satchel.errors import PathRefusedError, TargetExistsError, VerificationErro
 from satchel.files.manifest import FILE_NAME
 from satchel.files.memory_store import MemoryStore
 from satchel.files.paths import OWN
-from satchel.model.type_info import resolved
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.model.values import resolved
 from satchel.runtime.contained_folder import parts_of
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
 from satchel.runtime.private_files import private_folder
-from satchel.stores.sqlite.connection import deferred, open_for_reading
-from satchel.stores.sqlite.copy import copy_database
+from satchel.stores.sqlite.connection import copy_database, deferred, open_for_reading
 from satchel.stores.sqlite.statements import translated
 
 _BUSY_MS = 30_000

@@ -18,14 +18,12 @@ from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.ports.operations import Options, operation
 from satchel.receipts.account import VERSION, ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.receipts.archive import save_receipts, signer, tool_version
 from satchel.receipts.receipt import receipt_of
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
 
 _MOST_BYTES = 1 << 16

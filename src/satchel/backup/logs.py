@@ -17,12 +17,12 @@ import msgspec
 
 from satchel.backup.manifests import BankIndex, LogSegment, SegmentVectors
 from satchel.backup.packs import PIECE_BYTES, Packs, Ref
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.model.records import Erasure, Redaction
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader
 from satchel.replication.copies import Replica, redacted_in

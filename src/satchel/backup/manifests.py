@@ -14,11 +14,9 @@ from msgspec import Meta
 
 from satchel.backup.packs import Packs, Ref
 from satchel.crypto.canonical import canonical_checked, decode_canonical
-from satchel.crypto.signatures import PayloadType, SigningKey, check, parse_signatures, signature_of
+from satchel.crypto.keys import PayloadType, SigningKey, check, parse_signatures, signature_of
 from satchel.errors import InputError, VerificationError
-from satchel.model.times import is_canonical_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Id
+from satchel.model.values import Id, is_canonical_time, resolved
 from satchel.ports.vectors import Generation
 
 FORMAT = "satchel-backup/1"

@@ -26,7 +26,7 @@ from blake3 import blake3
 from msgspec import Meta
 
 from satchel.backup.storage import BackupStorage
-from satchel.crypto.age import Unlocker, decrypt_bytes, encrypt_bytes, new_identity
+from satchel.crypto.encryption import Unlocker, decrypt_bytes, encrypt_bytes, new_identity
 from satchel.errors import EncryptionError, LimitError, MissingExtraError, VerificationError
 
 MOST_PIECES = 500_000

@@ -56,8 +56,8 @@ from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import StoreError, UnknownBankError, UsageError, VerificationError
 from satchel.files.bank_files import namespace_of
-from satchel.files.namespace import folder_of
-from satchel.model.times import now
+from satchel.files.paths import folder_of
+from satchel.model.values import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.store import RawCopyStore, Store
 from satchel.receipts.account import ReceiptBody, TransferEnd, receipt_text
@@ -92,7 +92,7 @@ def restore_backup(
     Raises:
         EmptyInputError, UnknownBackupError: If there is no such backup.
         UnknownBankError: If it does not have the bank.
-        VerificationError: If it is not what was signed, or by somebody who is not trusted.
+        VerificationError: If it is not what was signed, or its signer is not trusted.
         TargetExistsError: If something exists that lacks nothing of the backup, or has other
             records, and is not to be replaced. Nothing is written then.
         SigningKeyError: If something has to be decided, and the owner's key is not here.

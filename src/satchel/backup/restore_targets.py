@@ -40,17 +40,16 @@ from satchel.errors import (
     ThresholdError,
     VerificationError,
 )
+from satchel.ledger.decisions import KeyDecider
 from satchel.ledger.erasure import blobs_named, finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
-from satchel.ledger.key_policy import KeyDecider
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.model.records import Status
-from satchel.model.times import now
-from satchel.ports.blobs import verified_pieces
-from satchel.ports.store import Store, StoredHead, Writer
+from satchel.model.values import now
+from satchel.ports.store import Store, StoredHead, Writer, verified_pieces
 from satchel.receipts.account import ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.replication.copies import (
     Relation,

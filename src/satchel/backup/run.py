@@ -45,7 +45,7 @@ from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     ConfigError,
     EmptyInputError,
@@ -54,12 +54,11 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.files.bank_files import namespace_of
-from satchel.files.namespace import folder_of
+from satchel.files.paths import folder_of
 from satchel.ledger.heads import read_bank_name
-from satchel.model.times import format_time, now
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import format_time, now
 from satchel.ports.operations import operation, texts
-from satchel.ports.store import Reader, Store
+from satchel.ports.store import Reader, Store, verified_pieces
 from satchel.receipts.archive import tool_version
 from satchel.replication.copies import Replica, load_replica
 from satchel.replication.log_copy import blobs_of, side_of
@@ -203,9 +202,9 @@ def run_backup(
 ) -> BackupRun:
     """Back up the store to each destination, then read each backup back and verify it.
 
-    Others may write to the store meanwhile. What an earlier backup holds is not copied again. Older
-    backups are only removed after the new one has been verified. If one destination fails, the
-    others are still written, and the command exits with an error.
+    Other programs may write to the store during the run. What an earlier backup holds is not copied
+    again. Older backups are only removed after the new one has been verified. If one destination
+    fails, the others are still written, and the command exits with an error.
 
     Args:
         settings: The surroundings.

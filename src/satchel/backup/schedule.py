@@ -17,8 +17,7 @@ from satchel.backup.options import BackupOptions
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
 from satchel.bank.connections import shown_address
 from satchel.bank.owner_rights import require_owner
-from satchel.config.invocation import Timer, invocation, secret_variables
-from satchel.config.settings import Settings
+from satchel.config.settings import Settings, Timer, invocation, secret_variables
 from satchel.errors import ConfigError, MissingExtraError, SatchelError
 from satchel.ports.operations import Option, Options, operation
 

@@ -26,15 +26,12 @@ from satchel.backup.manifests import (
     require_one_each,
 )
 from satchel.backup.packs import Packs, Ref
-from satchel.crypto.log import Head, record_leaf
-from satchel.crypto.merkle import Frontier, append_leaves
+from satchel.crypto.log import Frontier, Head, append_leaves, record_leaf
 from satchel.crypto.sealed_records import PREFIX, digest, has_valid_id, open_record, open_shape
 from satchel.errors import EncryptionError, InputError, VerificationError
 from satchel.ledger.heads import verified_head
-from satchel.model.entries import Entry
-from satchel.model.records import Erasure, Redaction
-from satchel.ports.blobs import verified_pieces
-from satchel.ports.store import StoredHead
+from satchel.model.records import Entry, Erasure, Redaction
+from satchel.ports.store import StoredHead, verified_pieces
 
 Tell = Callable[[int, int], None]
 """Is told of the records that were proved, and how many there are."""

@@ -23,11 +23,11 @@ from satchel.bank.keys import Owners, decider
 from satchel.bank.open_bank import banks_called, find_bank, name_of, own_store_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import BankExistsError, SatchelError, UsageError
-from satchel.ledger import acceptance
-from satchel.ledger.acceptance import Decider
+from satchel.ledger import decisions
 from satchel.ledger.authority import EpochDecision
+from satchel.ledger.decisions import Decider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import LogTransaction
 from satchel.ports.operations import Option, Options, operation
@@ -227,7 +227,7 @@ def accept_gone(settings: Settings, bank: str) -> bool:
     if not store_exists(settings.store):  # to accept that is not to make one
         return witness.forget(bank)
     with configured_store(settings, read_only=True, lost=True) as store:
-        return acceptance.forget(store, bank, witness=witness)
+        return decisions.forget(store, bank, witness=witness)
 
 
 def accept_all_gone(settings: Settings) -> list[MissingBank]:

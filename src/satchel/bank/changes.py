@@ -18,12 +18,10 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.remember import MOST_TRIES, contents, parents_of, superseding
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, Source, State, Status
-from satchel.model.times import now
-from satchel.model.values import Origin, TrustClass
+from satchel.model.records import Edge, Entry, Source, State, Status
+from satchel.model.values import Origin, TrustClass, now
 
 CORRECTION = "correction"
 """What the reason of a correction starts with."""

@@ -17,13 +17,13 @@ from satchel.artifact import ARTIFACT_FORMAT
 from satchel.bank.connections import is_encrypted, local_path, shown_address
 from satchel.config.settings import Settings
 from satchel.config.store_selection import FLAT, FLAT_GRAPH, ONE
-from satchel.crypto.age import SUFFIX as IDENTITY_SUFFIX
-from satchel.crypto.age import VARIABLE as IDENTITY_VARIABLE
+from satchel.crypto.encryption import IDENTITY_SUFFIX
+from satchel.crypto.encryption import VARIABLE as IDENTITY_VARIABLE
 from satchel.crypto.keyring import SUFFIX as KEY_SUFFIX
 from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.runtime.private_files import exposure
-from satchel.stores.sqlite.ciphers import KEY_ENDING, has_ciphers, looks_encrypted
+from satchel.stores.sqlite.connection import KEY_ENDING, has_ciphers, looks_encrypted
 
 _PACKAGES = (
     "msgspec",

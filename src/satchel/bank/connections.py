@@ -19,9 +19,8 @@ from nacl.bindings import randombytes
 
 from satchel.config.files import STORES
 from satchel.config.settings import Settings
-from satchel.crypto.age import Unlocker
-from satchel.crypto.signatures import SigningKey
-from satchel.crypto.store_keys import KEY_BYTES, StoreKey
+from satchel.crypto.encryption import KEY_BYTES, StoreKey, Unlocker
+from satchel.crypto.keys import SigningKey
 from satchel.errors import (
     ConfigError,
     PermissionRefusedError,
@@ -263,7 +262,7 @@ def temporary_store() -> Iterator[Store]:
     Only this process can read it: it is encrypted under a key that nobody else ever has.
     """
     from satchel.stores.sqlite import SqliteStore
-    from satchel.stores.sqlite.ciphers import has_ciphers
+    from satchel.stores.sqlite.connection import has_ciphers
 
     key = StoreKey(randombytes(KEY_BYTES), b"") if has_ciphers() else None
     with TemporaryDirectory(prefix="satchel-") as folder:

@@ -7,7 +7,7 @@ from satchel.bank.connections import written_place
 from satchel.config.settings import Settings
 from satchel.errors import ConfigError
 from satchel.model.values import is_id
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
 from satchel.runtime.private_files import private_folder
 
 FILE = "default-banks.json"

@@ -12,12 +12,10 @@ from satchel.bank.memory_ids import find_memory, find_record, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UsageError
 from satchel.ledger.columns import LINKS
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Status
-from satchel.model.times import now
-from satchel.model.values import JsonObject
+from satchel.model.records import Entry, Status
+from satchel.model.values import JsonObject, now
 from satchel.ports.rows import RETIRING, Filter
 
 _TOGETHER = 256

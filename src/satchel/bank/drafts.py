@@ -6,13 +6,11 @@ from typing import Any
 
 import msgspec
 
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, known_members, seal, shape_problem
 from satchel.errors import EmptyInputError, UsageError, ValueRefusedError
-from satchel.model.entries import ENTRY_CLASSES, TIMES, Entry
-from satchel.model.times import format_time, read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.records import ENTRY_CLASSES, TIMES, Entry
+from satchel.model.values import Component, format_time, read_time, resolved
 
 MemoryFields = Mapping[str, Any]
 """Members of an entry by name, ``type`` among them, as JSON; times as text or ``datetime``."""

@@ -11,7 +11,7 @@ import msgspec
 
 from satchel.config.tables import BankProfile, BankSettings, ConfigTables
 from satchel.errors import MalformedError
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 VERSION = 1
 MARK = "_satchel_bank_config"

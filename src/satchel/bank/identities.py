@@ -8,11 +8,17 @@ import msgspec
 
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.crypto.age import SUFFIX, Lock, as_recipients, identity_value, new_identity, parsed
 from satchel.crypto.canonical import canonical
+from satchel.crypto.encryption import (
+    IDENTITY_SUFFIX,
+    Lock,
+    as_recipients,
+    identity_value,
+    new_identity,
+    parsed,
+)
 from satchel.errors import TargetExistsError, UsageError
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -59,7 +65,7 @@ def create_identity(settings: Settings, name: str, passphrase: str | None = None
 def list_identities(settings: Settings) -> list[IdentityLine]:
     """Return the identities that are here, by name."""
     folder = settings.home / "identities"
-    return [_line(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    return [_line(path) for path in sorted(folder.glob(f"*{IDENTITY_SUFFIX}"))]
 
 
 def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | None = None) -> Lock:
@@ -103,14 +109,14 @@ def _path(settings: Settings, name: str) -> Path:
             f"{name!r} is not a valid identity name",
             hint="Use letters, digits, dot, dash and underscore.",
         )
-    return settings.home / "identities" / f"{name}{SUFFIX}"
+    return settings.home / "identities" / f"{name}{IDENTITY_SUFFIX}"
 
 
 def _line(path: Path) -> IdentityLine:
     with open_input(path) as stream:
         held = parsed(stream.read(_MOST_BYTES))
     return IdentityLine(
-        name=path.name.removesuffix(SUFFIX),
+        name=path.name.removesuffix(IDENTITY_SUFFIX),
         recipient=held.recipient,
         protected=held.wrapped is not None,
         created_at=held.created_at,

@@ -13,11 +13,10 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import LogImport
+from satchel.ledger.projection import LogImport
 from satchel.ledger.view import View
 from satchel.model.records import Status
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 
 if TYPE_CHECKING:
     import asyncio

@@ -28,13 +28,13 @@ from satchel.config.options import (
 )
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey as Key
-from satchel.crypto.trust import Profile, Role, TrustedKey
+from satchel.crypto.keyring import Profile, Role, TrustedKey
+from satchel.crypto.keys import SigningKey as Key
 from satchel.errors import UsageError
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
 
 _ABSENT = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
 _NOT_SERVED = {**NOT_FOR_MODELS, "http": SECRETS}
@@ -148,7 +148,7 @@ class KeyExportOptions(OutputOptions):
 def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
     """Export what others need to trust a key, or, with `--secret`, the key itself.
 
-    Whoever has the secret key can sign as you. Its file has mode 0600.
+    Anyone who has the secret key can sign as you. Its file has mode 0600.
 
     Args:
         settings: Where keys are.

@@ -21,17 +21,14 @@ from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import named_key, signing_key
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.key_succession import RETIRED, REVOKED
-from satchel.crypto.keyring import SUFFIX, read_succession, revocation, succession
-from satchel.crypto.signatures import SigningKey
-from satchel.crypto.trust import Role, TrustedKey
+from satchel.crypto.keyring import SUFFIX, Role, TrustedKey, read_succession, revocation, succession
+from satchel.crypto.keys import RETIRED, REVOKED, SigningKey
 from satchel.errors import MalformedError, SatchelError, SigningKeyError, ThresholdError, UsageError
 from satchel.ledger.authority import Authority
-from satchel.ledger.key_policy import KeyDecider
-from satchel.model.times import now
+from satchel.ledger.decisions import KeyDecider
+from satchel.model.values import now
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 
 
 class BankKeyResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

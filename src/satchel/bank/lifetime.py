@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from satchel.errors import ClosedError, SatchelError
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 
 _BANK = (
     *("remember", "recall", "list", "show", "history", "stats", "update", "correct", "forget"),

@@ -17,12 +17,10 @@ from satchel.bank.memory_ids import find_record
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.columns import LINKS
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import GraphNode
-from satchel.model.times import now
-from satchel.model.values import Component
+from satchel.model.records import Entry, GraphNode
+from satchel.model.values import Component, now
 from satchel.ports.links import MOST_HOPS, Direction, LinkReader, LoggedLink, paths, walk
 from satchel.ports.rows import Filter, RecordLink
 

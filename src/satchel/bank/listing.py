@@ -13,9 +13,9 @@ from satchel.bank.memory import Memory, has_expired, key_of, memory_of, moment_o
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.canonical import canonical
 from satchel.errors import UsageError, ValueRefusedError
-from satchel.ledger.records import Likely, VerifiedRecord
+from satchel.ledger.projection import Likely, VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.values import Component
 from satchel.ports.rows import Filter
 

@@ -8,19 +8,13 @@ import msgspec
 from satchel.bank.memory import gist_of, notes_of, state_of
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
+from satchel.crypto.keys import PayloadType, SignatureCheck, check, parse_signatures, signed_part
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.signatures import (
-    PayloadType,
-    SignatureCheck,
-    check,
-    parse_signatures,
-    signed_part,
-)
 from satchel.errors import MalformedError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.times import now
+from satchel.model.records import Entry
+from satchel.model.values import now
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import PENDING, Row
 

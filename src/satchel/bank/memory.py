@@ -8,13 +8,11 @@ import msgspec
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.heads import BankStanding
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Redaction
+from satchel.model.records import Entry, Redaction
 from satchel.model.text import memory_text
-from satchel.model.times import now, to_datetime
-from satchel.model.values import Json, JsonObject, Origin, Scope, is_id
+from satchel.model.values import Json, JsonObject, Origin, Scope, is_id, now, to_datetime
 from satchel.ports.code_context import CodeContext
 from satchel.ports.rows import PENDING, RETIRING
 

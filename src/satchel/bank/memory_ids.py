@@ -1,9 +1,9 @@
 """Which memory of a bank is meant: its id, or the first digits of that."""
 
 from satchel.errors import RetiredMemoryError, UnknownMemoryError, UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.values import Component, is_id
 from satchel.ports.rows import Filter
 

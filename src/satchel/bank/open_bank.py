@@ -34,9 +34,8 @@ from satchel.errors import (
 from satchel.ledger.heads import missing_bank_error, read_bank_name
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Bank
-from satchel.model.values import is_id
+from satchel.model.values import is_agent_name, is_id
 from satchel.ports.rows import Filter, bank_name_bytes
 from satchel.ports.store import Reader, Store
 

@@ -27,9 +27,9 @@ from satchel.config.options import (
     Time,
     Type,
 )
-from satchel.crypto.value_domain import plain
+from satchel.crypto.canonical import plain
 from satchel.errors import UsageError
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.operations import Absent, Option, Options, operation, texts
 
 _OWNERS = ("user", "agent", "run", "app")

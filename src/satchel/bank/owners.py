@@ -13,15 +13,14 @@ from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import named_key
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical_checked, decode_canonical
+from satchel.crypto.keys import PayloadType, SigningKey, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, open_record, seal
-from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.errors import MalformedError, UsageError
 from satchel.ledger.authority import signers
 from satchel.model.records import Config
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.store import Store
-from satchel.runtime.atomic_files import atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import atomic_write, open_input
 
 
 class OwnerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

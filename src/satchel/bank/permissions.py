@@ -6,14 +6,14 @@ from pathlib import Path
 
 from satchel.config.settings import Settings
 from satchel.crypto.keyring import key_from_text
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.token_chain import MOST_BYTES, Chain, open_chain, prove, require_possession
 from satchel.crypto.tokens import Permission
 from satchel.errors import LimitError, SigningKeyError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.scope import ScopedLedger, VerifiedChain
-from satchel.model.times import now
-from satchel.runtime.input import open_input
+from satchel.model.values import now
+from satchel.runtime.files import open_input
 
 _READ = frozenset({Permission.READ})
 _CHANGE = frozenset({Permission.READ, Permission.WRITE})

@@ -9,7 +9,7 @@ from satchel.bank.drafts import MemoryFields, sealed_of
 from satchel.bank.memory import PROVIDER, Memory, stored
 from satchel.bank.memory_ids import find_memory
 from satchel.bank.open_bank import OpenBank
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (
     ChangedError,
@@ -19,13 +19,11 @@ from satchel.errors import (
     SlotTakenError,
     UsageError,
 )
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Status
+from satchel.model.records import Entry, Status
 from satchel.model.text import parse_message, words_of
-from satchel.model.times import now
-from satchel.model.values import Component, TrustClass
+from satchel.model.values import Component, TrustClass, now
 from satchel.ports.rows import slot_of
 from satchel.screening.records import SecretScreener
 
@@ -270,7 +268,7 @@ def _flagged(bank: OpenBank, made: Sealed) -> list[str]:
     is_own = trust in (None, TrustClass.USER, TrustClass.AGENT) and enforce != "all"
     if is_own and not may_have_shape(made.body.decode()):
         return []
-    from satchel.model.labels import entry_statements
+    from satchel.model.text import entry_statements
     from satchel.screening.injection import reasons_against
 
     return reasons_against(entry_statements(entry), made.type, trust or TrustClass.USER, enforce)

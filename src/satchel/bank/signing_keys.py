@@ -12,14 +12,19 @@ from satchel.bank.owner_rights import require_owner
 from satchel.config.options import CoSigningOptions, SigningOptions
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.keyring import KeyFile, key_from_text, read_succession
-from satchel.crypto.signatures import SigningKey, did_of, public_key
-from satchel.crypto.trust import Profile, Role, TrustedKey
+from satchel.crypto.keyring import (
+    KeyFile,
+    Profile,
+    Role,
+    TrustedKey,
+    key_from_text,
+    read_succession,
+)
+from satchel.crypto.keys import SigningKey, did_of, public_key
 from satchel.errors import MalformedError, SigningKeyError, UsageError
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import texts
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
 """Environment variable with a 32-byte seed in base64; it wins over key files."""

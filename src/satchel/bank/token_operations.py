@@ -26,8 +26,8 @@ from satchel.bank.tokens import (
     line_of,
 )
 from satchel.config.settings import Settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.crypto.token_chain import Chain, attenuated, linked, signed_list
 from satchel.crypto.tokens import (
     Clause,
@@ -48,11 +48,10 @@ from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageErr
 from satchel.ledger.authority import revoking
 from satchel.ledger.view import View
 from satchel.model.records import Token
-from satchel.model.times import now, read_time
-from satchel.model.values import Component, is_whole_id
+from satchel.model.values import Component, is_whole_id, now, read_time
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
 
 MOST_LIST_BYTES = 16 * 2**20
 """Of a file with ids."""
@@ -78,7 +77,7 @@ def issue_token(
 
     The token is signed by an owner of the bank and recorded in its log, where it can be revoked.
     All restrictions apply together. Its holder presents it with `--token` or SATCHEL_TOKEN, and
-    proves by its key to be the audience.
+    signs with its key to show that it is the audience.
 
     Args:
         bank: The bank, open for writing.

@@ -37,12 +37,10 @@ from satchel.errors import (
 )
 from satchel.ledger.scope import issuers
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.records import Entry
+from satchel.model.values import now, resolved
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
 
 

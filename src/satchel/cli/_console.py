@@ -1,25 +1,205 @@
-"""Printing: data on stdout, messages on stderr, JSON when asked for, nothing a file can abuse."""
+"""The terminal: data on stdout, messages, progress and prompts on stderr, escaped."""
 
 import json
 import os
+import shutil
+import signal
 import sys
-from collections.abc import Iterable
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from satchel.cli._progress import activity, amount_of_bytes
-from satchel.errors import SatchelError
-
-_GIST, _SHORT, _LEAST_ROOM = 100, 12, 20
+from satchel.errors import SatchelError, UnreadableError, UsageError
+from satchel.runtime.lock_waits import watched
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from satchel.config.settings import Settings
+    from satchel.config.settings import Settings, Timer
+
+OnProgress = Callable[..., None]
+"""Is told how much is done, and of how much."""
+
+_SHOWN_AFTER = 1.0
+"""Seconds after which something is shown."""
+
+_REDRAWN = 0.1
+_STILL_WAITING = 0.5
+"""Seconds after which a wait is over that nothing more is heard of."""
+
+_BAR = 24
+_UNITS = ("B", "kB", "MB", "GB")
+_CLEARED = b"\r\x1b[K"
+
+
+class ProgressLine:
+    """The line of one command."""
+
+    def __init__(self) -> None:
+        self._label = ""
+        self._unit = "records"
+        self._done = self._total = 0
+        self._began = self._drawn_at = 0.0
+        self._waited = ("", 0.0, 0.0)
+        """For what, for how long, and when that was heard."""
+
+        self._is_on = self._is_drawn = self._is_drawing = False
+        self._hidden = 0
+
+    @contextmanager
+    def shown(self, label: str, unit: str = "records") -> Iterator[OnProgress | None]:
+        """Show work while the block lasts, where somebody looks; give what tells how far it is.
+
+        Args:
+            label: What is done.
+            unit: What is counted: ``records`` or ``bytes``.
+        """
+        if self._is_on or not _is_seen():
+            yield None
+            return
+        self._began, self._drawn_at, self._is_on = monotonic(), 0.0, True
+        self._waited = ("", 0.0, 0.0)
+        try:
+            with ExitStack() as held:
+                held.enter_context(watched(self._wait))
+                held.enter_context(_ticking(self._draw))
+                yield self.stage(label, unit)
+        finally:
+            self.clear()
+            self._is_on = False
+
+    def stage(self, label: str, unit: str = "records") -> OnProgress:
+        """Return what tells how far a stage of the work is; the line is that of the last stage."""
+
+        def tell(done: int, total: int, *_: Any) -> None:
+            if done > 0:  # before, an earlier stage may go on
+                self._label, self._unit = label, unit
+                self._done, self._total = done, total
+            self._draw()
+
+        self._label, self._unit = label, unit
+        self._done = self._total = 0
+        return tell
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Show nothing while the block lasts: something else is printed, or somebody is asked."""
+        self._hidden += 1
+        self.clear()
+        try:
+            yield
+        finally:
+            self._hidden -= 1
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._is_drawn:
+            self._is_drawn = False
+            _write_to_terminal(_CLEARED)
+
+    def _wait(self, what: str, seconds: float) -> None:
+        self._waited = what, seconds, monotonic()
+        self._draw()
+
+    def _draw(self) -> None:
+        now = monotonic()
+        if self._is_drawing or self._hidden or not self._is_on:
+            return
+        if now - self._began < _SHOWN_AFTER or now - self._drawn_at < _REDRAWN:
+            return
+        self._is_drawing = True  # the timer may come in the middle
+        try:
+            width = shutil.get_terminal_size().columns
+            encoding = sys.stderr.encoding or "ascii"
+            line = self._line(now, is_plain=not encoding.lower().startswith("utf"))
+            shown = line if len(line) < width else line[: width - 1]
+            _write_to_terminal(_CLEARED + shown.encode(encoding, "replace"))
+            self._is_drawn, self._drawn_at = True, now
+        finally:
+            self._is_drawing = False
+
+    def _line(self, now: float, *, is_plain: bool) -> str:
+        what, seconds, heard_at = self._waited
+        if what and now - heard_at < _STILL_WAITING:
+            return f"waiting {_clock(seconds)} for {what}"
+        full, rest = ("#", "-") if is_plain else ("━", "─")
+        elapsed = now - self._began
+        done = min(self._done, self._total)
+        if done <= 0:
+            at = int(elapsed / _REDRAWN) % _BAR
+            bar = rest * at + full + rest * (_BAR - at - 1)
+            return f"{self._label} {bar}  {_clock(elapsed)}"
+        filled = _BAR * done // self._total
+        left = _clock(elapsed / done * (self._total - done))
+        amount = f"{self._amount(done)}/{self._amount(self._total)}"
+        return f"{self._label} {full * filled}{rest * (_BAR - filled)}  {amount}  {left} left"
+
+    def _amount(self, number: int) -> str:
+        return amount_of_bytes(number) if self._unit == "bytes" else f"{number:,}"
+
+
+activity = ProgressLine()
+"""Of the one command that this process runs."""
+
+
+def amount_of_bytes(bytes_: int) -> str:
+    """Return a size for a person."""
+    value, units = float(bytes_), list(_UNITS)
+    while value >= 1000 and len(units) > 1:  # noqa: PLR2004 - decimal units
+        value /= 1000
+        units.pop(0)
+    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def _is_seen() -> bool:
+    """Tell whether somebody looks at a terminal that can redraw a line."""
+    try:
+        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    except ValueError:  # closed
+        return False
+
+
+@contextmanager
+def _ticking(draw: Callable[[], None]) -> Iterator[None]:
+    """Have the line redrawn also while nothing is reported, where the system's timer is free."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def tick(*_: object) -> None:
+        with suppress(Exception):  # nothing of this is worth the work that it interrupts
+            draw()
+
+    signal.signal(signal.SIGALRM, tick)
+    signal.siginterrupt(signal.SIGALRM, False)
+    signal.setitimer(signal.ITIMER_REAL, _SHOWN_AFTER, _REDRAWN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _write_to_terminal(data: bytes) -> None:
+    with suppress(OSError, ValueError):  # a terminal that is gone
+        os.write(sys.stderr.fileno(), data)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+_GIST, _SHORT, _LEAST_ROOM = 100, 12, 20
+
 
 _COLOURING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
@@ -81,7 +261,6 @@ class GlobalOptions:
         if not self._settings:
             from msgspec.structs import replace as changed
 
-            from satchel.cli import _passphrase
             from satchel.config.settings import load_settings
 
             found = load_settings(
@@ -94,7 +273,7 @@ class GlobalOptions:
             unlocking = replace(
                 found.unlocking,
                 files=self.identities,
-                passphrase=_passphrase.of_files(self.passphrase_file),
+                passphrase=file_passphrase(self.passphrase_file),
             )
             self._settings.append(changed(found, unlocking=unlocking))
         return self._settings[0]
@@ -346,3 +525,98 @@ def count(number: int, word: str) -> str:
 def size(bytes_: int) -> str:
     """Return a size for a person."""
     return amount_of_bytes(bytes_)
+
+
+def show_timer(timer: "Timer") -> None:
+    """Print a timer, and what it cannot hold."""
+    print_text(timer.text)
+    for name in timer.missing:
+        message(f"{name} holds a secret and is not included: set it in {state.settings.file}")
+
+
+_KEY_VARIABLE = "SATCHEL_PASSPHRASE"
+_MOST_PASSPHRASE_BYTES = 4096
+
+
+def key_passphrase(*, needed: bool = True) -> str | None:
+    """Return the passphrase of an existing key; None if it is not set and nobody can be asked."""
+    if _KEY_VARIABLE in os.environ:
+        return os.environ[_KEY_VARIABLE]
+    return _prompt("Passphrase: ") if needed and sys.stdin.isatty() else None
+
+
+def new_key_passphrase() -> str:
+    """Return a passphrase for a new key, entered twice.
+
+    Raises:
+        UsageError: If nobody can be asked, the two differ, or it is empty.
+    """
+    if _KEY_VARIABLE not in os.environ:
+        return _new_passphrase(f"Set {_KEY_VARIABLE}, or run it in a terminal.")
+    if not os.environ[_KEY_VARIABLE]:
+        raise UsageError("an empty passphrase protects nothing")
+    return os.environ[_KEY_VARIABLE]
+
+
+def file_passphrase(path: Path | None) -> Callable[[], str | None]:
+    """Return a function that returns the passphrase of an encrypted file.
+
+    Args:
+        path: A file that contains it, which may be a descriptor (``/dev/fd/3``).
+    """
+
+    def read() -> str | None:
+        return _read_passphrase(path) or (_prompt("Passphrase: ") if sys.stdin.isatty() else None)
+
+    return read
+
+
+def new_file_passphrase() -> str:
+    """Return a passphrase for a file to encrypt: from the options, the environment or a terminal.
+
+    Raises:
+        UsageError: If nobody can be asked, the two differ, or it is empty.
+    """
+    from satchel.crypto.encryption import PASSPHRASE_VARIABLE
+
+    return _read_passphrase(state.passphrase_file) or _new_passphrase(
+        f"Set {PASSPHRASE_VARIABLE}, name a file (satchel --passphrase-file FILE), or run it in a"
+        " terminal."
+    )
+
+
+def _new_passphrase(hint: str) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError("no passphrase given", hint=hint)
+    chosen = _prompt("New passphrase: ")
+    if _prompt("Repeat passphrase: ") != chosen:
+        raise UsageError("the two passphrases differ")
+    if not chosen:
+        raise UsageError("an empty passphrase protects nothing")
+    return chosen
+
+
+def _prompt(prompt: str) -> str:
+    from getpass import getpass
+
+    with activity.hidden():
+        return getpass(prompt)
+
+
+def _read_passphrase(path: Path | None) -> str | None:
+    if path is None:
+        from satchel.crypto.encryption import PASSPHRASE_VARIABLE
+
+        return os.environ.get(PASSPHRASE_VARIABLE) or None
+    try:
+        with path.open("rb") as stream:  # a descriptor is no regular file
+            data = stream.read(_MOST_PASSPHRASE_BYTES)
+    except OSError as error:
+        raise UnreadableError(f"cannot read: {error.strerror or error}", file=str(path)) from None
+    try:
+        passphrase = data.split(b"\n")[0].rstrip(b"\r").decode()
+    except UnicodeDecodeError:
+        raise UsageError("the passphrase is not valid text", file=str(path)) from None
+    if not passphrase:
+        raise UsageError("it contains no passphrase", file=str(path))
+    return passphrase

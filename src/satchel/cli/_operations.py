@@ -11,8 +11,7 @@ from typing import Any, TypeVar, cast, get_args, get_origin
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from satchel.cli._console import print_json, state
-from satchel.cli._progress import activity
+from satchel.cli._console import activity, print_json, state
 from satchel.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import UsageError
@@ -153,7 +152,7 @@ def _internal(
         if "owners" in operation.internal:
             found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
     if "permission" in operation.internal:
-        from satchel.config.path_permissions import OWN
+        from satchel.config.options import OWN
 
         found["permission"] = OWN
     found |= {} if internal is None else internal(options)

@@ -3,19 +3,30 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 
 from satchel.bank.owners import ProposedAction, write_proposal
 from satchel.bank.signing_keys import signing_key
-from satchel.cli import _passphrase
-from satchel.cli._console import count, line, message, print_json, print_text, short, state
+from satchel.cli._console import (
+    count,
+    key_passphrase,
+    line,
+    message,
+    new_file_passphrase,
+    print_json,
+    print_text,
+    short,
+    state,
+)
 from satchel.cli._tree import CommandOption
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import ThresholdError
 from satchel.ports.losses import Loss, RefusedRecord
+from satchel.ports.operations import Option, Options
 from satchel.receipts.page import plan_page
 from satchel.receipts.plans import TransferPlan
 
@@ -33,6 +44,21 @@ InBank = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encryption(Options):
+    """How a passphrase is requested on the command line."""
+
+    encrypt_passphrase: Annotated[
+        bool, Option("Encrypt the file with a passphrase (prompted for).")
+    ] = False
+
+
+def read_passphrase(given: dict[str, Any], encryption: Encryption) -> None:
+    """Read the passphrase for a file to encrypt into the options of an operation."""
+    if encryption.encrypt_passphrase:
+        given["file_passphrase"] = new_file_passphrase()
+
+
 def owner_key(name: str | None) -> SigningKey:
     """Return an owner's key, which is asked for its passphrase, or made on first use."""
     settings = state.settings
@@ -41,7 +67,7 @@ def owner_key(name: str | None) -> SigningKey:
     wanted = name or settings.options.keys.name
     there = wanted in settings.keyring.names()
     needed = there and settings.keyring.read(wanted).protected
-    passphrase = _passphrase.existing(needed=needed) if needed else None
+    passphrase = key_passphrase() if needed else None
     key, made = signing_key(settings, name, passphrase=passphrase)
     if made:
         message(f"created the signing key {wanted!r}. Keep a copy elsewhere: {export_of(wanted)}")

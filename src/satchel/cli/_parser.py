@@ -51,11 +51,10 @@ MORE = {
 MODULES = (
     *("memories", "recall", "rehydrate"),
     *("evaluation", "embedding", "agents", "sessions"),
-    *("code", "conversion", "imports", "exports", "receipts", "jobs"),
-    *("copies", "migrate", "sinks", "stores"),
+    *("code", "conversion", "imports", "exports", "receipts", "replication"),
     *("backup", "serve", "mcp", "connect"),
     *("watch", "redaction", "erasure", "amplihack"),
-    *("files", "keys", "tokens", "disclosure"),
+    *("files", "keys", "tokens"),
     *("encryption", "banks", "doctor"),
 )
 """The modules of this folder that declare commands."""
@@ -429,10 +428,27 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     del param
     if not value or ctx.resilient_parsing:
         return
-    from satchel.cli._version import print_version
-
-    print_version()
+    _print_versions()
     ctx.exit()
+
+
+def _print_versions() -> None:
+    """Print the versions of the program, its format and Python; with --json, of its libraries."""
+    import platform
+    from importlib.metadata import version
+
+    from satchel.cli._console import line, print_json
+
+    if state.json:
+        from satchel.bank.checks import versions
+
+        print_json(versions())
+        return
+    from satchel.artifact import ARTIFACT_FORMAT
+
+    line(f"satchel {version('satchel')}")
+    line(f"artifact format {ARTIFACT_FORMAT}")
+    line(f"python {platform.python_version()}")
 
 
 _ROOT_HELP = """Portable, verifiable memory for AI agents: store, search, move, share and back up.

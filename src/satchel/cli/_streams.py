@@ -10,8 +10,8 @@ from pathlib import Path
 
 from satchel.cli._console import state
 from satchel.ports.registry import formats
-from satchel.runtime.input import OpenFile
-from satchel.runtime.spool import CHUNK
+from satchel.runtime.files import OpenFile
+from satchel.runtime.scratch import CHUNK
 
 
 @contextmanager

@@ -18,10 +18,9 @@ from satchel.amplihack.operations import AgentBranch, MemoryTree, SessionBranch
 from satchel.amplihack.roles import CleanResult
 from satchel.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, SessionSummary
 from satchel.amplihack.transfer import ExportResult, ImportResult
-from satchel.cli._console import count, line, message, print_json, size, state
+from satchel.cli._console import activity, count, line, message, print_json, size, state
 from satchel.cli._operations import command
 from satchel.cli._options import report_receipts, report_refused, report_secrets, show_losses
-from satchel.cli._progress import activity
 from satchel.cli._tree import Group
 from satchel.ports.operations import Options
 

@@ -23,12 +23,20 @@ from satchel.backup.restore_results import (
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
 from satchel.backup.schedule import ScheduleResult, schedule_backups
 from satchel.backup.setup import BackupSetup, backup_setup
-from satchel.cli._console import count, line, message, print_json, print_text, state, table
+from satchel.cli._console import (
+    count,
+    line,
+    message,
+    print_json,
+    print_text,
+    show_timer,
+    state,
+    table,
+)
 from satchel.cli._operations import command
 from satchel.cli._options import report_receipts
-from satchel.cli._timers import show_timer
 from satchel.cli._tree import Group
-from satchel.config.invocation import Timer
+from satchel.config.settings import Timer
 from satchel.replication.copies import Relation
 
 

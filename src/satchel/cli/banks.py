@@ -1,30 +1,181 @@
-"""``satchel bank``: the banks of the store, and what an owner decides about one."""
+"""``satchel bank``: the banks of the store, their owners and configuration."""
 
+import json
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import click
 
 from satchel.admin import bank_operations
+from satchel.admin import settings as operations
 from satchel.admin.bank_copy import BankCopyResult, BankDeleteResult, delete_bank
 from satchel.admin.bank_operations import AcceptedBank, AdmittedWriter, ResumedBank
+from satchel.admin.settings import BankConfigReport
 from satchel.bank import banks as actions
-from satchel.bank.connections import shown_address
+from satchel.bank import key_operations
+from satchel.bank.connections import configured_store, shown_address
+from satchel.bank.key_operations import OwnedBank
 from satchel.bank.log import LogOptions, LogPage, log
-from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._bank_owners import owners
-from satchel.cli._bank_settings import bank_config
-from satchel.cli._console import count, excerpt, line, message, short, state, table
+from satchel.bank.open_bank import OpenBank, find_bank, open_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.owners import OwnerList, ProposedAction
+from satchel.cli._console import (
+    activity,
+    count,
+    excerpt,
+    line,
+    message,
+    print_facts,
+    short,
+    state,
+    table,
+)
 from satchel.cli._operations import command
-from satchel.cli._progress import activity
+from satchel.cli._options import owner_key, show_matters
+from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.cli.imports import show_imports
+from satchel.config.options import BankName
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 from satchel.transfer.import_operations import list_imports
+
+owners = Group(help="Manage who decides about a bank, and how many must agree.")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedBankOptions(Options):
+    """Which bank."""
+
+    bank: BankName
+
+
+@contextmanager
+def _owned_to_read(_: Any, of: OwnedBankOptions) -> Iterator[OwnedBank]:
+    with _open_owned(of.bank, read_only=True) as owned:
+        yield owned
+
+
+@contextmanager
+def _owned_to_write(_: Any, of: OwnedBankOptions) -> Iterator[OwnedBank]:
+    with _open_owned(of.bank, read_only=False) as owned:
+        yield owned
+
+
+@contextmanager
+def _open_owned(bank: str, *, read_only: bool) -> Iterator[OwnedBank]:
+    settings = state.settings
+    require_owner(settings, "banks")
+    with configured_store(settings, read_only=read_only) as store:
+        yield OwnedBank(settings, store, find_bank(store, bank))
+
+
+def _newcomer_key(_: Any) -> Mapping[str, Any]:
+    return {"newcomer": owner_key}
+
+
+def _show_owners(found: OwnerList, _: OwnedBankOptions) -> None:
+    table(
+        ["name", "secret key", "key"],
+        [[each.name or "", "here" if each.signs else "", each.key] for each in found.owners],
+    )
+    number = f"{found.threshold} of {len(found.owners)}"
+    line(f"{number} must sign a decision about the bank")
+
+
+def _show_enacted(decisions: Sequence[ProposedAction]) -> None:
+    show_matters(decisions)
+    is_new = any(each.enacted for each in decisions)
+    message("recorded in its log" if is_new else "already in its log")
+
+
+command(
+    owners, key_operations.list_owners, _show_owners, context=_owned_to_read, extra=OwnedBankOptions
+)
+command(
+    owners,
+    key_operations.add_owner,
+    _show_owners,
+    context=_owned_to_write,
+    extra=OwnedBankOptions,
+    internal=_newcomer_key,
+)
+command(
+    owners,
+    key_operations.set_threshold,
+    _show_owners,
+    context=_owned_to_write,
+    extra=OwnedBankOptions,
+)
+command(owners, key_operations.sign_proposal, show_matters)
+command(owners, key_operations.enact_proposal, _show_enacted)
+
+
+bank_config = Group(help="Manage the configuration of one bank.")
+
+
+def _config_to_read(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
+    return open_bank(state.settings, of.bank)
+
+
+def _config_to_write(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
+    return open_bank(state.settings, of.bank, writes=True)
+
+
+def _read_values(given: dict[str, Any], _: OwnedBankOptions) -> None:
+    """Read values as JSON where they are; an empty one removes the setting."""
+    given["values"] = {name: _config_value(text) for name, text in given["values"].items()}
+
+
+def _config_value(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return text
+
+
+def _show_config(found: BankConfigReport, _: OwnedBankOptions) -> None:
+    if not found.settings:
+        message("Only defaults. To change one: satchel bank config set")
+        return
+    print_facts(
+        (name, f"{json.dumps(value, ensure_ascii=False)}  ({found.origins.get(name, 'file')})")
+        for name, value in sorted(found.settings.items())
+    )
+
+
+def _show_config_export(found: BankConfigReport) -> None:
+    if found.output != NAME:
+        message(f"written to {found.output}")
+
+
+def _show_config_import(found: BankConfigReport) -> None:
+    message("imported" if found.is_changed else "unchanged")
+
+
+command(
+    bank_config,
+    operations.show_config,
+    _show_config,
+    context=_config_to_read,
+    extra=OwnedBankOptions,
+)
+command(
+    bank_config,
+    operations.set_config,
+    _show_config,
+    context=_config_to_write,
+    extra=OwnedBankOptions,
+    prepare=_read_values,
+)
+command(bank_config, operations.export_config, _show_config_export)
+command(bank_config, operations.import_config, _show_config_import)
+
 
 _REFUSED = 3
 

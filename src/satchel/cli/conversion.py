@@ -8,13 +8,20 @@ from rich.text import Text
 
 from satchel.artifact.verification import STANDING_TEXTS, Outcome, Verification
 from satchel.cli._console import count, line, message, print_facts, safe, size, state, table
-from satchel.cli._encryption import Encryption, read_passphrase
 from satchel.cli._operations import command
-from satchel.cli._options import owner_key, report_receipts, report_refused, show_losses, show_plan
+from satchel.cli._options import (
+    Encryption,
+    owner_key,
+    read_passphrase,
+    report_receipts,
+    report_refused,
+    show_losses,
+    show_plan,
+)
 from satchel.cli._streams import output_file, stdin_as_file
 from satchel.cli._tree import Group
 from satchel.errors import UsageError
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.transfer.conversion import Conversion, trust_hint
 from satchel.transfer.conversion_operations import (
     ConvertRequest,

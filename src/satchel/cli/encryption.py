@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from satchel.cli import _passphrase
-from satchel.cli._console import line, message, size, state
+from satchel.cli._console import line, message, new_file_passphrase, size
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.transfer.encryption import FileEncryption, decrypt, encrypt
@@ -17,7 +16,7 @@ def add_to(app: Group) -> None:
 
 
 def _new_passphrase(_: Any) -> Mapping[str, Any]:
-    return {"new_file_passphrase": lambda: _passphrase.new_of_file(state.passphrase_file)}
+    return {"new_file_passphrase": new_file_passphrase}
 
 
 def _show(done: FileEncryption) -> None:

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import click
 
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._console import count, line, message, short, size, state
+from satchel.cli._console import activity, count, line, message, short, size, state
 from satchel.cli._operations import command
-from satchel.cli._progress import activity
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.erase import ErasureResult, erase

@@ -7,15 +7,14 @@ from satchel.cli._console import count, line, message, print_text, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.evaluation import operations
-from satchel.evaluation.paper_data import Table, cell_text
+from satchel.evaluation.statistics import Table, cell_text
 from satchel.ports.operations import Option, Options, PathText
 
 if TYPE_CHECKING:
     from satchel.evaluation.containment import ContainmentResult
-    from satchel.evaluation.context import FramedResult
     from satchel.evaluation.continuity import Fidelity, TransferScore
     from satchel.evaluation.paper import Paper
-    from satchel.evaluation.recall import Evaluation
+    from satchel.evaluation.recall import Evaluation, FramedResult
 
 
 class PageResult(Protocol):

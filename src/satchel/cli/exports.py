@@ -1,19 +1,29 @@
-"""``export`` and ``diff``."""
+"""``satchel export``, ``disclose`` and ``diff``."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from rich.text import Text
 
+from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, line, message, print_facts, safe, size, state
-from satchel.cli._encryption import Encryption, read_passphrase
 from satchel.cli._operations import command
-from satchel.cli._options import owner_key, report_receipts, report_secrets, show_losses, show_plan
+from satchel.cli._options import (
+    Encryption,
+    owner_key,
+    read_passphrase,
+    report_receipts,
+    report_secrets,
+    show_losses,
+    show_plan,
+)
 from satchel.cli._streams import output_file, path_or_address
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import OWN
+from satchel.config.options import OWN
 from satchel.errors import UsageError
 from satchel.transfer.comparison import Comparison, UnpairedEntry, diff
+from satchel.transfer.disclosure import disclose_memories
 from satchel.transfer.export_operations import (
     ExportRequest,
     ExportSource,
@@ -34,6 +44,15 @@ def add_to(app: Group) -> None:
         _show_export,
         bank=_source,
         label="exporting",
+        extra=Encryption,
+        prepare=read_passphrase,
+        status=lambda done: int(bool(done.unaccepted)),
+    )
+    command(
+        app,
+        disclose_memories,
+        _show_disclosure,
+        bank=_bank_to_read,
         extra=Encryption,
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
@@ -125,3 +144,25 @@ def _more(number: int, shown: int, what: str) -> None:
 def _shown(one: UnpairedEntry) -> Text:
     named = f"  [{one.origin}]" if one.origin else ""
     return safe(f"{one.id[7:19]} {one.type}{named}  {one.text or ''}".rstrip())
+
+
+def _bank_to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return open_bank(state.settings, bank)
+
+
+def _show_disclosure(done: Export, _: Encryption) -> None:
+    line(f"{done.name or done.bank} -> {done.format}: ", count(done.entries, "memory"))
+    rows: list[tuple[str, object]] = [
+        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("head", f"{count(done.size, 'record')}, epoch {done.epoch}"),
+    ]
+    if done.output_bytes is not None:
+        rows.append(("written", f"{done.output}  {size(done.output_bytes)}"))
+    if done.read_back:
+        rows.append(("verified", done.read_back))
+    print_facts(rows)
+    for note in done.notes:
+        message("note: ", note)
+    if done.plan is not None:
+        show_plan(done.plan)
+    report_receipts([done.receipt] if done.receipt else [], done.unaccepted)

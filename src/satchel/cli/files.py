@@ -11,7 +11,7 @@ from satchel.cli._console import count, line, message, print_raw, size, state, t
 from satchel.cli._operations import command
 from satchel.cli._streams import output_file
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.errors import LimitError, UsageError
 from satchel.files import MemoryMeta, operations
 from satchel.files.anthropic_stores import FileTransferResult, read_memories

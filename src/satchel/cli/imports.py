@@ -1,13 +1,14 @@
-"""``satchel import`` and ``satchel undo``."""
+"""``satchel import``, ``undo`` and ``job``."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from satchel.agents.undo import UndoOptions, undo
+from satchel.agents.imports import UndoOptions, undo
+from satchel.bank.jobs import Job
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._console import count, excerpt, line, message, print_facts, state, table
+from satchel.cli._console import activity, count, excerpt, line, message, print_facts, state, table
 from satchel.cli._operations import command
 from satchel.cli._options import (
     owner_key,
@@ -16,13 +17,20 @@ from satchel.cli._options import (
     report_secrets,
     show_plan,
 )
-from satchel.cli._progress import activity
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import OWN
+from satchel.config.options import OWN
 from satchel.ports.operations import Option, Options, PathText
-from satchel.transfer.import_operations import ImportRequest, ImportTarget, import_
+from satchel.transfer.import_operations import (
+    ImportRequest,
+    ImportTarget,
+    JobResumeOptions,
+    cancel_job,
+    import_,
+    list_jobs,
+    resume_job,
+)
 from satchel.transfer.import_results import BankImportResult, ImportSummary
-from satchel.transfer.imports import ImportLine, UndoResult
+from satchel.transfer.imports import ImportLine, JobCancelResult, UndoResult
 
 _PAIRS = 20
 
@@ -73,6 +81,7 @@ def add_to(app: Group) -> None:
         status=lambda result: int(bool(result.unaccepted)),
     )
     command(app, undo, _show_undone, bank=_to_undo, label="undoing")
+    app.add(jobs, name="job")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,3 +199,44 @@ def _show_undone(done: UndoResult) -> None:
         message("not removed, as it was changed since: ", name)
     if done.replaced:
         message(f"not restored, as newer versions exist: {count(len(done.replaced), 'memory')}")
+
+
+jobs = Group("Imports that are running or were interrupted.")
+
+
+@contextmanager
+def _job_target(_: JobResumeOptions) -> Iterator[ImportTarget]:
+    reading = activity.stage("reading", "bytes")
+    yield ImportTarget(settings=state.settings, bank=None, owner=owner_key, on_reading=reading)
+
+
+def _show_jobs(found: list[Job]) -> None:
+    if not found:
+        message("No import is running, and none was interrupted.")
+        return
+    rows: list[list[object]] = [
+        [one.id, one.at[:19], one.state, *_job_columns(one)] for one in found
+    ]
+    table(["job", "began", "state", "logged", "into", "from"], rows)
+
+
+def _job_columns(job: Job) -> list[object]:
+    of = f" of {job.total:,}" if job.total else ""
+    banks = ", ".join(part.name or part.bank for part in job.parts)
+    return [f"{job.done:,}{of}", banks, job.input or "standard input"]
+
+
+def _show_cancelled(done: JobCancelResult) -> None:
+    line(f"removed {count(done.records, 'record')} of {done.job.id}")
+
+
+command(jobs, list_jobs, _show_jobs)
+command(
+    jobs,
+    resume_job,
+    show_import,
+    context=_job_target,
+    label="logging",
+    status=lambda result: int(bool(result.unaccepted)),
+)
+command(jobs, cancel_job, _show_cancelled)

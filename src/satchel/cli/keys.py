@@ -8,14 +8,22 @@ from satchel.bank.identities import IdentityLine
 from satchel.bank.key_operations import KeyExport
 from satchel.bank.keys import BankKeyResult, KeyEndResult, KeyHandover, KeyRotation
 from satchel.bank.signing_keys import KeyLine
-from satchel.cli import _passphrase
-from satchel.cli._console import line, message, print_json, state, table
+from satchel.cli._console import (
+    key_passphrase,
+    line,
+    message,
+    new_file_passphrase,
+    new_key_passphrase,
+    print_json,
+    state,
+    table,
+)
 from satchel.cli._operations import command
 from satchel.cli._options import export_of, owner_key, tell_proposal
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
-from satchel.crypto.signatures import SigningKey
-from satchel.crypto.trust import TrustedKey
+from satchel.crypto.keyring import TrustedKey
+from satchel.crypto.keys import SigningKey
 from satchel.ports.operations import texts
 
 key = Group(help="Manage signing keys and trust.")
@@ -32,14 +40,14 @@ key.add(identity, name="identity")
 
 def _new_passphrases(_: Any) -> Mapping[str, Any]:
     return {
-        "new_passphrase": _passphrase.new,
-        "new_file_passphrase": lambda: _passphrase.new_of_file(state.passphrase_file),
+        "new_passphrase": new_key_passphrase,
+        "new_file_passphrase": new_file_passphrase,
     }
 
 
 def _unlocked(name: str) -> str | None:
     """Return the passphrase of a key, if it has one."""
-    return _passphrase.existing(needed=state.settings.keyring.read(name).protected)
+    return key_passphrase(needed=state.settings.keyring.read(name).protected)
 
 
 def _other_owner(name: str | None, but: str) -> SigningKey | None:

@@ -1,5 +1,7 @@
 """``satchel session``."""
 
+import json
+import shutil
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -9,23 +11,260 @@ from typing import Annotated, Any
 import click
 
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli import _session_output as views
-from satchel.cli._console import count, message, short, state
+from satchel.cli._console import (
+    activity,
+    count,
+    dim,
+    excerpt,
+    line,
+    message,
+    safe,
+    short,
+    state,
+    table,
+)
 from satchel.cli._operations import command
-from satchel.cli._options import owner_key
-from satchel.cli._progress import activity
-from satchel.cli._session_output import from_of, why_of
+from satchel.cli._options import owner_key, report_secrets
 from satchel.cli._streams import stdin_as_file
 from satchel.cli._tree import Group
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.errors import UsageError
+from satchel.model.text import spoken_text
+from satchel.model.values import Json
 from satchel.ports.operations import Option, Options, PathText
-from satchel.sessions import branches, distillation, operations
+from satchel.sessions import branches, distillation
 from satchel.sessions import queries as sessions_queries
+from satchel.sessions import record as operations
+from satchel.sessions.branches import ForkResult
+from satchel.sessions.distillation import DistillResult
 from satchel.sessions.options import ForkOptions
-from satchel.sessions.queries import list_checkpoints, list_sessions
-from satchel.sessions.record import MessagesFile
+from satchel.sessions.queries import (
+    SessionList,
+    SessionsDiff,
+    SessionSnapshot,
+    list_checkpoints,
+    list_sessions,
+)
+from satchel.sessions.record import MessagesFile, RecordResult
+from satchel.sessions.views import CheckpointInfo, MessageInfo, SessionInfo, StateInfo
 from satchel.setup import init
+
+_COLUMNS, _LEAST_NAME, _DEEPEST = 80, 8, 6
+
+
+def show_recorded(result: RecordResult, _: object = None) -> None:
+    """Print the ID of the conversation, and what was added to it."""
+    line(result.session)
+    more = f", {count(result.changes, 'change')} of state" if result.changes else ""
+    message(f"added {count(result.messages, 'message')}{more}; total {result.total:,}")
+    report_secrets(result.secrets, result.secrets_kept)
+
+
+def show_list(result: SessionList) -> None:
+    """Print conversations as a tree."""
+    if result.sessions:
+        show_tree(result.sessions)
+    else:
+        message("No conversations yet. Record one: satchel session record FILE")
+    if result.more:
+        message(f"Showing the {len(result.sessions):,} newest. More: --limit")
+
+
+def show_changed(result: SessionInfo) -> None:
+    """Print a conversation that was renamed or archived."""
+    line(f"{short(result.id)}  ", result.name or "", "  archived" if result.archived else "")
+
+
+def show_conversation(result: SessionSnapshot) -> None:
+    """Print the last messages of a conversation, and its state."""
+    session = result.session
+    line(f"{short(session.id)}  ", session.name or "", f"  {count(result.number, 'message')}")
+    if session.origin is not None:
+        line("from: ", from_of(session))
+    show_state(result.state)
+    if result.left_out:
+        line(f"... {count(result.left_out, 'earlier message')}")
+    show_messages(result.messages)
+    if result.checkpoints:
+        show_checkpoints(result.checkpoints)
+    if result.memories_later:
+        message(f"memories made later: {result.memories_later:,}")
+
+
+def show_diff(result: SessionsDiff) -> None:
+    """Print where two conversations part."""
+    line(f"in both: {count(result.common, 'message')}")
+    for side in (result.one, result.other):
+        name = side.session.name or ""
+        line(f"{short(side.session.id)}  ", name, f"  {count(side.messages, 'message')} of its own")
+        if side.first:
+            show_messages(side.first)
+    if not result.same_state:
+        line("the state beside the messages differs")
+
+
+def show_fork(result: ForkResult) -> None:
+    """Print the ID of a fork."""
+    line(result.id)
+    source = short(result.source)
+    message(f"{result.name or 'fork'}: {count(result.messages, 'message')} of {source}")
+    if result.memories_later:
+        state = "not recalled by it" if result.memories == "as-of" else "recalled by it"
+        message(f"memories made later: {result.memories_later:,}, {state}")
+
+
+def show_distillation(result: DistillResult) -> None:
+    """Print the memories of a distillation."""
+    verb = "would be stored" if result.dry_run else "stored"
+    line(
+        f"distillation {result.number}: messages {result.after + 1:,} to {result.up_to:,},"
+        f" {count(len(result.memories), 'memory')} {verb}"
+    )
+    if result.memories:
+        table(
+            ["kind", "memory"],
+            [[dim(each.kind), safe(excerpt(each.text))] for each in result.memories],
+        )
+    if result.left_out:
+        message(f"dropped: {count(result.left_out, 'finding')} of {result.model}, not valid")
+    if result.summary:
+        line("summary: ", safe(excerpt(result.summary)))
+    if result.checkpoint:
+        line("checkpoint: ", short(result.checkpoint))
+    if result.receipt:
+        line("receipt: ", short(result.receipt))
+    report_secrets(result.secrets, result.secrets_kept)
+
+
+def show_checkpoint(result: CheckpointInfo) -> None:
+    """Print the ID of a checkpoint."""
+    line(result.id)
+    message(f"{result.name or 'checkpoint'} at message {result.number:,}")
+
+
+def show_tree(sessions: list[SessionInfo]) -> None:
+    """Print sessions, each fork below what it is from, with the message that it begins after.
+
+    Names are cut to what a line has room for, 80 columns where there is no terminal; the rest
+    that a terminal has room for is when something was last said.
+    """
+    from rich.cells import cell_len
+
+    rows = [_row(one) for one in sessions]
+    head = ["session", "name", "messages", "from message", "about", "last"]
+    width = shutil.get_terminal_size((_COLUMNS, 1)).columns
+    widths = [max(cell_len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head))]
+    widths[-1] -= 2
+    if width < sum(widths):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+        widths[-2:] = [widths[-2] - 2]
+    room = max(_LEAST_NAME, width - sum(widths) + widths[1] - 2)
+    shown = [[one[0], _fitted(one[1], room), one[2], *map(dim, one[3:])] for one in rows]
+    table(head, shown)
+
+
+def _row(one: SessionInfo) -> list[str]:
+    depth = one.depth - 1
+    indent = "  " * min(depth, _DEEPEST) + (f"+{depth - _DEEPEST}" if depth > _DEEPEST else "")
+    marks = [
+        "archived" if one.archived else "",
+        "as-of" if one.memories == "as-of" else "",
+        count(one.checkpoints, "point") if one.checkpoints else "",
+        one.provider or "",
+    ]
+    begins, origin = "", one.origin
+    if origin is not None:
+        begins = f"{origin.number:,}" + (" (checkpoint)" if origin.checkpoint else "")
+    return [
+        (indent + "└ " if one.depth else "") + short(one.id),
+        excerpt(one.name or ""),
+        f"{one.messages:,}",
+        begins,
+        ", ".join(mark for mark in marks if mark),
+        (one.last_at or "")[:16].replace("T", " "),
+    ]
+
+
+def _fitted(text: str, room: int) -> str:
+    """Return as much of a text as so many columns show."""
+    from rich.cells import cell_len, set_cell_size
+
+    whole = safe(text).plain
+    return whole if cell_len(whole) <= room else set_cell_size(whole, room - 1).rstrip() + "…"
+
+
+def from_of(one: SessionInfo) -> str:
+    """Return where a fork begins, in words; empty for what is none."""
+    if one.origin is None:
+        return ""
+    at = f"message {one.origin.number:,}" if one.origin.number else "its beginning"
+    mark = "checkpoint, " if one.origin.checkpoint else ""
+    return f"{short(one.origin.session)} at {mark}{at}"
+
+
+def show_messages(messages: list[MessageInfo]) -> None:
+    """Print messages, one line each."""
+    table(
+        ["number", "role", "message", "id"],
+        [
+            [dim(f"{one.number:,}"), one.role or "", safe(excerpt(said(one))), dim(short(one.id))]
+            for one in messages
+        ],
+    )
+
+
+def said(one: MessageInfo) -> str:
+    """Return what a message says, or that it says it otherwise than in words."""
+    content = one.content
+    if content is None:
+        return f"({', '.join(sorted(one.more))})" if one.more else ""
+    if isinstance(content, str):
+        return content
+    parts = [one.text or "", *(f"[{name}]" for name in one.attachments)]
+    is_plain = bool(one.attachments) or spoken_text(content) is not None
+    return " ".join(filter(None, parts)) if is_plain else json_of(content)
+
+
+def show_state(state: StateInfo) -> None:
+    """Print what is kept beside messages, where there is something."""
+    if state.thread_summary:
+        line("summary: ", safe(excerpt(state.thread_summary)))
+    if state.working_state is not None:
+        line("working state: ", safe(excerpt(json_of(state.working_state))))
+    for note in state.notes:
+        line(f"note ({note.category}): ", safe(excerpt(note.content)))
+
+
+def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
+    """Print points that can be returned to."""
+    if not checkpoints:
+        message("No checkpoints yet. Create one: satchel session checkpoint create SESSION")
+        return
+    table(
+        ["checkpoint", "name", "at", "why", "made"],
+        [
+            [
+                short(one.id),
+                excerpt(one.name or ""),
+                f"message {one.number:,}",
+                why_of(one),
+                dim((one.created_at or "")[:16].replace("T", " ")),
+            ]
+            for one in checkpoints
+        ],
+    )
+
+
+def why_of(one: CheckpointInfo) -> str:
+    """Return why a checkpoint was made, in words."""
+    number = (one.distillation or {}).get("number")
+    return f"distillation {number}" if one.distillation is not None else one.why
+
+
+def json_of(value: Json) -> str:
+    """Return JSON on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
 
 _MOST, _END = 30, "e"
 
@@ -134,24 +373,24 @@ def _choose(bank: OpenBank, options: ForkOptions) -> ForkOptions:
 command(
     session,
     operations.record_session,
-    views.show_recorded,
+    show_recorded,
     bank=_to_fill,
     extra=SourceOptions,
     prepare=_read_messages,
 )
-command(session, operations.set_state, views.show_recorded, bank=_to_write)
-command(session, sessions_queries.list_sessions, views.show_list, bank=_to_read)
-command(session, sessions_queries.show_session, views.show_conversation, bank=_to_read)
+command(session, operations.set_state, show_recorded, bank=_to_write)
+command(session, sessions_queries.list_sessions, show_list, bank=_to_read)
+command(session, sessions_queries.show_session, show_conversation, bank=_to_read)
 command(
     session,
     sessions_queries.diff_sessions,
-    views.show_diff,
+    show_diff,
     bank=_to_read,
     status=lambda result: int(not result.is_same),
 )
-command(session, branches.rename_session, views.show_changed, bank=_to_write)
-command(session, branches.archive_session, views.show_changed, bank=_to_write)
-command(session, branches.fork, views.show_fork, bank=_to_write, choose=_choose)
-command(session, distillation.distill, views.show_distillation, bank=_to_write)
-command(checkpoint, branches.create_checkpoint, views.show_checkpoint, bank=_to_write)
-command(checkpoint, sessions_queries.list_checkpoints, views.show_checkpoints, bank=_to_read)
+command(session, branches.rename_session, show_changed, bank=_to_write)
+command(session, branches.archive_session, show_changed, bank=_to_write)
+command(session, branches.fork, show_fork, bank=_to_write, choose=_choose)
+command(session, distillation.distill, show_distillation, bank=_to_write)
+command(checkpoint, branches.create_checkpoint, show_checkpoint, bank=_to_write)
+command(checkpoint, sessions_queries.list_checkpoints, show_checkpoints, bank=_to_read)

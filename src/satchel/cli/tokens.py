@@ -13,7 +13,7 @@ from satchel.cli._operations import command
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.ports.operations import Option, Options, PathText
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 
 token = Group(help="Manage capability tokens: what others may do with a bank.")
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from satchel.cli._console import count, line, message, print_json, state
+from satchel.cli._console import count, line, message, print_json, show_timer, state
 from satchel.cli._operations import command
-from satchel.cli._timers import show_timer
 from satchel.cli._tree import Group
 from satchel.setup.watch import WatchResult, watch
 

@@ -16,16 +16,14 @@ from zlib import crc32
 
 import msgspec
 
-from satchel.code_graph.facts import Facts, names_of
+from satchel.code_graph.facts import CodeSource, Facts, SourceFile, names_of
 from satchel.code_graph.languages.language import language_called
-from satchel.code_graph.sources.source import CodeSource, SourceFile
 from satchel.errors import ChangedError, InputError, MissingExtraError, StoreError
 from satchel.ledger.ledger import Ledger
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.ports.code_context import HEADS
 from satchel.ports.store import Store, Writer
-from satchel.runtime.input import Stamp
+from satchel.runtime.files import Stamp
 
 FILES, FACTS, NAMES = "files", "facts", "names"
 

@@ -12,7 +12,8 @@ import msgspec
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.code_graph import index
-from satchel.code_graph.facts import KINDS, CodeNode
+from satchel.code_graph.facts import KINDS, CodeNode, CodeSource
+from satchel.code_graph.folders import SourceFolder
 from satchel.code_graph.index import TreeHead
 from satchel.code_graph.languages.language import language_of_file
 from satchel.code_graph.mentions import mentions
@@ -29,11 +30,11 @@ from satchel.code_graph.queries import (
     inheritance_of,
     is_type,
 )
-from satchel.code_graph.sources.folders import SourceFolder
-from satchel.code_graph.sources.scip import ScipIndex
-from satchel.code_graph.sources.source import CodeSource
-from satchel.config.options import DryRun, OnProgress, PathOptions
-from satchel.config.path_permissions import (
+from satchel.code_graph.scip import ScipIndex
+from satchel.config.options import (
+    DryRun,
+    OnProgress,
+    PathOptions,
     PathPermission,
     file_to_read,
     folder_to_read,
@@ -41,7 +42,7 @@ from satchel.config.path_permissions import (
 )
 from satchel.errors import EmptyInputError, MissingExtraError, UnknownCodeError, UsageError
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.text import memory_text
 from satchel.ports.operations import Option, Options, PathText, operation
 

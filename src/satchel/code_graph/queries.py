@@ -17,10 +17,10 @@ from satchel.code_graph.facts import (
     last_of,
     stem_of,
 )
+from satchel.code_graph.folders import part_matches
 from satchel.code_graph.index import Side
 from satchel.code_graph.languages.language import language_of_file, without_ending
 from satchel.code_graph.resolution import Resolution, Resolver, SourceContext
-from satchel.code_graph.sources.folders import part_matches
 from satchel.code_graph.trees import SourceTree, trees_of
 
 MOST_MEANT = 50

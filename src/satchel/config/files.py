@@ -19,8 +19,7 @@ import msgspec
 
 from satchel.config.tables import AgentSettings
 from satchel.errors import ConfigError, MalformedError, UsageError
-from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, atomic_write
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, PRIVATE_FOLDER, atomic_write, open_input
 
 if TYPE_CHECKING:
     import yaml

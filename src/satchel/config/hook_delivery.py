@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import ConfigError, TargetError
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.sinks import Event
 
 _GIVEN = frozenset(

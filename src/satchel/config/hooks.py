@@ -16,9 +16,9 @@ import msgspec
 
 from satchel.config.tables import EVENTS, HookSettings, HookTable
 from satchel.errors import UsageError, shown_text
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.sinks import MOST_IDS, Event
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 
 MOST_WAITING = 1000
 """Events that wait to be told; more are dropped, and counted."""

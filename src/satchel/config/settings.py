@@ -2,7 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,15 +40,14 @@ from satchel.config.tables import (
     InferenceSettings,
     RehydrateSettings,
 )
-from satchel.crypto.age import Unlocker
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
+from satchel.crypto.encryption import Unlocker
 from satchel.errors import ConfigError, UnreadableError, shown_host, shown_place
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 if TYPE_CHECKING:
     from satchel.artifact.verification import TrustPolicy
-    from satchel.crypto.keyring import KeyRing
-    from satchel.crypto.trust import StatementHistory, TrustRegistry
+    from satchel.crypto.keyring import KeyRing, StatementHistory, TrustRegistry
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
 _SECRET = re.compile(r"key|token|secret|pass|credential|dsn|auth", re.IGNORECASE)
@@ -352,14 +353,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def registry(self) -> "TrustRegistry":
         """The keys this machine believes."""
-        from satchel.crypto.trust import TrustRegistry
+        from satchel.crypto.keyring import TrustRegistry
 
         return TrustRegistry(self.home / "trust.json")
 
     @property
     def seen(self) -> "StatementHistory":
         """What verified here before."""
-        from satchel.crypto.trust import StatementHistory
+        from satchel.crypto.keyring import StatementHistory
 
         return StatementHistory(self.state / "seen.jsonl")
 
@@ -543,3 +544,69 @@ def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Config
     if options.verify.threshold < 1:
         raise ConfigError("the threshold must be at least 1", field="verify.threshold")
     return options
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What makes the system start a command when it is due."""
+
+    kind: str
+    """``systemd``, ``cron`` or ``launchd``."""
+
+    text: str
+    missing: list[str] = []
+    """Variables that hold a secret, and so are not in it: they belong in the configuration."""
+
+
+_OPTIONS = {"home": "--home", "store.address": "--store", "store.backend": "--backend"}
+_FLAG = "flag"
+_NOT_IN_COMMANDS = frozenset({"token"})
+
+
+def invocation(
+    settings: Settings, arguments: Sequence[str], program: Sequence[str] | None = None
+) -> list[str]:
+    """Return the words that start this program with the same settings from any environment.
+
+    Args:
+        settings: The settings as they are here.
+        arguments: The verb and what follows.
+        program: How the program is called; by this interpreter when left out.
+    """
+    options, variables = list[str](), list[str]()
+    for value in settings.values:
+        text = _portable_text(value)
+        if text is None:
+            continue
+        if value.name in _OPTIONS:
+            options += [_OPTIONS[value.name], text]
+        else:
+            variables.append(f"{value.origin}={text}")
+    if settings.file != default_file(platformdirs.user_config_path("satchel"), FILE_NAME):
+        options += ["--config", str(settings.file.absolute())]
+    words = [*(program or (sys.executable, "-m", "satchel")), *options, *arguments]
+    return [shutil.which("env") or "/usr/bin/env", *variables, *words] if variables else words
+
+
+def secret_variables(settings: Settings) -> list[str]:
+    """Return the variables that hold a secret, and so are not in the command."""
+    return [
+        value.origin
+        for value in settings.values
+        if _is_given(value) and value.origin != _FLAG and _portable_text(value) is None
+    ]
+
+
+def _is_given(value: Value) -> bool:
+    return value.origin == _FLAG or (value.origin in os.environ and value.origin.isupper())
+
+
+def _portable_text(value: Value) -> str | None:
+    """Return what was said, the same from any folder; None for a secret, or what was not."""
+    if not _is_given(value) or value.name in _NOT_IN_COMMANDS:
+        return None
+    text = str(value.value) if value.origin == _FLAG else os.environ[value.origin]
+    shown = masked(Value(name=value.name, value=text, origin="", variable="")).value
+    if shown != text or "***" in str(value.value):
+        return None
+    is_place = value.name in ("home", "witness") or value.name == "store.address"
+    return str(Path(text).expanduser().absolute()) if is_place and "://" not in text else text

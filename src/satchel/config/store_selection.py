@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 
 from satchel.errors import ConfigError, PathRefusedError
-from satchel.model.agent_names import agent_name, is_agent_name
+from satchel.model.values import agent_name, is_agent_name
 
 
 class BackendChoice(StrEnum):
@@ -99,11 +99,6 @@ def graph_path(text: str, variable: str) -> Path:
     if wrong is not None:
         raise ConfigError(f"{wrong}: {text[:200]!r}", field=variable)
     return path
-
-
-def is_used(home: Path) -> bool:
-    """Tell whether there are files of the layout in a home."""
-    return any(os.path.lexists(home / name) for name in (FLAT, FLAT_GRAPH, HIERARCHY))
 
 
 def agent_sqlite(folder: Path, agent: str) -> Path:

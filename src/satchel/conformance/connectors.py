@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from satchel.conformance.strategies import memories, simplest
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SatchelError
-from satchel.model.entries import Entry
-from satchel.model.records import RECORD_CLASSES, Model
+from satchel.model.records import RECORD_CLASSES, Entry, Model
 from satchel.model.values import Component
-from satchel.ports.connector import Connector, Page, WriteResult
+from satchel.ports.format import Connector, Page, WriteResult
 from satchel.ports.losses import Report
 
 __all__ = ["ConnectorSubject"]  # and every promise: see the end

@@ -542,7 +542,7 @@ class LadybugTables:
 
     def columns(self) -> dict[str, list[str]]:
         """Return the tables with their columns; of relations, what they hold."""
-        from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, NODES
+        from satchel.stores.ladybug.statements import EDGE, LINK_TABLES, NODES
 
         links = {
             table: list(_OF_LINKS if table == EDGE else _OF_LINKS[:1]) for table in LINK_TABLES
@@ -605,7 +605,7 @@ class LadybugTables:
         shutil.copytree(self._saved, self._folder)
 
     def _is_node(self, table: str) -> bool:
-        from satchel.stores.ladybug.schema import NODES
+        from satchel.stores.ladybug.statements import NODES
 
         return table in NODES
 

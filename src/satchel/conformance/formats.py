@@ -22,20 +22,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import Header, write_artifact
+from satchel.artifact.encodings import Encoding, Header, write_artifact
 from satchel.conformance.strategies import memories, simplest
 from satchel.conformance.subject import ReadResult, Subject, plain_bytes, record_set, sealed
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, decode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import EmptyInputError, InputError, TargetError, UnknownFormatError
 from satchel.model.records import RECORD_CLASSES
-from satchel.model.times import read_time
-from satchel.model.values import Component
-from satchel.ports.format import ReadContext
+from satchel.model.values import Component, read_time
+from satchel.ports.format import Place, ReadContext, Target
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
 

@@ -11,11 +11,9 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from satchel.crypto.value_domain import MAX_INTEGER
-from satchel.model.entries import ENTRY_CLASSES, Entry
-from satchel.model.records import RECORD_CLASSES, Model, Record
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.crypto.canonical import MAX_INTEGER
+from satchel.model.records import ENTRY_CLASSES, RECORD_CLASSES, Entry, Model, Record
+from satchel.model.values import Component, resolved
 from satchel.ports.format import Traits
 
 HOSTILE_TEXTS = (

@@ -12,16 +12,14 @@ from typing import Any
 import cbor2
 import pytest
 
-from satchel.artifact.reader import GZIP_MAGIC, MAGIC
-from satchel.artifact.writer import ArtifactBuilder, Header
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.artifact.encodings import GZIP_MAGIC, MAGIC, ArtifactBuilder, Header
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
-from satchel.crypto.signatures import SigningKey
 from satchel.model.records import Model, Source
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet, open_record_set
 
 KEY = SigningKey.from_seed(bytes(range(32)))

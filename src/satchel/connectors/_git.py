@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import BinaryIO, NamedTuple
 
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.model.times import format_time
+from satchel.model.values import format_time
 from satchel.runtime.contained_folder import ContainedFolder
 
 _MOST_BYTES = 256 * 2**20

@@ -8,10 +8,10 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import QdrantFolder
-from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
+from satchel.crypto.canonical import decode_foreign, encode_foreign, escape_keys
 from satchel.errors import UnreadableError, UsageError
 from satchel.formats.mem0 import NAME, Row
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.losses import Report
 
 SCHEME = "mem0:"

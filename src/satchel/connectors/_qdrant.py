@@ -29,9 +29,8 @@ from satchel.errors import (
     UnreadableError,
 )
 from satchel.formats._pickles import POINTS, UUID_CLASS, Global, Model, unpickled
-from satchel.runtime.atomic_files import atomic_write
+from satchel.runtime.files import atomic_write, open_input
 from satchel.runtime.foreign_databases import Database
-from satchel.runtime.input import open_input
 from satchel.runtime.private_files import make_folders
 
 

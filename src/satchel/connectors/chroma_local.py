@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from satchel.connectors._address import Kind
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._chroma import ChromaSegment, collections_in, segments_in
@@ -21,10 +21,8 @@ from satchel.formats._database import open_database_copy
 from satchel.formats.chroma import FILE, entries_in
 from satchel.formats.chroma import FORMAT as CHROMA
 from satchel.model.records import Model
-from satchel.ports.connector import Page, WriteResult
-from satchel.ports.format import Info, ReadContext
+from satchel.ports.format import Info, Page, Place, ReadContext, WriteResult
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
 
 _KIND = Kind(
     "chroma:",

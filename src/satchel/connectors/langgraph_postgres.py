@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from satchel.connectors._address import of_server
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError, UsageError
 from satchel.formats._database import parsed
 from satchel.formats._langgraph import (
@@ -30,11 +29,9 @@ from satchel.formats._langgraph import (
     row_of,
 )
 from satchel.formats._row_lists import as_json
-from satchel.model.entries import Entry
-from satchel.model.times import iso_text, read_time
-from satchel.model.values import Component
-from satchel.ports.connector import Page, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.model.records import Entry
+from satchel.model.values import Component, iso_text, read_time
+from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.stores.postgres import connection
 from satchel.stores.postgres.statements import DRIVER, translated

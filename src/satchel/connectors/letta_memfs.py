@@ -15,15 +15,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from satchel.connectors._address import Kind
 from satchel.connectors._git import Repository
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError, UnreadableError
 from satchel.formats._notes import slug, spelled, split, summary, values_in
 from satchel.formats.letta import BLOCK, MEMFS, NAME, PERSONA, SELF
-from satchel.model.entries import Entry, Identity, Procedural, Semantic
+from satchel.model.records import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.connector import Page, PastVersion, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
 

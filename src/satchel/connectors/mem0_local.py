@@ -27,9 +27,8 @@ from satchel.connectors._mem0_store import (
     row_of_payload,
 )
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import MalformedError, TargetError, UnreadableError
 from satchel.formats._json import differences, reproduce
 from satchel.formats.mem0 import (
@@ -42,11 +41,9 @@ from satchel.formats.mem0 import (
     losses_of,
     row_of,
 )
-from satchel.model.entries import Entry
-from satchel.model.times import read_time
-from satchel.model.values import Component
-from satchel.ports.connector import Page, PastVersion, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.model.records import Entry
+from satchel.model.values import Component, read_time
+from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.runtime.foreign_databases import Database, SortedRows
 

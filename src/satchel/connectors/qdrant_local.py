@@ -15,16 +15,14 @@ from typing import Any, ClassVar
 
 from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint, as_json
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, decode_foreign, encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._pickles import POINTS, Global, Model
 from satchel.formats._points import KINDS, VECTOR, entry_of, row_of
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.values import Component
-from satchel.ports.connector import Page, WriteResult
-from satchel.ports.format import Info, ReadContext, Traits
+from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 
 _SPARSE = Global(POINTS, "SparseVector")

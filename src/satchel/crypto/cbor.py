@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 import cbor2
 
-from satchel.crypto.value_domain import ITEM_BYTES, MAX_DEPTH, check_value
+from satchel.crypto.canonical import ITEM_BYTES, MAX_DEPTH, check_value
 from satchel.errors import LimitError, MalformedError, UnreadableError, ValueRefusedError
 
 _ARRAY, _MAP = 4, 5

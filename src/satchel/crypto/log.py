@@ -1,17 +1,17 @@
-"""Leaves and heads of a bank's append-only log.
+"""The Merkle tree of RFC 6962, over BLAKE3-256.
 
-A store keeps the log; here is what its bytes are, so that a file can prove that its records were
-in it. Source: docs/spec/5-log.md.
+Leaves are already hashed with the leaf prefix; see ``satchel.crypto.log`` for what is in one.
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, cast
 
 import msgspec
+from blake3 import blake3
 from msgspec import Meta
 
 from satchel.crypto.canonical import canonical, encode_sorted, has_plain_layout
-from satchel.crypto.merkle import leaf_hash
-from satchel.crypto.signatures import (
+from satchel.crypto.keys import (
     PayloadType,
     Signature,
     SignatureCheck,
@@ -20,10 +20,348 @@ from satchel.crypto.signatures import (
     parse_signatures,
     signature_of,
 )
-from satchel.errors import MalformedError
-from satchel.model.times import is_canonical_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Id, Time
+from satchel.errors import MalformedError, VerificationError
+from satchel.model.values import Id, Time, is_canonical_time, resolved
+
+_LEAF, _NODE = b"\0", b"\1"
+
+
+def leaf_hash(data: bytes) -> bytes:
+    """Return the hash of one leaf's content."""
+    return blake3(_LEAF + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """Return the hash of an inner node."""
+    return blake3(_NODE + left + right).digest()
+
+
+class Frontier:
+    """The roots of the perfect subtrees of a tree that only grows: O(log n) state.
+
+    Args:
+        size: Leaves so far.
+        peaks: The subtree roots, largest first; one for each set bit of ``size``.
+    """
+
+    def __init__(self, size: int = 0, peaks: Iterable[bytes] = ()) -> None:
+        self.size = size
+        self.peaks = list(peaks)
+        if len(self.peaks) != size.bit_count():
+            raise ValueError("a frontier must have one peak for each set bit of its size")
+
+    def append(self, leaf: bytes) -> None:
+        """Add one leaf hash."""
+        size, node = self.size, leaf
+        while size & 1:
+            node = node_hash(self.peaks.pop(), node)
+            size >>= 1
+        self.peaks.append(node)
+        self.size += 1
+
+    @property
+    def root(self) -> bytes:
+        """The root over all leaves so far; of an empty tree the hash of nothing."""
+        if not self.peaks:
+            return blake3(b"").digest()
+        node = self.peaks[-1]
+        for peak in reversed(self.peaks[:-1]):
+            node = node_hash(peak, node)
+        return node
+
+
+def root_of(leaves: Iterable[bytes]) -> bytes:
+    """Return the root over leaf hashes."""
+    frontier = Frontier()
+    for leaf in leaves:
+        frontier.append(leaf)
+    return frontier.root
+
+
+def audit_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """Return the sibling hashes from leaf ``index`` up to the root."""
+    if not 0 <= index < len(leaves):
+        raise IndexError(index)
+    if len(leaves) == 1:
+        return []
+    split = _split(len(leaves))
+    if index < split:
+        return [*audit_path(leaves[:split], index), root_of(leaves[split:])]
+    return [*audit_path(leaves[split:], index - split), root_of(leaves[:split])]
+
+
+def consistency_path(leaves: Sequence[bytes], first: int) -> list[bytes]:
+    """Return the proof that the tree of the first ``first`` leaves is a prefix of all of them."""
+    if not 0 < first <= len(leaves):
+        raise IndexError(first)
+    return _consistency(leaves, first, whole=True)
+
+
+def _consistency(leaves: Sequence[bytes], first: int, *, whole: bool) -> list[bytes]:
+    if first == len(leaves):
+        return [] if whole else [root_of(leaves)]
+    split = _split(len(leaves))
+    if first <= split:
+        return [*_consistency(leaves[:split], first, whole=whole), root_of(leaves[split:])]
+    return [
+        *_consistency(leaves[split:], first - split, whole=False),
+        root_of(leaves[:split]),
+    ]
+
+
+def _split(size: int) -> int:
+    """Return the largest power of two below ``size``."""
+    return 1 << (size - 1).bit_length() - 1
+
+
+def audit_holds(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
+    """Tell whether ``path`` proves that ``leaf`` is at ``index`` of the tree with ``root``.
+
+    Source: RFC 9162, section 2.1.3.2. Never raises on hostile numbers.
+    """
+    if not 0 <= index < size:
+        return False
+    position, last, node = index, size - 1, leaf
+    for sibling in path:
+        if last == 0:
+            return False
+        if position & 1 or position == last:
+            node = node_hash(sibling, node)
+            while position and not position & 1:
+                position >>= 1
+                last >>= 1
+        else:
+            node = node_hash(node, sibling)
+        position >>= 1
+        last >>= 1
+    return last == 0 and node == root
+
+
+def consistency_holds(
+    first: int, first_root: bytes, second: int, second_root: bytes, path: Sequence[bytes]
+) -> bool:
+    """Tell whether ``path`` proves that the first tree is a prefix of the second.
+
+    Source: RFC 9162, section 2.1.4.2.
+    """
+    if not 0 < first <= second:
+        return False
+    if first == second:
+        return not path and first_root == second_root
+    nodes = list(path) if first & (first - 1) else [first_root, *path]
+    if not nodes:
+        return False
+    position, last = first - 1, second - 1
+    while position & 1:
+        position >>= 1
+        last >>= 1
+    old = new = nodes[0]
+    for node in nodes[1:]:
+        if last == 0:
+            return False
+        if position & 1 or position == last:
+            old, new = node_hash(node, old), node_hash(node, new)
+            while position and not position & 1:
+                position >>= 1
+                last >>= 1
+        else:
+            new = node_hash(new, node)
+        position >>= 1
+        last >>= 1
+    return last == 0 and old == first_root and new == second_root
+
+
+Node = tuple[int, int]
+"""A perfect subtree: its height, and its index among those of that height."""
+
+Fetch = Callable[[Sequence[int]], dict[int, bytes]]
+"""Gives the hashes stored at positions; those it does not have are left out."""
+
+_MOST_KEPT = 1 << 16
+
+
+def position(node: Node) -> int:
+    """Return where a node stands in the post-order of the whole tree."""
+    height, index = node
+    return leaf_position(((index + 1) << height) - 1) + height
+
+
+def leaf_position(place: int) -> int:
+    """Return where a leaf stands in the post-order; also how many nodes come before it."""
+    return 2 * place - place.bit_count()
+
+
+def peaks_of(size: int) -> list[Node]:
+    """Return the perfect subtrees that a tree of ``size`` leaves is made of, largest first."""
+    found, start = [], 0
+    for height in reversed(range(size.bit_length())):
+        if size >> height & 1:
+            found.append((height, start >> height))
+            start += 1 << height
+    return found
+
+
+def append_leaves(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
+    """Append leaf hashes to a frontier and return the nodes to store, in the order of positions."""
+    nodes, size, peaks = [], frontier.size, frontier.peaks
+    for leaf in leaves:
+        node, left = leaf, size
+        nodes.append(leaf)
+        while left & 1:
+            node = node_hash(peaks.pop(), node)
+            nodes.append(node)
+            left >>= 1
+        peaks.append(node)
+        size += 1
+    frontier.size = size
+    return nodes
+
+
+class VerifiedTree:
+    """The tree under one head; every node that it answers with is proved by the head's peaks.
+
+    Args:
+        frontier: The size and peaks that the head's root was computed from.
+        fetch: Where stored nodes come from; nothing it says is believed unproved. May be
+            replaced, by another view of the same store.
+    """
+
+    def __init__(self, frontier: Frontier, fetch: Fetch) -> None:
+        self.size = frontier.size
+        self.fetch = fetch
+        self._peaks = dict(zip(peaks_of(frontier.size), frontier.peaks, strict=True))
+        self._proved: dict[Node, bytes] = dict(self._peaks)
+
+    def require(self, leaves: dict[int, bytes]) -> None:
+        """Require that leaves are in the tree at the places given.
+
+        Args:
+            leaves: Leaf hashes by their place in the log.
+
+        Raises:
+            VerificationError: If one is not, naming the first place.
+        """
+        if self._hold({(0, place): leaf for place, leaf in leaves.items()}):
+            return
+        for place, leaf in sorted(leaves.items()):
+            if not self._hold({(0, place): leaf}):
+                raise VerificationError(
+                    f"record {place} is not the record logged at this position",
+                    hint="The store was changed by another program. See: satchel doctor.",
+                )
+
+    def root_at(self, size: int) -> bytes:
+        """Return the root that the log had when it had ``size`` leaves.
+
+        Raises:
+            VerificationError: If the stored nodes do not prove it.
+        """
+        nodes = peaks_of(size)
+        stored = self.fetch([position(node) for node in nodes])
+        peaks = {node: self._proved.get(node) or stored.get(position(node), b"") for node in nodes}
+        if not self._hold(peaks):
+            raise VerificationError(f"the log's first {size} records cannot be verified")
+        return Frontier(size, peaks.values()).root
+
+    def paths(self, places: Sequence[int]) -> dict[int, list[bytes]]:
+        """Return the audit path of each leaf; whoever hands one out checks it first.
+
+        Args:
+            places: Places of the log, each below the size.
+
+        Raises:
+            VerificationError: If a node is missing.
+        """
+        ways = {place: self._way(place) for place in places}
+        wanted = {position(node) for below, _ in ways.values() for node in below}
+        stored = self.fetch(sorted(wanted)) if wanted else {}
+        found = dict[int, list[bytes]]()
+        for place, (below, beside) in ways.items():
+            nodes = [stored.get(position(node)) for node in below]
+            if None in nodes:
+                raise VerificationError(f"the proof of record {place} is missing")
+            found[place] = [node for node in nodes if node is not None] + beside
+        return found
+
+    def _way(self, place: int) -> tuple[list[Node], list[bytes]]:
+        """Return the nodes beside the way from a leaf to its peak, and what is beside that."""
+        peaks = peaks_of(self.size)
+        own = next(n for n, (height, i) in enumerate(peaks) if place >> height == i)
+        below = [(height, place >> height ^ 1) for height in range(peaks[own][0])]
+        after = [self._peaks[peak] for peak in peaks[own + 1 :]]
+        beside = []
+        if after:
+            node = after.pop()
+            while after:
+                node = node_hash(after.pop(), node)
+            beside.append(node)
+        return below, beside + [self._peaks[peak] for peak in reversed(peaks[:own])]
+
+    def _hold(self, given: dict[Node, bytes]) -> bool:
+        """Tell whether all of some nodes are in the tree; then they are proved from now on.
+
+        Height by height, so that the store is asked once, and only for what is beside them.
+        """
+        if len(self._proved) > _MOST_KEPT:
+            self._proved = dict(self._peaks)
+        found = [dict[int, bytes]() for _ in range(self.size.bit_length() + 1)]
+        for (height, index), node in given.items():
+            if height >= len(found):
+                return False
+            found[height][index] = node
+        stored = self._beside(found)
+        fresh = list[tuple[Node, bytes]]()
+        for height, level in enumerate(found):
+            for index, node in level.items():
+                known = self._proved.get((height, index))
+                if known is None:
+                    fresh.append(((height, index), node))
+                    if not self._climb(found, height, index, stored, fresh):
+                        return False
+                elif known != node:
+                    return False
+        self._proved.update(fresh)
+        return True
+
+    def _climb(
+        self,
+        found: list[dict[int, bytes]],
+        height: int,
+        index: int,
+        stored: dict[int, bytes],
+        fresh: list[tuple[Node, bytes]],
+    ) -> bool:
+        """Put the node above one that is not proved yet to what is found."""
+        level, beside = found[height], index ^ 1
+        if height + 1 == len(found):
+            return False
+        node, other = level[index], self._proved.get((height, beside))
+        if other is None and beside in level:
+            if index & 1:
+                return True  # the other of the pair does it
+            other = level[beside]
+        elif other is None:
+            other = stored.get(position((height, beside)))
+            if other is None:
+                return False
+            fresh.append(((height, beside), other))
+        above = node_hash(other, node) if index & 1 else node_hash(node, other)
+        return found[height + 1].setdefault(index >> 1, above) == above
+
+    def _beside(self, found: list[dict[int, bytes]]) -> dict[int, bytes]:
+        """Fetch what stands beside the ways up from what is found to what is proved."""
+        wanted, here = list[int](), set[int]()
+        for height, level in enumerate(found):
+            here |= level.keys()
+            here = {index for index in here if (height, index) not in self._proved}
+            wanted += [
+                position((height, index ^ 1))
+                for index in here
+                if index ^ 1 not in here and (height, index ^ 1) not in self._proved
+            ]
+            here = {index >> 1 for index in here}
+        return self.fetch(sorted(wanted)) if wanted else {}
+
 
 _Count = Annotated[int, Meta(ge=0)]
 _HEAD_VERSION = 1

@@ -4,13 +4,19 @@ A form keeps the id of the entry, which is not that of its bytes; that it may st
 a redaction record of the log, by the hash of the form. Source: docs/spec/7, 7.2.
 """
 
-import msgspec
+import base64
+from collections.abc import Sequence
+from typing import Any, Literal
 
+import msgspec
+from nacl import bindings, exceptions
+
+from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.keys import PayloadType, SigningKey, public_key, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, digest, has_valid_id, open_shape, seal
-from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
-from satchel.errors import MalformedError
-from satchel.model.entries import TIMES, Entry
-from satchel.model.records import Model, Redaction
+from satchel.errors import MalformedError, SigningKeyError
+from satchel.model.records import TIMES, Entry, KeyId, Model, Redaction
+from satchel.model.values import resolved
 
 _KEPT = ("parent_ids", *TIMES)
 
@@ -64,3 +70,111 @@ def require_form_of(form: Model, entry: Model) -> None:
     for name in _KEPT:
         if getattr(form, name) != getattr(entry, name):
             raise MalformedError("a redaction cannot change this member", field=name)
+
+
+MOST_RECIPIENTS = 64
+
+
+class _SealedOriginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    v: Literal[1]
+    box: bytes = b""
+    keys: dict[KeyId, bytes] = {}
+    """For each recipient, the key of the box in a sealed box; in base64, like the box."""
+
+    age: bytes = b""
+    """The same as an age file, in base64."""
+
+
+def seal_original(body: bytes, recipients: Sequence[str], age: Sequence[str] = ()) -> bytes:
+    """Return bytes sealed for keys.
+
+    Args:
+        body: The canonical bytes of a record.
+        recipients: Keys, as did:key.
+        age: Recipients of age, ``age1...``.
+
+    Raises:
+        SigningKeyError: If there is none, there are too many, or one is no key.
+        MissingExtraError: If there is one of age, and what encrypts is not installed.
+    """
+    if not 0 < len({*recipients, *age}) <= MOST_RECIPIENTS:
+        raise SigningKeyError(f"1 to {MOST_RECIPIENTS} keys can recover an original")
+    value: dict[str, Any] = {"v": 1}
+    if recipients:
+        value |= _seal_to_keys(body, recipients)
+    if age:
+        from satchel.crypto.encryption import encrypt_bytes
+
+        value["age"] = _base64(encrypt_bytes(body, age))
+    return canonical_checked(value)
+
+
+def _seal_to_keys(body: bytes, recipients: Sequence[str]) -> dict[str, Any]:
+    from nacl.public import PublicKey, SealedBox
+    from nacl.secret import SecretBox
+
+    secret = bindings.randombytes(SecretBox.KEY_SIZE)
+    keys = {
+        did: _base64(SealedBox(PublicKey(_curve_key(did))).encrypt(secret))
+        for did in sorted(recipients)
+    }
+    return {"box": _base64(bytes(SecretBox(secret).encrypt(body))), "keys": keys}
+
+
+def open_original(sealed: bytes, key: SigningKey) -> bytes:
+    """Return the bytes that were sealed for a key; whose they are is left to the caller.
+
+    Raises:
+        SigningKeyError: If it was not sealed for this key.
+        MalformedError: If it was changed.
+    """
+    from nacl.public import PrivateKey, SealedBox
+    from nacl.secret import SecretBox
+
+    found = _decode(sealed)
+    mine = found.keys.get(key.did)
+    if mine is None:
+        others = f"These can open it: {', '.join(sorted(found.keys))}." if found.keys else None
+        raise SigningKeyError(
+            f"the original was not sealed for {key.did}",
+            hint=others or "It is an age file: satchel --identity FILE recover.",
+        )
+    pair = bindings.crypto_sign_seed_keypair(key.seed)[1]
+    own = PrivateKey(bindings.crypto_sign_ed25519_sk_to_curve25519(pair))
+    try:
+        return bytes(SecretBox(SealedBox(own).decrypt(mine)).decrypt(found.box))
+    except (exceptions.CryptoError, ValueError, TypeError):
+        raise MalformedError("the sealed original was changed") from None
+
+
+def age_file(sealed: bytes) -> bytes | None:
+    """Return what was sealed as an age file, for whom it is; None where it is for nobody of age."""
+    return _decode(sealed).age or None
+
+
+def open_original_with(sealed: bytes, identities: Sequence[str]) -> bytes | None:
+    """Return the bytes that were sealed, by an age identity; None where none of them opens it.
+
+    Raises:
+        EncryptionError: If the age file was changed.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    from satchel.crypto.encryption import decrypt_bytes
+
+    found = age_file(sealed)
+    return None if found is None else decrypt_bytes(found, identities)
+
+
+def _decode(sealed: bytes) -> _SealedOriginal:
+    try:
+        return msgspec.json.decode(sealed, type=resolved(_SealedOriginal))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise MalformedError("not a sealed original") from None
+
+
+def _curve_key(did: str) -> bytes:
+    return bytes(bindings.crypto_sign_ed25519_pk_to_curve25519(public_key(did)))
+
+
+def _base64(data: Any) -> str:
+    return base64.b64encode(bytes(data)).decode()

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Meta
 
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
+from satchel.crypto.keys import PayloadType, SigningKey, check, parse_signatures, sign
 from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
-from satchel.crypto.signatures import PayloadType, SigningKey, check, parse_signatures, sign
 from satchel.crypto.tokens import (
     MOST_LISTED_IDS,
     Covers,
@@ -42,8 +42,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.records import KeyId
-from satchel.model.type_info import resolved
-from satchel.model.values import Id, Nonce, Time, check_times
+from satchel.model.values import Id, Nonce, Time, check_times, resolved
 
 FORMAT = "satchel-token/1"
 MOST_TOKENS = 8

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
-from satchel.crypto.signatures import (
+from satchel.crypto.keys import (
     PayloadType,
     Signature,
     SigningKey,
@@ -25,12 +24,19 @@ from satchel.crypto.signatures import (
     public_key,
     sign,
 )
+from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
 from satchel.errors import MalformedError, UsageError
-from satchel.model.entries import Entry
-from satchel.model.records import KeyId
-from satchel.model.times import format_time, to_datetime
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Id, Nonce, Time, check_times
+from satchel.model.records import Entry, KeyId
+from satchel.model.values import (
+    Component,
+    Id,
+    Nonce,
+    Time,
+    check_times,
+    format_time,
+    resolved,
+    to_datetime,
+)
 
 MOST_SHOWN_IDS = 64
 """Ids that stand in a token itself; of more there is only the hash, and the list goes beside."""

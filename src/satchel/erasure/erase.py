@@ -20,7 +20,7 @@ from satchel.bank.connections import writer_key
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
-from satchel.crypto.age import in_environment
+from satchel.crypto.encryption import in_environment
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.erasure.fragments import Fragments, NestedFileScanner
 from satchel.erasure.options import EraseOptions
@@ -29,10 +29,10 @@ from satchel.errors import MemoryStoreError, SatchelError, StoreBusyError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import namespace_of, opened_files
 from satchel.ledger.erasure import ERASABLE, finish_erasure, is_unfinished
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Erasure, FileVersion, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.ports.store import Extent, InspectableStore, Store

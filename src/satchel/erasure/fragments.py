@@ -18,13 +18,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
-from satchel.crypto.age import HEAD_BYTES, Unlocker, decrypt, is_encrypted
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.encryption import HEAD_BYTES, Unlocker, decrypt, is_encrypted
 from satchel.errors import LimitError, MalformedError, SatchelError
-from satchel.model.times import is_canonical_time
-from satchel.model.values import is_hex
+from satchel.model.values import is_canonical_time, is_hex
 from satchel.ports.store import Extent
-from satchel.runtime.spool import CHUNK
+from satchel.runtime.scratch import CHUNK
 
 LONG, LEAST = 16, 11
 """Bytes of a piece; of a text that is shorter, which is a piece as a whole."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from satchel.config.options import SERVER, DryRun, OnProgress, SigningOptions, Texts
 from satchel.erasure.selection import CONDITIONS, conditions_of
+from satchel.errors import UsageError
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.screening.redaction import KINDS
@@ -17,12 +18,26 @@ _IN_MEMORY = Absent(why="The original is returned; nothing is written.")
 
 
 def _conditions(value: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    """Return conditions by name, each with its values."""
-    pairs = [
-        f"{name}={each}"
-        for name, values in value.items()
-        for each in ([values] if isinstance(values, str) else values)
-    ]
+    """Return conditions by name, each with its values.
+
+    Raises:
+        UsageError: If a value is not a text or a list of texts, or a list is empty: a condition
+            that is dropped would select more.
+    """
+    pairs = list[str]()
+    for name, values in value.items():
+        texts = [values] if isinstance(values, str) else values
+        if (
+            not isinstance(texts, list | tuple)
+            or not texts
+            or not all(isinstance(text, str) for text in texts)
+        ):
+            raise UsageError(
+                f"the condition {name[:80]!r} needs a text or a list of texts",
+                field="where",
+                hint='Write {"user": "ada"} or {"user": ["ada", "bob"]}.',
+            )
+        pairs += [f"{name}={text}" for text in texts]
     return conditions_of(pairs)
 
 

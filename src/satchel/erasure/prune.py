@@ -15,11 +15,11 @@ from satchel.crypto.sealed_records import seal
 from satchel.erasure.options import PruneMemoryOptions
 from satchel.errors import UsageError
 from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish_erasure
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.repair import DAMAGED
 from satchel.ledger.view import View
 from satchel.model.records import Erasure
-from satchel.model.times import format_time, now, read_time
+from satchel.model.values import format_time, now, read_time
 from satchel.ports.operations import operation
 from satchel.ports.rows import Filter, Row
 

@@ -18,18 +18,17 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signer_of
 from satchel.bank.token_operations import audience_of
-from satchel.config.options import NOT_FOR_MODELS, SECRETS
-from satchel.config.path_permissions import file_to_write
+from satchel.config.options import NOT_FOR_MODELS, SECRETS, file_to_write
 from satchel.crypto.canonical import canonical_checked
-from satchel.crypto.redaction import signed_redaction
-from satchel.crypto.sealed_originals import (
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.redaction import (
     age_file,
     open_original,
     open_original_with,
     seal_original,
+    signed_redaction,
 )
 from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
-from satchel.crypto.signatures import SigningKey
 from satchel.erasure.options import RecoverOptions, RedactOptions
 from satchel.erasure.selection import EraseSelection
 from satchel.errors import (
@@ -42,12 +41,10 @@ from satchel.errors import (
 )
 from satchel.inference.models import detector_of, extractor
 from satchel.ledger.erasure import SEALED, finish_erasure
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Redaction
-from satchel.model.times import now
-from satchel.model.values import Component, JsonObject
+from satchel.model.records import Entry, Redaction
+from satchel.model.values import Component, JsonObject, now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
 from satchel.screening.redaction import MOST_FIELDS, Redactor, Replacement
@@ -133,7 +130,7 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
         UsageError: If nothing is named, a kind is unknown, or a pointer is none.
         UnknownMemoryError: If there is no such memory.
         PermissionRefusedError: If a holder who may not read asks by conditions.
-        RedactionRefusedError: If somebody erased one of them meanwhile.
+        RedactionRefusedError: If one of them was erased during the call.
         MissingExtraError: If the detector is not installed.
         SigningKeyError: If one who is to recover has no key.
         ReadOnlyStoreError: If no key may add to the bank here.

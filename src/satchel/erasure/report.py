@@ -18,13 +18,19 @@ from msgspec.structs import replace
 
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.config.options import NOT_FOR_MODELS, OnProgress, OutputOptions, PathOptions
-from satchel.config.path_permissions import PathPermission, file_to_write
+from satchel.config.options import (
+    NOT_FOR_MODELS,
+    OnProgress,
+    OutputOptions,
+    PathOptions,
+    PathPermission,
+    file_to_write,
+)
 from satchel.errors import UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Erasure, Model, Source, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import Option, operation, texts
 from satchel.ports.rows import PENDING, Filter
 from satchel.stores.matching import Mentions

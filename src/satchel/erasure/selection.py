@@ -7,10 +7,9 @@ from typing import Any
 from satchel.bank.memory import key_of
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.erasure import ERASABLE
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Edge, FileVersion, Model, SessionEvent, Source
+from satchel.model.records import Edge, Entry, FileVersion, Model, Semantic, SessionEvent, Source
 from satchel.model.values import is_id
 from satchel.runtime.scratch import Scratch
 

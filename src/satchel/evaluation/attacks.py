@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from satchel.artifact.judge import verify_file
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.artifact.verification import TrustPolicy
+from satchel.artifact.verifier import verify_file
 from satchel.crypto.canonical import canonical
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.signatures import SigningKey
 from satchel.crypto.token_chain import (
     SKEW,
     Chain,
@@ -26,8 +26,9 @@ from satchel.crypto.token_chain import (
 from satchel.crypto.tokens import Grant, Wildcard, issue, shift_time
 from satchel.errors import PermissionRefusedError, SatchelError, TokenError
 from satchel.evaluation.agents import AgentQuestion, ProbeAgent, ReaderAgent
+from satchel.evaluation.carriers import sealed, write_artifact_file
 from satchel.evaluation.containment import CANARY, PATTERNS, attacks, framed_texts, judge_texts
-from satchel.evaluation.paper_data import Cell, Table, sealed, write_artifact_file
+from satchel.evaluation.statistics import Cell, Table
 from satchel.model.values import TrustClass
 
 FIELDS, PARENTS, ROOTS, TOKENS = 1000, 500, 100, 50

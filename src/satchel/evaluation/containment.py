@@ -16,11 +16,10 @@ from satchel.errors import EmptyInputError, LimitError, MalformedError, UsageErr
 from satchel.evaluation.carriers import DatedMemory, Owner
 from satchel.evaluation.containment_judge import Escape, frame_of, judge
 from satchel.evaluation.probes import ProbeMemory
-from satchel.model.entries import Semantic
-from satchel.model.type_info import resolved
-from satchel.model.values import Origin, TrustClass
+from satchel.model.records import Semantic
+from satchel.model.values import Origin, TrustClass, resolved
 from satchel.rehydrate.request import RehydrateResult
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 from satchel.screening.injection import Enforce
 
 CANARY = "HARBOUR-7316"

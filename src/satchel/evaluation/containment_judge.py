@@ -141,7 +141,7 @@ _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
 
 
 def read_back(line: str) -> str:
-    """Return a line with each escape as what it stands for; as docs/guides/waking-up.md has it."""
+    """Return a line with each escape decoded, as docs/guides/rehydration.md defines them."""
 
     def original(found: re.Match[str]) -> str:
         number = found[1] or found[2]

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
-from satchel.model.times import format_time, read_time
-from satchel.runtime.input import open_input
+from satchel.model.values import format_time, read_time
+from satchel.runtime.files import open_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,9 @@ from satchel.ports.operations import Option, Options, PathText, operation, texts
 if TYPE_CHECKING:  # each command needs one of them
     from satchel.evaluation.agents import ProbeAgent
     from satchel.evaluation.containment import ContainmentResult
-    from satchel.evaluation.context import FramedResult
     from satchel.evaluation.continuity import Fidelity, TransferScore, Trial
     from satchel.evaluation.paper import Paper
-    from satchel.evaluation.recall import Evaluation
+    from satchel.evaluation.recall import Evaluation, FramedResult
 
 _MEASURES = dict.fromkeys(
     ("python", "http", "mcp"),
@@ -204,9 +203,8 @@ def measure_framed(settings: Settings, options: FramedMeasureOptions) -> "Framed
 
     Reads what `satchel evaluate recall` reads. Your banks are not changed.
     """
-    from satchel.evaluation.context import evaluate_framed
     from satchel.evaluation.pages import framed_page
-    from satchel.evaluation.recall import BUDGETS
+    from satchel.evaluation.recall import BUDGETS, evaluate_framed
 
     result = evaluate_framed(
         settings,

@@ -5,14 +5,13 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.config.path_permissions import file_to_write
+from satchel.config.options import file_to_write
 from satchel.config.settings import Settings
 from satchel.evaluation.containment import ContainmentResult
-from satchel.evaluation.context import FramedResult
 from satchel.evaluation.continuity import Fidelity, TransferScore
 from satchel.evaluation.paper import Paper
-from satchel.evaluation.paper_data import Cell, Table, cell_text
-from satchel.evaluation.statistics import Interval, Share
+from satchel.evaluation.recall import FramedResult
+from satchel.evaluation.statistics import Cell, Interval, Share, Table, cell_text
 
 _WIDTH, _HEIGHT, _LEFT, _FOOT = 640, 260, 48, 46
 _TOP = 16

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import has_valid_id
-from satchel.crypto.signatures import SigningKey
 from satchel.evaluation.agents import ProbeAgent, ReaderAgent
 from satchel.evaluation.attacks import (
     ATTEMPTS,
@@ -26,7 +26,18 @@ from satchel.evaluation.attacks import (
     tampering_table,
     tokens_table,
 )
-from satchel.evaluation.carriers import DatedMemory, Owner, dated_memories, in_full
+from satchel.evaluation.carriers import (
+    MIX,
+    DatedMemory,
+    Owner,
+    conversation,
+    dated_memories,
+    in_full,
+    latest,
+    sample_memories,
+    sealed,
+    write_artifact_file,
+)
 from satchel.evaluation.continuity import (
     BUDGET,
     OVERALL,
@@ -42,19 +53,10 @@ from satchel.evaluation.continuity import (
     with_memory,
     with_text,
 )
-from satchel.evaluation.paper_data import (
-    MIX,
-    Cell,
-    Table,
-    conversation,
-    latest,
-    sample_memories,
-    sealed,
-    write_artifact_file,
-)
 from satchel.evaluation.probes import ProbeMemory, ProbeSet, shipped_sets
 from satchel.evaluation.recall import comparison_embedder
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.evaluation.statistics import Cell, Table
+from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
 from satchel.ports.inference import Embedder
 from satchel.ports.record_set import open_record_set
 

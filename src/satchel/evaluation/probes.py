@@ -15,10 +15,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from satchel.errors import EmptyInputError, LimitError, MalformedError
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.type_info import resolved
-from satchel.model.values import LeanTime
-from satchel.runtime.input import open_input
+from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import LeanTime, resolved
+from satchel.runtime.files import open_input
 
 SHIPPED = ("coding", "answering", "planning")
 """Names of the sets that come along."""

@@ -1,6 +1,6 @@
-"""How sure a measured figure is: intervals and paired tests, the same in every run.
+"""Figures with their uncertainty (intervals, paired tests), and tables of figures.
 
-Everything that draws has a seed. Intervals are of 95 %.
+Random draws have a fixed seed, so that every run gives the same figures. Intervals cover 95 %.
 """
 
 import random
@@ -16,6 +16,28 @@ _RESAMPLES = 2000
 _FLIPS = 5000
 _ALL_FLIPS = 12
 """Differences up to which every combination of signs is tried."""
+
+
+Cell = str | int | float | None
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures, with where the paper has its own."""
+
+    name: str
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a figure as it is shown."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.2f}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from satchel.config.path_permissions import file_to_read, file_to_write
+from satchel.config.options import file_to_read, file_to_write
 from satchel.config.settings import Settings
 from satchel.errors import ConcurrencyError, LimitError, MalformedError, MemoryStoreError
 from satchel.files.memory_store import MemoryStore
@@ -154,7 +154,7 @@ def export_memories(
 
     Raises:
         TargetExistsError: If the file is there, and is not to be replaced.
-        TargetError: If it cannot be written; nothing is left behind then.
+        TargetError: If it cannot be written. No partial file remains.
     """
     told = FileTransferResult()
     with (

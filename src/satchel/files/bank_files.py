@@ -19,7 +19,7 @@ from satchel.bank.open_bank import (
 )
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.remember import superseding
-from satchel.config.path_permissions import require_uncontained
+from satchel.config.options import require_uncontained
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (
@@ -38,13 +38,11 @@ from satchel.errors import (
 )
 from satchel.files import MemoryStore
 from satchel.files.manifest import StoredVersion
-from satchel.files.namespace import Namespace, root_checked
-from satchel.files.paths import TRANSCRIPT, key_checked
-from satchel.ledger.records import VerifiedRecord
+from satchel.files.paths import TRANSCRIPT, Namespace, key_checked, root_checked
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
-from satchel.model.times import now
-from satchel.model.values import is_whole_id
+from satchel.model.values import is_whole_id, now
 from satchel.ports.rows import Filter, slot_of
 from satchel.screening.records import SecretScreener
 

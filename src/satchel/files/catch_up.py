@@ -36,8 +36,7 @@ def is_behind(bank: OpenBank) -> bool:
     if bank.bearer is not None or not bank.name or not (root or (settings.home / "files").is_dir()):
         return False
     from satchel.files.manifest import FILE_NAME, FilesManifest
-    from satchel.files.namespace import folder_of
-    from satchel.files.paths import OWN
+    from satchel.files.paths import OWN, folder_of
 
     with suppress(SatchelError):
         address = namespace_of(settings).path(bank.name)

@@ -22,8 +22,8 @@ from satchel.files.manifest import FileRow, FilesManifest, ManifestRows, Policy,
 from satchel.files.paths import OWN, check_public_path, decoded, encoded
 from satchel.files.transaction import Fetch, FileTransaction, StoreChange, copy_out, copy_version
 from satchel.files.tree import StoreFolder
-from satchel.runtime.forks import in_child
 from satchel.runtime.private_files import lock_file
+from satchel.runtime.processes import in_child
 
 _NAME = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-([\d.]+)([+-]\d\d)-(\d\d)_([0-9a-f]{64})(?:_\w+)?\.txt"

@@ -22,8 +22,14 @@ from satchel.files import audit as auditing
 from satchel.files.audit import AuditResult, examine
 from satchel.files.commit import DAY, CollectResult, GroupCommit
 from satchel.files.manifest import MemoryMeta, Policy, StoredVersion, from_sidecar
-from satchel.files.namespace import namespace
-from satchel.files.paths import TRANSCRIPT, check_public_path, encoded, fitting, prefix_of
+from satchel.files.paths import (
+    TRANSCRIPT,
+    check_public_path,
+    encoded,
+    fitting,
+    namespace,
+    prefix_of,
+)
 from satchel.files.places import Dir, FileStorage, place_of
 from satchel.files.sync_async import (
     SyncAsyncMethod,
@@ -989,7 +995,7 @@ class MemoryStore(MemoryStoreWriter):
         self.messages += added
 
     def flush_messages_sync(self) -> None:
-        """Keep the transcript. Messages that others added meanwhile stay, before one's own.
+        """Save the transcript. Messages that others added since stay, before the new ones.
 
         Raises:
             ConcurrencyError: If others changed it and these messages do not continue what was read.

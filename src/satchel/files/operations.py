@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from satchel.config.options import DryRun
-from satchel.config.path_permissions import require_uncontained
+from satchel.config.options import DryRun, require_uncontained
 from satchel.config.settings import Settings
 from satchel.errors import NoMemoryFilesError, UsageError
 from satchel.files import MemoryMeta, MemoryStore, anthropic_stores
@@ -534,7 +533,7 @@ def export_files(files: OpenFiles, options: FileExportOptions) -> FileTransferRe
 
     Raises:
         TargetExistsError: If the file exists, without ``overwrite``.
-        TargetError: If it cannot be written; nothing is left behind then.
+        TargetError: If it cannot be written. No partial file remains.
     """
     return anthropic_stores.export_memories(
         files.settings, Path(options.path), files.store, overwrite=options.overwrite

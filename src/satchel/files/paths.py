@@ -1,18 +1,16 @@
-"""What a path of a memory file may be, and what it is called in the store's own folders.
-
-The rules are those of the page (``flyte.ai.agents.memory``), and these: Unicode in its composed
-form (NFC), so that two spellings are one file; no control, bidirectional or invisible characters;
-reserved names in whatever case and as whole names; lengths that do not depend on an encoding.
-"""
+"""Paths of memory files, and the location of the store of a key."""
 
 import fnmatch
 import hashlib
+import os
 import re
+import secrets
 import unicodedata
 from collections.abc import Callable, Iterable
-from pathlib import PurePosixPath
-from typing import Any
-from urllib.parse import quote, unquote
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
 
 from satchel.errors import AccessDenied, MemoryStoreError
 
@@ -31,7 +29,7 @@ OWN = "meta/.satchel"
 
 _FOLDERS = frozenset({"audit", "meta", "versions"})
 _RESERVED = _FOLDERS | {TRANSCRIPT}
-_ODD = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _LONGEST_SIDECAR = 250  # and ".json": together what a file system takes
 _SHOWN = 200
 
@@ -190,7 +188,7 @@ def key_checked(said: Any, what: str = "key") -> str:
 
 def _check_part(part: str, said: str) -> None:
     for sign in part:
-        if sign == "\\" or (not sign.isalnum() and unicodedata.category(sign) in _ODD):
+        if sign == "\\" or (not sign.isalnum() and unicodedata.category(sign) in _INVISIBLE):
             raise MemoryStoreError(
                 f"a path cannot contain the character U+{ord(sign):04X}", path=_shown(said)
             )
@@ -249,3 +247,115 @@ def _skipped(each: _Parts, reached: set[int]) -> set[int]:
             at += 1
             found.add(at)
     return found
+
+
+NAMESPACE = "agents/memory-store"
+SCHEMA_VERSION = "v0"
+
+SCHEMES = ("memory", "sqlite", "s3", "gs", "az")
+"""Remote places; a path, or ``file://``, is a folder of this machine."""
+
+_SCRATCH = re.compile(r"/+(?:rd|raw_data)/[^/]+/*$")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Namespace(NamedTuple):
+    """The folder that keys are in."""
+
+    storage_root: str
+    org: str
+    project: str
+    domain: str
+
+    def path(self, key: str) -> str:
+        """Return the place of a key's store."""
+        return (
+            f"{self.storage_root}/{NAMESPACE}/{SCHEMA_VERSION}/"
+            f"{self.org}/{self.project}/{self.domain}/{key_checked(key)}"
+        )
+
+    def unnamed(self) -> str:
+        """Return a place that nobody has, for a store without a key."""
+        return f"{self.storage_root}/{NAMESPACE}/unnamed/{secrets.token_hex(16)}"
+
+
+def namespace(
+    org: str | None = None,
+    project: str | None = None,
+    domain: str | None = None,
+    storage_root: str | os.PathLike[str] | None = None,
+) -> Namespace:
+    """Return the folder that is meant; what is not said comes from the configuration.
+
+    Raises:
+        MemoryStoreError: If a part is no single plain name, or the root is no place.
+        ConfigError: If the configuration is wrong.
+    """
+    said = (storage_root, org, project, domain)
+    known = {} if all(one is not None for one in said) else _configured()
+    root = known["storage_root"] if storage_root is None else os.fspath(storage_root)
+    return Namespace(
+        root_checked(root),
+        key_checked(known["org"] if org is None else org, "org"),
+        key_checked(known["project"] if project is None else project, "project"),
+        key_checked(known["domain"] if domain is None else domain, "domain"),
+    )
+
+
+def root_checked(said: str) -> str:
+    """Return a storage root, without the scratch folder of a run that it may end with.
+
+    Raises:
+        MemoryStoreError: If it is empty, relative to nothing known, or of an unknown scheme.
+    """
+    if not said or _CONTROL.search(said):
+        raise MemoryStoreError(f"not a storage root: {said!r}", path="storage_root")
+    scheme, separator, _ = said.partition("://")
+    if separator and scheme not in {*SCHEMES, "file"}:
+        raise MemoryStoreError(
+            f"a storage root must be a path, or start with one of {', '.join(SCHEMES)} and ://",
+            path="storage_root",
+        )
+    if ".." in re.split(r"[/\\]", said):
+        raise MemoryStoreError("a storage root cannot contain '..'", path="storage_root")
+    if not separator:
+        said = str(Path(said).expanduser().absolute())
+    return _SCRATCH.sub("", said).rstrip("/") or "/"
+
+
+def folder_of(place: str) -> Path | None:
+    """Return the folder that a place is on this machine; None for one elsewhere.
+
+    Raises:
+        MemoryStoreError: If it is no place.
+    """
+    if "://" not in place:
+        return Path(place).expanduser().absolute()
+    try:
+        parts = urlsplit(place)
+    except ValueError as error:
+        raise MemoryStoreError(f"not a valid location: {error}", path="storage_root") from None
+    if parts.scheme == "file":
+        if parts.netloc not in {"", "localhost"}:
+            raise MemoryStoreError(
+                "a file:// location must be on this machine", path="storage_root"
+            )
+        return Path(unquote(parts.path))
+    if parts.scheme not in SCHEMES:
+        raise MemoryStoreError(f"unknown scheme {parts.scheme}://", path="storage_root")
+    return None
+
+
+def _configured() -> dict[str, Any]:
+    """Return what the person configured, which is read by a layer above this one.
+
+    So by its name: a program that says nothing gets what the command line would give it.
+    """
+    settings = import_module("satchel.config.settings").load_settings()
+    files = settings.options.files
+    return {
+        "storage_root": files.storage_root or str(settings.home / "files"),
+        "org": files.org,
+        "project": files.project,
+        "domain": files.domain,
+    }

@@ -10,7 +10,7 @@ from satchel.errors import MemoryStoreError
 from satchel.files.commit import DAY, CollectResult, GroupCommit
 from satchel.files.local_store import LocalFileStorage
 from satchel.files.manifest import Policy
-from satchel.files.namespace import folder_of
+from satchel.files.paths import folder_of
 from satchel.files.remote.objects import MemoryObjects, Objects
 from satchel.files.remote.store import RemoteFileStorage
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from satchel.errors import MemoryStoreError, SatchelError
 from satchel.files.paths import MOST_PARTS, OWN, check_path, is_own, is_reserved
-from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER
+from satchel.runtime.files import PRIVATE_FILE, PRIVATE_FOLDER
 
 LARGEST = 64 << 20
 """Bytes in one memory file; what is larger is no text for a model."""

@@ -12,17 +12,13 @@ import msgspec
 from blake3 import blake3
 from msgspec.structs import replace
 
-from satchel.crypto.canonical import encode_sorted
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, decode_foreign, encode_foreign, encode_sorted, plain
 from satchel.crypto.sealed_records import Sealed, as_model, known_members
-from satchel.crypto.value_domain import decode_foreign, encode_foreign, plain
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._json import Decompressor, LineReader, differences, json_object, reproduce
 from satchel.formats._own_vectors import minus_zeros, signed
-from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Entity, Evidence, Origin, TrustClass, is_hex
+from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import Entity, Evidence, Origin, TrustClass, is_hex, read_time, resolved
 from satchel.ports.vectors import Maker
 
 VERSION = "_ama_version"

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, cast
 
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError
-from satchel.ports.format import ReadContext
-from satchel.ports.place import HEAD_BYTES, Place
+from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 from satchel.runtime.contained_folder import parts_of
 
 ZIP_MAGIC = b"PK\x03\x04"

@@ -13,17 +13,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.canonical import decode_foreign, encode_foreign
+from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._pickles import unpickled
 from satchel.formats._points import TEXTS, covered_by, losses_of, payload_of, said_in, text_in
-from satchel.model.entries import Entry, Semantic
-from satchel.model.times import read_time
-from satchel.model.values import Origin, TrustClass
-from satchel.ports.content import TEXT_MEMBER
+from satchel.model.records import Entry, Semantic
+from satchel.model.values import Origin, TrustClass, read_time
+from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.losses import Report
 from satchel.ports.vectors import text_mark
 from satchel.runtime.foreign_databases import Database

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
 from satchel.errors import LimitError, MalformedError, PathRefusedError
 from satchel.formats._archive import ZIP_MAGIC, open_archive
 from satchel.formats._json import (
@@ -23,12 +23,9 @@ from satchel.formats._json import (
     settled,
     text_in,
 )
-from satchel.model.entries import Entry, Identity, Semantic
-from satchel.model.records import GraphNode, SessionEvent
-from satchel.model.times import read_time
-from satchel.model.values import Origin, Scope, TrustClass
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent
+from satchel.model.values import Origin, Scope, TrustClass, read_time
+from satchel.ports.format import Place, ReadContext
 from satchel.runtime.contained_folder import parts_of
 
 NAME = "cognee"

@@ -7,17 +7,15 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UsageError
 from satchel.formats._archive import ArchiveFile, ChatArchive, foreign_reader
 from satchel.model.records import Model, SessionEvent
-from satchel.model.times import format_time, read_time
-from satchel.model.values import Origin, TrustClass
-from satchel.ports.format import ReadContext
+from satchel.model.values import Origin, TrustClass, format_time, read_time
+from satchel.ports.drafts import placeholder
+from satchel.ports.format import BOM, Place, ReadContext
 from satchel.ports.losses import Report
-from satchel.ports.place import BOM, Place
-from satchel.ports.placeholders import placeholder
 
 Row = dict[str, Any]
 

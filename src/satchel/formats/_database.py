@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
 from satchel.errors import InputError, MalformedError, TargetError
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 from satchel.runtime.foreign_databases import Database
 
 MAGIC = b"SQLite format 3\x00"

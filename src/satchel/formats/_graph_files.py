@@ -19,12 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
-from satchel.crypto.value_domain import encode_foreign
+from satchel.crypto.canonical import encode_foreign
 from satchel.errors import InputError, LimitError, MalformedError, MissingExtraError, TargetError
 from satchel.formats import _graph_child
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
-from satchel.runtime.input import open_input as opened
+from satchel.ports.format import Place, ReadContext
+from satchel.runtime.files import open_input as opened
 
 _HEADER = 12
 """Bytes that tell it: four letters, and the number of the storage version."""

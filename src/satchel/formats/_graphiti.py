@@ -15,19 +15,15 @@ from uuid import UUID
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.value_domain import ABSENT
+from satchel.crypto.canonical import ABSENT
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._json import differences, reproduce, settled, text_in
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge, GraphNode
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Entity, Origin, Scope, TrustClass
+from satchel.model.records import Edge, Entry, Episodic, GraphNode, Semantic
+from satchel.model.values import Entity, Origin, Scope, TrustClass, read_time, resolved
+from satchel.ports.drafts import placeholder
 from satchel.ports.format import ReadContext
-from satchel.ports.placeholders import placeholder
 from satchel.ports.vectors import text_mark
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 NAME = "graphiti"
 """The format, and the provider that records from it name."""

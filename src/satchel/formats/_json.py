@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from typing import Any, BinaryIO, cast
 
-from satchel.artifact.reader import GZIP_MAGIC
-from satchel.crypto.json_reader import ForeignReader, ordinary_values
-from satchel.crypto.limits import Limits
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
-from satchel.crypto.value_domain import ABSENT, decode_foreign, unheld_number
+from satchel.artifact.encodings import GZIP_MAGIC
+from satchel.crypto.canonical import ABSENT, Limits, decode_foreign, unheld_number
+from satchel.crypto.json_reader import (
+    NUMBERS,
+    ForeignReader,
+    numbers_of,
+    ordinary_values,
+    with_numbers,
+)
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
-from satchel.ports.format import ReadContext
+from satchel.ports.format import BOM, Place, ReadContext
 from satchel.ports.losses import Report
-from satchel.ports.place import BOM, Place
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 

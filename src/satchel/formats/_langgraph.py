@@ -12,17 +12,16 @@ from typing import Any
 
 import apsw
 
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.canonical import ABSENT, decode_foreign, encode_foreign
+from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, decode_foreign, encode_foreign
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._json import differences, reproduce
 from satchel.formats._row_lists import as_json, in_order
-from satchel.model.entries import Entry, Semantic
-from satchel.model.times import iso_text, read_time
-from satchel.model.values import Origin, Scope, TrustClass
-from satchel.ports.content import TEXT_MEMBER
+from satchel.model.records import Entry, Semantic
+from satchel.model.values import Origin, Scope, TrustClass, iso_text, read_time
+from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.format import ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet

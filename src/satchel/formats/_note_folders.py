@@ -16,10 +16,9 @@ from satchel.errors import InputError, LimitError, MalformedError
 from satchel.formats._archive import ArchiveFile, ChatArchive
 from satchel.formats._conversations import paragraphs, words_of
 from satchel.formats._notes import NAME, entry_of, slug, split, summary
-from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, TrustClass
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
+from satchel.ports.format import Place, ReadContext
 
 MOST_FILES = 99_999
 """Files beside the index; a folder with more is not read."""

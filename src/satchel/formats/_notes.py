@@ -12,16 +12,15 @@ from typing import Any, NamedTuple, Self, cast
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.canonical import decode_foreign, escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, escape_keys
 from satchel.errors import InputError, PathRefusedError
-from satchel.model.entries import ENTRY_CLASSES, TIMES, Entry
+from satchel.model.records import ENTRY_CLASSES, TIMES, Entry
 from satchel.model.text import memory_text
-from satchel.model.times import read_time
-from satchel.model.values import Component, Origin, TrustClass
+from satchel.model.values import Component, Origin, TrustClass, read_time
+from satchel.ports.format import BOM
 from satchel.ports.losses import Report
-from satchel.ports.place import BOM
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.scratch import ScratchMap

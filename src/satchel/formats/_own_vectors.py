@@ -10,7 +10,7 @@ from math import copysign
 from typing import Any
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.rows import entry_texts
 from satchel.ports.vectors import Maker, VectorSink, VectorSource, text_mark

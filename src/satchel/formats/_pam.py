@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from typing import BinaryIO, ClassVar
 
-from satchel.artifact.reader import Encoding
-from satchel.artifact.writer import gzip_sink, sign_statement, write_artifact
+from satchel.artifact.encodings import Encoding, gzip_sink, sign_statement, write_artifact
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, SignedStatement, open_record_set
 
 TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True, keeps_ids=True)

@@ -9,13 +9,13 @@ LangChain's ``page_content``, Mem0's ``data``, ``text``, ``document``. Compared 
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.canonical import decode_foreign, encode_foreign
+from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError
-from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope, TrustClass
-from satchel.ports.content import TEXT_MEMBER
+from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.losses import Report
 from satchel.ports.vectors import text_mark
 

@@ -11,17 +11,15 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, BinaryIO
 
 from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import ENTRY_TAGS, Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._json import as_json as json_of
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import ReadContext
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet
 
 _OF_THE_TRANSFER = ("source", "receipt")

@@ -31,11 +31,18 @@ from satchel.formats._notes import (
     items_of,
     lines_of,
 )
-from satchel.model.entries import Entry, Identity
-from satchel.model.records import Model
+from satchel.model.records import Entry, Identity, Model
 from satchel.model.values import Component, Evidence, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import MOST_WITHIN, Place, Target
+from satchel.ports.format import (
+    MOST_WITHIN,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 
 _BEGIN = "<!-- satchel:begin{}; what you change up to satchel:end is replaced -->"

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 
 import msgspec
 
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.formats._aletheia.reader import AletheiaDocument
 from satchel.formats._aletheia.schema import HEAD, MAKER, NAME, VERSION, Row, source_of
@@ -24,13 +24,10 @@ from satchel.formats._aletheia.writer import (
 )
 from satchel.formats._json import as_json, json_members
 from satchel.formats._own_vectors import BankVectorWriter
-from satchel.model.agent_names import is_agent_name
 from satchel.model.records import Model, Source
-from satchel.model.times import now
-from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.values import Component, is_agent_name, now
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 _DIGITS = frozenset(b"0123456789")

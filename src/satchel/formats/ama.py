@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, ClassVar, cast
 import msgspec
 
 from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
+from satchel.crypto.canonical import decode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama import (
     HEADER,
@@ -38,14 +38,10 @@ from satchel.formats._ama import (
 from satchel.formats._json import json_members
 from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
 from satchel.formats._row_lists import Order, in_order
-from satchel.model.entries import Entry
-from satchel.model.records import Model
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Entry, Model
+from satchel.model.values import Component, Origin, now, resolved
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import Maker
 

@@ -14,17 +14,16 @@ from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
+from satchel.crypto.canonical import decode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign
 from satchel.formats._amplihack.reader import AmplihackDocument
 from satchel.formats._amplihack.rows import ARRAYS, Row, statistic_of
 from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, container_of, exported_at
 from satchel.formats._json import json_members
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _VERSION = "1.1"

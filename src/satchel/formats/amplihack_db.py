@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import apsw
 
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, TargetError
 from satchel.formats._amplihack.reader import (
     MOST_AGENTS,
@@ -38,8 +38,7 @@ from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, contain
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 

@@ -9,17 +9,14 @@ amplihack-rs 0.17.0.
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._amplihack.rows import NAME, Row, named, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Model, SessionEvent
-from satchel.model.times import iso_text
-from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.model.records import Entry, Episodic, Model, Semantic, SessionEvent
+from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _MEMORIES, _SESSIONS, _AGENTS = "memory_entries", "sessions", "session_agents"

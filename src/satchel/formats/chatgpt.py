@@ -36,14 +36,20 @@ from satchel.formats._conversations import (
     text_or_none,
 )
 from satchel.formats._json import json_members, says_nothing
-from satchel.model.entries import Identity, Semantic
-from satchel.model.records import Model, SessionEvent
+from satchel.model.records import Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.model.times import read_time
-from satchel.model.values import Component, Evidence
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.values import Component, Evidence, read_time
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 
 NAME = "chatgpt"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, ClassVar
 
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import (
     URI,
@@ -24,8 +24,7 @@ from satchel.formats._chroma import (
 from satchel.formats._database import MAGIC, open_database_copy, tables_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 

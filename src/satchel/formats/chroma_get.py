@@ -11,19 +11,26 @@ from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 
+from satchel.crypto.canonical import decode_foreign, encode_foreign, escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign, encode_foreign, escape_keys
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import SPACE, SPACES, URI, USUAL, VECTOR, entry_of, row_of
 from satchel.formats._json import json_members
 from satchel.formats._row_lists import as_json, container_of, count_others, in_order
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 

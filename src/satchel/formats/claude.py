@@ -38,13 +38,20 @@ from satchel.formats._conversations import (
     words_of,
 )
 from satchel.formats._json import Step, json_members, says_nothing
-from satchel.model.entries import Identity, Semantic
-from satchel.model.records import FileVersion, GraphNode, Model, SessionEvent
+from satchel.model.records import FileVersion, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, Origin, Scope
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of
 

@@ -32,9 +32,8 @@ from satchel.formats._note_folders import memories_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 NAME = "claude_code"

@@ -24,16 +24,12 @@ from satchel.formats._notes import (
     origin_of,
     words_in,
 )
-from satchel.model.entries import ENTRY_CLASSES, Entry
-from satchel.model.records import Model
-from satchel.model.times import read_time
-from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import ENTRY_CLASSES, Entry, Model
+from satchel.model.values import Component, read_time
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 NAME = "claude_text"
 

@@ -34,9 +34,17 @@ from satchel.formats._conversations import (
 from satchel.formats._json import json_members
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 
 NAME = "codex"

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC
@@ -51,17 +51,13 @@ from satchel.formats._cognee import (
 )
 from satchel.formats._json import Decompressor, LineReader, as_json, json_object, text_in
 from satchel.formats._row_lists import Order, in_order
-from satchel.model.entries import Entry, Identity, Semantic
-from satchel.model.records import Edge, GraphNode, Model, SessionEvent
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
+from satchel.model.values import Component, Origin, TrustClass, resolved
+from satchel.ports.drafts import placeholder
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
-from satchel.ports.placeholders import placeholder
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import Spool, SpoolStream, SpoolStreams
+from satchel.runtime.scratch import ScratchMap, Spool, SpoolStream, SpoolStreams
 
 SUBJECT, OBJECT = "subject", "object"
 """The kinds of the links from a fact to what it is about."""

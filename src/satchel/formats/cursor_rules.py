@@ -20,8 +20,16 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import MOST_WITHIN, Place, Target
+from satchel.ports.format import (
+    MOST_WITHIN,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 
 NAME = "cursor_rules"

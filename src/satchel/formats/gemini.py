@@ -42,13 +42,19 @@ from satchel.formats._conversations import (
     text_or_none,
 )
 from satchel.formats._json import json_members
-from satchel.model.entries import Identity
-from satchel.model.records import Model, SessionEvent
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Scope
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Identity, Model, SessionEvent
+from satchel.model.values import Component, Scope, resolved
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 

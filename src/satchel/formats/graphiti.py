@@ -18,9 +18,9 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import gzip_sink
+from satchel.artifact.encodings import gzip_sink
+from satchel.crypto.canonical import ABSENT, escape_keys
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, escape_keys
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._graph_files import (
     GRAPH_MAGICS,
@@ -66,17 +66,12 @@ from satchel.formats._graphiti import (
     time_text,
 )
 from satchel.formats._json import as_json, json_members, reader_of
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge, GraphNode, Model
-from satchel.model.times import now, read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
+from satchel.model.values import Component, Origin, now, read_time, resolved
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import Spool, SpoolStreams
+from satchel.runtime.scratch import ScratchMap, Spool, SpoolStreams
 
 _TIMES = ("created_at", "valid_at", "invalid_at", "expired_at", "reference_time")
 _JOINTS = "relates_to"

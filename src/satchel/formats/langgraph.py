@@ -21,8 +21,7 @@ from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in, make_st
 from satchel.formats._row_lists import count_others
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import Place, Target
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _OTHER = "checkpoints"

@@ -12,9 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.canonical import encode_sorted
+from satchel.crypto.canonical import encode_foreign, encode_sorted
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import encode_foreign
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UsageError
 from satchel.formats._database import (
     MAGIC,
@@ -27,11 +26,9 @@ from satchel.formats._database import (
 from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.model.times import read_time
-from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import Place, Target
-from satchel.ports.placeholders import placeholder
+from satchel.model.values import Component, Origin, TrustClass, read_time
+from satchel.ports.drafts import placeholder
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 

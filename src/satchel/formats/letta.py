@@ -18,20 +18,16 @@ from io import BytesIO
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.crypto.json_reader import SURROGATE, ForeignReader
-from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.canonical import ABSENT
+from satchel.crypto.json_reader import NUMBERS, SURROGATE, ForeignReader, numbers_of, with_numbers
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
 from satchel.formats._row_lists import Order, in_order
-from satchel.model.entries import Entry, Identity, Semantic
-from satchel.model.records import GraphNode, Model, SessionEvent
-from satchel.model.times import iso_text, read_time
-from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Entry, GraphNode, Identity, Model, Semantic, SessionEvent
+from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text, read_time
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 NAME = "letta"

@@ -13,19 +13,33 @@ from uuid import UUID
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._json import as_json, differences, json_members, settled, text_in
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model
-from satchel.model.times import exact_time, iso_text, read_time
-from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Entry, Model, Semantic
+from satchel.model.values import (
+    Component,
+    Origin,
+    Scope,
+    TrustClass,
+    exact_time,
+    iso_text,
+    read_time,
+)
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import text_mark
 

@@ -42,14 +42,21 @@ from satchel.formats._notes import (
     split,
     values_in,
 )
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.text import memory_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Spool
 
 _LOOKED_AT = 16
 _WITH_AN_INDEX = frozenset({NAME, "claude_code"})

@@ -20,12 +20,10 @@ import msgspec
 from blake3 import blake3
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.reader import GZIP_MAGIC
-from satchel.artifact.writer import gzip_sink
-from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.notation import numbers_of
+from satchel.artifact.encodings import GZIP_MAGIC, gzip_sink
+from satchel.crypto.canonical import escape_keys
+from satchel.crypto.json_reader import ForeignReader, numbers_of
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
 from satchel.formats._json import (
     Decompressor,
@@ -35,12 +33,19 @@ from satchel.formats._json import (
     json_object,
     text_in,
 )
-from satchel.model.entries import Entry, Semantic
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 

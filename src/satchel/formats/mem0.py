@@ -22,19 +22,25 @@ from typing import Any, BinaryIO, ClassVar, cast
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.notation import has_odd_numbers, numbers_of
+from satchel.crypto.canonical import ABSENT, escape_keys
+from satchel.crypto.json_reader import ForeignReader, has_odd_numbers, numbers_of
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, escape_keys
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
-from satchel.model.entries import Entry, PlainSemantic, Procedural, Semantic
-from satchel.model.records import Model
-from satchel.model.times import exact_time, format_time, iso_text, read_time, to_datetime
-from satchel.model.values import Component, Origin, Scope, TrustClass
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
+from satchel.model.values import (
+    Component,
+    Origin,
+    Scope,
+    TrustClass,
+    exact_time,
+    format_time,
+    iso_text,
+    read_time,
+    to_datetime,
+)
+from satchel.ports.format import BOM, Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import BOM, Place, Target
 from satchel.ports.record_set import RecordSet
 
 NAME = "mem0"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, ClassVar
 
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._conversations import (
@@ -26,11 +26,18 @@ from satchel.formats._conversations import (
     text_or_none,
 )
 from satchel.formats._json import json_members
-from satchel.model.entries import Semantic
-from satchel.model.records import Model
+from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
-from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 
 _NAME = "openmemory"

@@ -3,10 +3,9 @@
 import re
 from typing import ClassVar
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import Encoding
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Signs
-from satchel.ports.place import Place
+from satchel.ports.format import Info, Place, Signs
 
 _OURS = re.compile(rb'\s*\{\s*"(?:statement|signatures|components)"\s*:')
 

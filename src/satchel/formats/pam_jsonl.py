@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from satchel.artifact.reader import PREAMBLE, Encoding
+from satchel.artifact.encodings import PREAMBLE, Encoding
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Signs
-from satchel.ports.place import Place
+from satchel.ports.format import Info, Place, Signs
 
 
 class PamJsonl(PamFormat):

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
+from satchel.artifact.encodings import gzip_sink
 from satchel.artifact.pam_sdk.layout import (
     CAPS,
     PROFILE,
@@ -30,17 +31,13 @@ from satchel.artifact.pam_sdk.writer import (
     make_document,
     make_entry,
 )
-from satchel.artifact.writer import gzip_sink
+from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.crypto.sealed_records import Sealed, digest, seal
-from satchel.crypto.value_domain import decode_foreign, encode_foreign
 from satchel.errors import MalformedError, SatchelError
-from satchel.model.entries import Entry
-from satchel.model.records import Model, Source
-from satchel.model.times import now
-from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.model.records import Entry, Model, Source
+from satchel.model.values import Component, now
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")

@@ -13,12 +13,10 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.formats._json import json_members
 from satchel.formats._points import NAME, VECTOR, entry_of, row_of
 from satchel.formats._row_lists import RowLayout, container_of, count_others, in_order
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, ReadContext, Signs, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 

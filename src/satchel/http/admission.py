@@ -26,10 +26,9 @@ from starlette.types import Message, Receive, Scope, Send
 from satchel.crypto.json_reader import plain_value
 from satchel.errors import MalformedError, PermissionRefusedError, UsageError
 from satchel.http.answers import PROBLEM, problem
-from satchel.http.connections import ClientConnections
 from satchel.http.gateway import ADMIN, PROOF, TOKEN, Caller, Gateway, TokenHolder
-from satchel.http.guard import ServerLimits, announces_body
-from satchel.http.quotas import OPERATOR, Principal, Quota, RequestSlots
+from satchel.http.guard import ClientConnections, ServerLimits, announces_body
+from satchel.http.rate_limits import OPERATOR, Principal, Quota, RequestSlots
 
 _BEARER = "bearer "
 _JUDGES = 2

@@ -9,7 +9,7 @@ from anyio import open_file
 from fastapi import Request, Response
 
 from satchel.errors import EmptyInputError, SatchelError, TargetError
-from satchel.runtime.spool import PrivateFolder
+from satchel.runtime.scratch import PrivateFolder
 
 JSON, PROBLEM = "application/json", "application/problem+json"
 _OPTION = re.compile(r"(?<![\w-])--?[a-z]")

@@ -17,11 +17,10 @@ from satchel.bank.checks import versions
 from satchel.errors import SatchelError
 from satchel.http.admission import Admission, RefusedBodyError, gateway_of
 from satchel.http.answers import problem, problem_of
-from satchel.http.connections import ClientConnections
-from satchel.http.examples import with_examples
 from satchel.http.gateway import TOKEN, Gateway
-from satchel.http.guard import Guard, ServerLimits
+from satchel.http.guard import ClientConnections, Guard, ServerLimits
 from satchel.http.metrics import RequestMetrics
+from satchel.http.operations import with_examples
 from satchel.http.rate_limits import RateLimiter
 from satchel.http.routes import (
     about,
@@ -31,32 +30,27 @@ from satchel.http.routes import (
     files,
     jobs,
     memories,
-    page,
-    rehydrate,
-    sessions,
-    settings,
-    tokens,
     transfer,
 )
 from satchel.mcp import has_extra
 
 _ROUTERS = (
     about.router,
-    settings.router,
+    about.settings_router,
     banks.router,
     memories.router,
     transfer.router,
     artifacts.router,
-    tokens.router,
+    banks.token_router,
     files.router,
     jobs.router,
-    rehydrate.router,
-    sessions.router,
+    memories.context_router,
+    memories.session_router,
     backups.router,
     banks.bank_router,
     memories.bulk_router,
     backups.restore_router,
-    page.router,
+    about.page_router,
 )
 _TITLES = {404: "not found", 405: "method not allowed"}
 _LONGEST, _GONE = 200, 499

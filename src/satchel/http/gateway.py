@@ -47,10 +47,10 @@ from satchel.crypto.token_chain import (
 from satchel.errors import MalformedError, TokenError
 from satchel.http.guard import is_loopback
 from satchel.http.jobs import JobQueue
-from satchel.http.quotas import Principal
-from satchel.model.times import now
+from satchel.http.rate_limits import Principal
+from satchel.model.values import now
 from satchel.ports.operations import Operation
-from satchel.runtime.input import Stamp, stable_stamp
+from satchel.runtime.files import Stamp, stable_stamp
 
 _O = TypeVar("_O")
 _R = TypeVar("_R")

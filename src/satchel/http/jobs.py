@@ -21,8 +21,7 @@ from fastapi import Response
 from satchel.bank.job_registry import JobRegistry
 from satchel.errors import LockedError, SatchelError, StoreError, UnknownJobError
 from satchel.http.answers import answer
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 
 _KEPT, _WAITING, _AT_ONCE = 200, 32, 2
 _TELL_SECONDS, _SIGN_SECONDS, _LOST_SECONDS = 0.2, 5.0, 60.0

@@ -11,8 +11,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SHARE_SECONDS = 1.0

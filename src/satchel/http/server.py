@@ -29,12 +29,11 @@ from satchel.bank.job_registry import require_servable
 from satchel.config.settings import Settings
 from satchel.errors import ConfigError, SatchelError, TargetError, UsageError
 from satchel.http.app import application, begin_to_end
-from satchel.http.connections import ClientConnections, impatient
 from satchel.http.gateway import Gateway
-from satchel.http.guard import ServerLimits, is_loopback
+from satchel.http.guard import ClientConnections, ServerLimits, impatient, is_loopback
 from satchel.http.metrics import RequestMetrics, to_standard_error
 from satchel.http.rate_limits import RateLimiter
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 
 _LEAST_SECONDS, _MOST_FAILURES = 5.0, 3
 _PATIENCE_SECONDS = 45.0  # longer than a worker gives what is under way

@@ -16,7 +16,7 @@ import msgspec
 
 from satchel.errors import InferenceError
 from satchel.inference.endpoint import Chat
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.inference import (
     LONGEST_FINDING,
     MOST_FINDINGS,

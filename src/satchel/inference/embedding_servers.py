@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.errors import InferenceError
 from satchel.inference.endpoint import Endpoint, Pause
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 _TOGETHER = 128
 """Texts in one request."""

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from satchel.errors import ConfigError, InferenceError
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 
 _ATTEMPTS = 5
 _LONGEST_PAUSE = 30.0

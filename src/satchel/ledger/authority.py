@@ -16,23 +16,31 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from satchel.crypto import key_succession as endings
-from satchel.crypto import key_succession as owning
-from satchel.crypto.key_succession import ENDING, OWNING, KeyEnd, KeyState, OwnerAddition
-from satchel.crypto.log import Head
-from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import (
+from satchel.crypto.keys import (
+    ENDING,
+    OWNER_ADDED,
+    OWNING,
+    SUCCEEDED,
+    THRESHOLD_SET,
+    KeyEnd,
+    KeyState,
+    OwnerAddition,
     PayloadType,
     SigningKey,
     check,
+    honest_end,
+    keys_after,
+    owners_after,
     parse_signatures,
     sign,
     signed_part,
 )
+from satchel.crypto.keys import REVOKED as KEY_REVOKED
+from satchel.crypto.log import Head
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import MalformedError, VerificationError
 from satchel.model.records import Bank, Config, Count, KeyId
-from satchel.model.type_info import resolved
-from satchel.model.values import Id
+from satchel.model.values import Id, resolved
 
 ADMISSION = "writer_added"
 """The action of the config record that admits a writer key."""
@@ -180,14 +188,14 @@ class Authority:
     def owner_until(self, key: str) -> int | None:
         """Return the place where a key ended in honour; None for one that did not, or was none."""
         newest = self.adoption
-        return endings.honest_end(self.keys, key, 0 if newest is None else newest.resumed.size)
+        return honest_end(self.keys, key, 0 if newest is None else newest.resumed.size)
 
     def why_not(self, key: str) -> str:
         """Return in words why the heads of a key do not count."""
         found = self.keys.ending(key)
         if found is None:
             return "which no owner admitted"
-        how = "revoked" if found.action == endings.REVOKED else "retired"
+        how = "revoked" if found.action == KEY_REVOKED else "retired"
         return f"which record {found.place} of the log {how}"
 
 
@@ -241,10 +249,10 @@ def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Auth
     """Return who may sign after a record that is about the bank and starts no epoch."""
     if model.action in ENDING:
         said = (model.action, model.payload)
-        keys = endings.keys_after(authority.keys, seq, said, signers(record))
+        keys = keys_after(authority.keys, seq, said, signers(record))
         return replace(authority, **keys._asdict())
     if model.action in OWNING:
-        keys = owning.owners_after(authority.keys, (model.action, model.payload), signers(record))
+        keys = owners_after(authority.keys, (model.action, model.payload), signers(record))
         return replace(authority, **keys._asdict())
     member = {ADMISSION: "key", RENAMED: "name", REVOKED: "token"}.get(model.action)
     value = model.payload.get(member) if member is not None else None
@@ -320,20 +328,20 @@ def revoking(bank: str, token: str, owner: SigningKey, at: str, reason: str | No
 def succeeding(bank: str, old: SigningKey, new: SigningKey, at: str, *also: SigningKey) -> Sealed:
     """Return the record by which an owner's key is replaced by another, signed by both."""
     payload = {"bank": bank, "old": old.did, "new": new.did}
-    draft = Config(action=endings.SUCCEEDED, payload=payload, at=at)
+    draft = Config(action=SUCCEEDED, payload=payload, at=at)
     return signed_config(draft, old, new, *also)
 
 
 def adding_owner(bank: str, key: str, at: str, *by: SigningKey) -> Sealed:
     """Return the record by which owners take in another; that key has to sign it as well."""
     payload = {"bank": bank, "key": key}
-    return signed_config(Config(action=owning.OWNER_ADDED, payload=payload, at=at), *by)
+    return signed_config(Config(action=OWNER_ADDED, payload=payload, at=at), *by)
 
 
 def setting_threshold(bank: str, threshold: int, turn: int, at: str, *by: SigningKey) -> Sealed:
     """Return the record by which owners say how many of them have to sign."""
     payload = {"bank": bank, "threshold": threshold, "turn": turn}
-    return signed_config(Config(action=owning.THRESHOLD_SET, payload=payload, at=at), *by)
+    return signed_config(Config(action=THRESHOLD_SET, payload=payload, at=at), *by)
 
 
 def ending(

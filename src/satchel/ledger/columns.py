@@ -33,11 +33,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.log import Head, record_leaf
-from satchel.crypto.merkle import VerifiedTree
+from satchel.crypto.log import Head, VerifiedTree, record_leaf
 from satchel.errors import VerificationError
-from satchel.ledger.cache import CacheFile
-from satchel.ledger.projection import FOLDED, Fold
+from satchel.ledger.projection import FOLDED, CacheFile, Fold
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import CONFIG, Filter, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, Reader

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from satchel.crypto.merkle import VerifiedTree
+from satchel.crypto.log import VerifiedTree
 from satchel.crypto.redaction import open_redacted_form, require_form_of
 from satchel.crypto.sealed_records import digest
 from satchel.errors import ErasureRefusedError, MalformedError, RedactionRefusedError

@@ -13,8 +13,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from satchel.crypto.log import Head, record_leaf
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.log import (
+    Frontier,
+    Head,
+    VerifiedTree,
+    append_leaves,
+    leaf_position,
+    record_leaf,
+)
 from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, digest, open_record
 from satchel.errors import InputError, SatchelError, StoreError, UnknownBankError, VerificationError
@@ -22,10 +28,9 @@ from satchel.ledger.heads import nodes_of, verified_head
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.proofs import VerifiedRows
 from satchel.model.records import Model
-from satchel.ports.blobs import verified_pieces
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Row, derive_row
-from satchel.ports.store import BLOCK_BITS, Reader, Store
+from satchel.ports.store import BLOCK_BITS, Reader, Store, verified_pieces
 from satchel.ports.vectors import Generation
 from satchel.stores.matching import is_searched
 

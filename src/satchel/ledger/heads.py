@@ -8,9 +8,16 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from satchel.crypto.canonical import decode_canonical
-from satchel.crypto.key_succession import KeyEnd
-from satchel.crypto.log import Head, check_head, parse_head, record_leaf
-from satchel.crypto.merkle import Fetch, Frontier, VerifiedTree
+from satchel.crypto.keys import KeyEnd
+from satchel.crypto.log import (
+    Fetch,
+    Frontier,
+    Head,
+    VerifiedTree,
+    check_head,
+    parse_head,
+    record_leaf,
+)
 from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record
 from satchel.errors import (
@@ -31,8 +38,7 @@ from satchel.ledger.authority import (
     founding,
     with_configs,
 )
-from satchel.ledger.cache import FoldCache, KnownFold
-from satchel.ledger.projection import FOLDED, Fold, LogFact
+from satchel.ledger.projection import FOLDED, Fold, FoldCache, KnownFold, LogFact
 from satchel.ledger.witness_file import AcceptedRollback
 from satchel.model.records import Model
 from satchel.ports.rows import Filter, Row

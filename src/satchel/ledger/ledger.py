@@ -8,14 +8,20 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from satchel.crypto.log import Head, record_leaf, signed_head
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.log import (
+    Frontier,
+    Head,
+    VerifiedTree,
+    append_leaves,
+    leaf_position,
+    record_leaf,
+    signed_head,
+)
 from satchel.crypto.redaction import is_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
 from satchel.ledger.authority import Authority, admission, founding, with_configs
-from satchel.ledger.cache import FoldCache
 from satchel.ledger.columns import VerifiedColumns
 from satchel.ledger.erasure import emptied_by, merge_side_values, replaced_by
 from satchel.ledger.examination import Progress, audit
@@ -31,8 +37,7 @@ from satchel.ledger.heads import (
     nodes_of,
     require_counts,
 )
-from satchel.ledger.projection import FOLDED, Fold, LogFact
-from satchel.ledger.records import Precondition
+from satchel.ledger.projection import FOLDED, Fold, FoldCache, LogFact, Precondition
 from satchel.ledger.transaction import (
     ENTRY_TYPES,
     LogTransaction,
@@ -53,10 +58,10 @@ from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import AcceptedRollback, WitnessedHead
 from satchel.model.records import Bank
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import VISIBLE, Row
 from satchel.ports.store import ColumnChange, Commit, RangeChange, Reader, Store, StoredHead, Writer
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 
 Clock = Callable[[], str]
 """Gives the present moment: 27 characters, UTC."""
@@ -269,7 +274,7 @@ class Ledger:
             [TrustedHead, VerifiedTree], tuple[Sequence[Sealed], AcceptedRollback | None]
         ],
     ) -> TrustedHead:
-        """Commit what somebody decides about the bank as it is; see ``ledger.acceptance``.
+        """Commit what somebody decides about the bank as it is; see ``ledger.decisions``.
 
         What was seen before is not compared with it: that is for ``draw`` to do.
 

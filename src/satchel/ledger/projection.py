@@ -10,21 +10,115 @@ and its status records without effect; and again once a status says of its sourc
 import is undone. Source: docs/spec/5-log.md, 5.8.
 """
 
+import os
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from blake3 import blake3
 
-from satchel.ledger.records import Precondition, Promotion, StatusEvent
+from satchel.crypto.log import Head, VerifiedTree
+from satchel.crypto.sealed_records import PREFIX, Sealed
+from satchel.errors import SatchelError, VerificationError
 from satchel.model.records import Erasure, Model, Receipt, Redaction, Source, Status
-from satchel.model.type_info import resolved
-from satchel.ports.rows import HOLDS, PENDING, RETIRING, RowState
+from satchel.model.values import resolved
+from satchel.ports.rows import HOLDS, PENDING, RETIRING, Row, RowState
 from satchel.ports.store import RangeChange, RetiredFilter
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
+from satchel.runtime.private_files import open_unshared
+
+Likely = Callable[[bytes], bool]
+"""Tells whether a record with these canonical bytes could be wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRecord:
+    """A record, proved to stand at its place in the log of its bank."""
+
+    record: Sealed
+    model: Model
+    """Its typed value."""
+
+    row: Row
+    """Its columns, derived again from the bytes and the log; as they were at the moment asked."""
+
+    @property
+    def seq(self) -> int:
+        """Its place in the log."""
+        return self.row.seq
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogImport:
+    """One import into a bank."""
+
+    source: str
+    """Id of its source record."""
+
+    place: int
+    """Place of that in the log."""
+
+    records: int
+    """How many records came with it so far, statuses included."""
+
+    complete: bool
+    """Whether its records were made visible."""
+
+    undone: bool
+    """Whether it was taken back."""
+
+
+class StatusEvent(NamedTuple):
+    """What one status record says of a record."""
+
+    place: int
+    """From where on it counts."""
+
+    seq: int
+    """Where it stands; not the same where it came with an import."""
+
+    state: str
+    by: str | None
+    """Id of the record that takes the place of the one it speaks of."""
+
+
+class Promotion(NamedTuple):
+    """What raises the trust in a record."""
+
+    trust: str | None
+    """The class that it names; None for none."""
+
+    batch: int
+    """Number of the import that it came with; 0 for none."""
+
+
+class Precondition(NamedTuple):
+    """What somebody saw, and builds on."""
+
+    size: int
+    """Records in the log then."""
+
+    records: Sequence[tuple[str, int]]
+    """Ids and places of the records whose standing counts."""
+
+    sessions: Sequence[str] = ()
+    """Sessions that nothing may have been added to."""
+
+
+def misled(row: Row) -> VerificationError:
+    """Return the error of a store whose columns are not those of a record."""
+    return VerificationError(
+        f"the index contradicts record {row.seq}",
+        hint="The store was changed by another program. See: satchel doctor.",
+    )
+
 
 GROUP, CLOSED = "batch_group", "batch_closed"
 """Actions of the receipts that make up a batch."""
@@ -511,3 +605,123 @@ def _count(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_IN_GROUP:
         return value
     return 0
+
+
+_SEAL = 32
+_T = TypeVar("_T")
+
+
+class CacheFile:
+    """One file.
+
+    Args:
+        path: Where; None for remembering nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def read(self, type_: type[_T]) -> _T | None:
+        """Return what was written last; None where it cannot be read."""
+        if self._path is None:
+            return None
+        with suppress(OSError, SatchelError, msgspec.DecodeError):
+            with (
+                open_unshared(self._path, os.O_RDONLY) as handle,
+                os.fdopen(os.dup(handle), "rb") as file,
+            ):
+                data = file.read()
+            seal, body = data[:_SEAL], data[_SEAL:]
+            if blake3(body).digest() == seal:
+                return msgspec.msgpack.decode(body, type=resolved(type_))
+        return None
+
+    def write(self, value: object) -> None:
+        """Remember a value instead of the one before."""
+        if self._path is None:
+            return
+        body = msgspec.msgpack.encode(value)
+        with suppress(OSError, SatchelError), atomic_write(self._path, mode=PRIVATE_FILE) as stream:
+            stream.write(blake3(body).digest() + body)
+
+
+_FORMAT = "satchel-fold/1"
+_MANY = 256
+"""Records that are worth remembering."""
+
+_PART = 8
+"""What is remembered is written again when it has grown by one in so many."""
+
+
+class KnownFold(NamedTuple):
+    """What is known of the beginning of a log."""
+
+    fold: Fold
+    size: int
+    counts: dict[str, int]
+    """Of its records, by type."""
+
+
+class FoldCache:
+    """What is remembered of one bank.
+
+    Args:
+        bank: Its id.
+        path: The file, outside the store; None for remembering nothing.
+    """
+
+    def __init__(self, bank: str, path: Path | None) -> None:
+        self._bank = bank
+        self._file = CacheFile(path)
+
+    def read(self, tree: VerifiedTree) -> KnownFold:
+        """Return what is remembered, if the log under a head goes on from it."""
+        kept = self._file.read(_Remembered)
+        if kept is None or (kept.format, kept.bank) != (_FORMAT, self._bank):
+            return KnownFold(Fold(), 0, {})
+        try:
+            is_start = kept.size <= tree.size and _root_at(tree, kept.size) == kept.root
+        except VerificationError:
+            is_start = False
+        if not is_start:
+            return KnownFold(Fold(), 0, {})
+        return KnownFold(Fold.restored(kept.fold, kept.size), kept.size, kept.counts)
+
+    def write(self, head: Head, fold: Fold, known: KnownFold) -> None:
+        """Remember what a log says, where that is much more than is remembered.
+
+        Args:
+            head: The head under which it is so.
+            fold: What it says.
+            known: What is remembered.
+        """
+        before = _speaking(known.counts)
+        if _speaking(head.counts) - before < max(_MANY, before // _PART):
+            return
+        self._file.write(
+            _Remembered(
+                format=_FORMAT,
+                bank=self._bank,
+                size=head.size,
+                root=head.root,
+                counts=head.counts,
+                fold=fold.saved(head.size),
+            )
+        )
+
+
+class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    format: str
+    bank: str
+    size: int
+    root: str
+    counts: dict[str, int]
+    fold: SavedFold
+
+
+def _root_at(tree: VerifiedTree, size: int) -> str:
+    return PREFIX + tree.root_at(size).hex()
+
+
+def _speaking(counts: dict[str, int]) -> int:
+    return sum(counts.get(name, 0) for name in FOLDED)

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace as row_replace
 
-from satchel.crypto.merkle import VerifiedTree
+from satchel.crypto.log import VerifiedTree
 from satchel.crypto.sealed_records import PREFIX, Sealed, hash_without_id
 from satchel.errors import StoreError, VerificationError
 from satchel.ledger.columns import COUNTED, VerifiedColumns, columns_of, require_standing
@@ -21,7 +21,7 @@ from satchel.ledger.heads import (
     require_logged,
     require_types,
 )
-from satchel.ledger.records import Likely, VerifiedRecord, misled
+from satchel.ledger.projection import Likely, VerifiedRecord, misled
 from satchel.model.records import Model
 from satchel.ports.links import Kinds, LinkView, LoggedLink
 from satchel.ports.rows import PENDING, Filter, RecordLink, Row, derive_row

@@ -12,8 +12,14 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from satchel.crypto.log import Head, record_leaf
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.log import (
+    Frontier,
+    Head,
+    VerifiedTree,
+    append_leaves,
+    leaf_position,
+    record_leaf,
+)
 from satchel.crypto.sealed_records import open_record, seal
 from satchel.errors import InputError, StoreDamagedError
 from satchel.ledger.examination import (

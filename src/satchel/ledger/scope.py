@@ -16,12 +16,10 @@ from satchel.crypto.tokens import Components, Covers, Permission, SignedToken
 from satchel.errors import PermissionRefusedError, UnknownBlobError
 from satchel.ledger.authority import ADMISSION, DECISIONS
 from satchel.ledger.ledger import Clock, Ledger
-from satchel.ledger.records import LogImport, Precondition, StatusEvent, VerifiedRecord
+from satchel.ledger.projection import LogImport, Precondition, StatusEvent, VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Bank, Config, Edge, Model, Redaction, Status, Token
-from satchel.model.times import now
-from satchel.model.values import Component, Origin, TrustClass, is_id
+from satchel.model.records import Bank, Config, Edge, Entry, Model, Redaction, Status, Token
+from satchel.model.values import Component, Origin, TrustClass, is_id, now
 from satchel.ports.links import Kinds, LoggedLink
 from satchel.ports.rows import Filter, Row, slot_of
 from satchel.ports.vectors import Generation, Given

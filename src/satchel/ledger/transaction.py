@@ -8,12 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 from blake3 import blake3
 
-from satchel.crypto.batches import open_many
-from satchel.crypto.log import record_leaf
-from satchel.crypto.merkle import Frontier, append_leaves, leaf_position
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.log import Frontier, append_leaves, leaf_position, record_leaf
 from satchel.crypto.redaction import open_redacted_form
-from satchel.crypto.sealed_records import Sealed, open_record, seal
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.sealed_records import Sealed, open_many, open_record, seal
 from satchel.errors import (
     ChangedError,
     MalformedError,
@@ -23,8 +21,15 @@ from satchel.errors import (
 )
 from satchel.ledger.authority import Authority, starts_epoch
 from satchel.ledger.heads import TrustedHead
-from satchel.ledger.projection import CLOSED, FOLDED, GROUP, MOST_IN_GROUP, Fold, LogFact
-from satchel.ledger.records import Precondition
+from satchel.ledger.projection import (
+    CLOSED,
+    FOLDED,
+    GROUP,
+    MOST_IN_GROUP,
+    Fold,
+    LogFact,
+    Precondition,
+)
 from satchel.model.records import Model, Receipt, Redaction, SessionEvent, Status
 from satchel.model.values import Component
 from satchel.ports.rows import VISIBLE, Filter, Row, unplaced_row

@@ -6,13 +6,11 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from satchel.crypto.log import LeafProof
-from satchel.crypto.merkle import audit_holds
+from satchel.crypto.log import LeafProof, audit_holds
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.heads import require_leaves
-from satchel.ledger.proofs import VerifiedRows, is_unlikely
-from satchel.ledger.records import (
+from satchel.ledger.projection import (
     Likely,
     LogImport,
     Precondition,
@@ -21,9 +19,9 @@ from satchel.ledger.records import (
     VerifiedRecord,
     misled,
 )
-from satchel.ports.blobs import verified_pieces
+from satchel.ledger.proofs import VerifiedRows, is_unlikely
 from satchel.ports.rows import Filter, Row, SessionLookup
-from satchel.ports.store import UnfilteredSearch
+from satchel.ports.store import UnfilteredSearch, verified_pieces
 from satchel.ports.vectors import Generation, Given
 
 _TOGETHER, _FEW = 256, 10

@@ -38,9 +38,14 @@ from satchel.ledger.witness_file import (
     witnessed,
     write_removed,
 )
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.file_access import file_errors
-from satchel.runtime.input import Stamp, is_unchanged, stable_stamp
+from satchel.runtime.files import (
+    PRIVATE_FILE,
+    Stamp,
+    atomic_write,
+    file_errors,
+    is_unchanged,
+    stable_stamp,
+)
 from satchel.runtime.private_files import (
     lock_file,
     make_folders,

@@ -24,9 +24,8 @@ from msgspec import Meta
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
 from satchel.crypto.log import Head, check_head, parse_head
 from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
-from satchel.model.type_info import resolved
-from satchel.model.values import Id
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, leftover_files, target_error
+from satchel.model.values import Id, resolved
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, leftover_files, target_error
 from satchel.runtime.private_files import open_unshared
 
 MAX_LINE = 4096

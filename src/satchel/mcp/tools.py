@@ -1,18 +1,22 @@
 """The core tools: memories stored, searched, listed, shown, updated and forgotten.
 
-Importing this imports what the schemas of the tools need; each call imports the rest.
+A tool is made from an operation, which declares its arguments. Importing this module imports what
+the schemas of the tools need; each call imports the rest.
 """
 
+import inspect
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, ToolAnnotations
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import Field as Described
 
 from satchel.api.bank import Bank
 from satchel.api.operations import run_on
@@ -26,11 +30,239 @@ from satchel.bank.operations import (
     UpdateOptions,
 )
 from satchel.errors import SatchelError
-from satchel.mcp import answers
-from satchel.mcp.operations import tool
 from satchel.mcp.principal import ToolCaller, current_caller
-from satchel.ports.operations import texts
+from satchel.ports.operations import Field, Operation, declared, texts
 from satchel.recall.operations import RecallOptions, recall_in
+
+if TYPE_CHECKING:
+    from satchel.bank.changes import MemoryUpdate
+    from satchel.bank.remember import RememberResult
+    from satchel.rehydrate.listing import ContextListing
+    from satchel.rehydrate.request import RehydrateResult
+    from satchel.sessions.branches import ForkResult
+
+
+def _or_none(value: Any, usual: ValidatorFunctionWrapHandler) -> Any:
+    return None if value is None else usual(value)
+
+
+if TYPE_CHECKING:
+    Text = str | None
+else:
+    Text = Annotated[str, WrapValidator(_or_none)]
+
+
+InBank = Annotated[Text, Described(description="Bank. Default: the default bank.")]
+
+
+def tool(
+    operation: Operation[Any, Any, ..., Any],
+    call: Callable[..., Any],
+    *,
+    name: str = "",
+    returns: Any = CallToolResult,
+    extra: type[Any] | None = None,
+    supplied: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Return the function of a tool: it takes the options that models get, and a bank.
+
+    Args:
+        operation: The operation.
+        call: Does it, given the name of a bank and the options, and those of ``extra``.
+        name: Of the tool, if it is not that of the operation.
+        returns: What the call returns.
+        extra: An options class of what only the tool takes; its docstring describes the tool.
+        supplied: Options that are given for the caller, with their values.
+    """
+    offered = operation.offered("mcp")
+    more = () if extra is None else declared(cast("Any", extra))
+    names = {_tool_parameter(field): field.name for field in offered}
+
+    def run(**given: Any) -> Any:
+        bank = given.pop("bank", None)
+        values = {name: value for name, value in given.items() if value is not None}
+        beside = {field.name: values.pop(field.name) for field in more if field.name in values}
+        options = operation.options(
+            **(supplied or {}), **{names[name]: value for name, value in values.items()}
+        )
+        return call(bank, options) if extra is None else call(bank, options, extra(**beside))
+
+    parameters = [_parameter(field) for field in (*more, *offered)]
+    parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)
+    parameters.append(
+        inspect.Parameter("bank", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=InBank)
+    )
+    help_ = operation.help.split("\n\n")[0] if extra is None else inspect.getdoc(extra) or ""
+    made: Any = run
+    made.__name__ = name or operation.name.replace(" ", "_")
+    made.__doc__ = help_.replace("\n", " ")
+    made.__signature__ = inspect.Signature(parameters, return_annotation=returns)
+    made.__annotations__ = {each.name: each.annotation for each in parameters}
+    made.__annotations__["return"] = returns
+    made.__operation__ = operation
+    return run
+
+
+def _tool_parameter(field: Field) -> str:
+    return field.option.mcp if isinstance(field.option.mcp, str) else field.name
+
+
+def _parameter(field: Field) -> inspect.Parameter:
+    option = field.option
+    kind: Any = Literal[field.choices] if field.choices else field.scalar
+    if field.is_many:
+        kind = list[kind] if field.is_required else list[kind] | kind | None
+    elif kind is str:
+        kind = str if field.is_required else Text
+    elif not field.is_required:
+        kind = kind | None
+    limits = {
+        "ge": option.minimum,
+        "le": option.maximum,
+        "max_length": option.max_items if field.is_many else option.max_length,
+        "min_length": 1 if field.is_many and field.is_required else None,
+    }
+    told: dict[str, Any] = {name: each for name, each in limits.items() if each is not None}
+    description = Described(description=option.help.replace(" Repeatable.", ""), **told)
+    return inspect.Parameter(
+        _tool_parameter(field),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if field.is_required else None,
+        annotation=Annotated[kind, description],
+    )
+
+
+_PREFIX = "blake3:"
+_SHORT = 12
+_MOST_WITHHELD = 100
+
+
+def listing_result(found: "ContextListing") -> CallToolResult:
+    """Return memories for the model: the text alone is what it has to read."""
+    notes = list[str]()
+    if found.withheld:
+        shown = ", ".join(_short(each.id) for each in found.withheld[:_SHORT])
+        notes.append(
+            f"{len(found.withheld)} withheld as possible prompt injections: {shown}. The user"
+            " can review one with `satchel show ID`, and release it with `satchel quarantine"
+            " release ID`."
+        )
+    if found.unpromoted:
+        notes.append(
+            f"{len(found.unpromoted)} imported memories withheld: they would set your identity "
+            "or instructions. The user can promote one with `satchel promote ID`."
+        )
+    values: dict[str, Any] = {"entries": found.ids, "tokens": found.tokens}
+    if found.over_budget:
+        values["over_budget"] = found.over_budget
+    if found.withheld:
+        values["withheld"] = [
+            {"id": _short(each.id), "reasons": each.reasons} for each in found.withheld
+        ]
+    return _result("\n".join([found.text, *notes]), values)
+
+
+def remember_result(made: "RememberResult") -> CallToolResult:
+    """Return what became of a memory that was to be stored."""
+    text = f"Stored as {_short(made.id)}." if made.is_new else f"Already stored: {_short(made.id)}."
+    if made.flagged:
+        text += (
+            f" It looks like a prompt injection ({', '.join(made.flagged)}): recall withholds it."
+        )
+    if made.secrets_kept:
+        kinds = ", ".join(made.secrets)
+        text += f" It contains what looks like a secret ({kinds}). Tell the user."
+    return _result(text, {"id": made.id, "is_new": made.is_new, "flagged": made.flagged})
+
+
+def update_result(made: "MemoryUpdate") -> CallToolResult:
+    """Return what became of a memory that was to be updated."""
+    if not made.is_new:
+        return _result(f"Unchanged: {_short(made.id)}.", {"id": made.id, "is_new": False})
+    before = f" It replaces {_short(made.replaces)}." if made.replaces else ""
+    values = {"id": made.id, "replaces": made.replaces, "is_new": True}
+    return _result(f"Updated: {_short(made.id)}.{before}", values)
+
+
+def forget_result(ids: Sequence[str]) -> CallToolResult:
+    """Return which memories were forgotten."""
+    return _result(f"Forgot {', '.join(map(_short, ids)) or 'nothing'}.", {"ids": list(ids)})
+
+
+def rehydrate_result(found: "RehydrateResult") -> CallToolResult:
+    """Return memory for the model, and beside it what is in it and what is not."""
+    left, withheld = found.left_out, found.quarantined[:_MOST_WITHHELD]
+    values = {
+        "entries": [each.id for each in found.entries],
+        "left_out": {name: getattr(left, name) for name in left.__struct_fields__},
+        "withheld": [{"id": each.id, "reasons": each.reasons} for each in withheld],
+        "tokens_used": found.tokens,
+        "tokenizer": found.tokenizer,
+        "notice": found.notice,
+    }
+    return _result(found.text or "No memory is relevant.", values)
+
+
+def fork_result(made: "ForkResult") -> CallToolResult:
+    """Return the conversation that continues another."""
+    name = f" {made.name!r}" if made.name else ""
+    text = f"Forked{name} as {_short(made.id)}, with {made.messages} messages."
+    return _result(text, {"session": made.id, "from_session": made.source})
+
+
+def _short(identity: str) -> str:
+    return identity.removeprefix(_PREFIX)[:_SHORT]
+
+
+def _result(text: str, values: dict[str, Any]) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=values)
+
+
+class BankAnswer(BaseModel):
+    """One bank."""
+
+    id: str
+    name: str | None
+    records: int | None
+    problem: str | None
+
+
+class BanksAnswer(BaseModel):
+    """The banks of the store."""
+
+    banks: list[BankAnswer]
+
+
+class VerifyAnswer(BaseModel):
+    """What checking a bank or an artifact came to."""
+
+    outcome: str
+    problems: list[str]
+    memories: int | None = None
+
+
+class ExportAnswer(BaseModel):
+    """A sealed copy of memory."""
+
+    artifact: str = Described(description="The file's bytes, in base64.")
+    format: str
+    entry_count: int
+    size_bytes: int
+    receipt: str | None
+
+
+class ImportAnswer(BaseModel):
+    """What became of an artifact, and what of it matters now."""
+
+    status: str
+    entries_imported: int
+    entries_filtered: int
+    entries_summarized: int
+    tokens_used: int
+    text: str = Described(description="Relevant memories, delimited as data.")
+    notice: str
+    receipts: list[str]
+
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -61,14 +293,14 @@ class CoreTools:
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
             made = operations.remember.run(opened, _by_model(options))
             keep_up(opened)  # recall is declared as read-only, and makes no vectors
-        return answers.stored(made)
+        return remember_result(made)
 
     def recall(self, bank: str | None, options: RecallOptions) -> CallToolResult:
         """Search memories."""
         from satchel.rehydrate.listing import recalled_listing
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001 - as run_on does
-            return answers.listing_result(recalled_listing(opened, options))
+            return listing_result(recalled_listing(opened, options))
 
     def list_memories(self, bank: str | None, options: ListOptions) -> CallToolResult:
         """List memories, newest first."""
@@ -76,14 +308,14 @@ class CoreTools:
 
         wanted = Listed(types=texts(options.type), tags=texts(options.tags), limit=options.limit)
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
-            return answers.listing_result(newest_listing(opened, wanted))
+            return listing_result(newest_listing(opened, wanted))
 
     def show(self, bank: str | None, options: ShowOptions) -> CallToolResult:
         """Show a memory with its versions."""
         from satchel.rehydrate.listing import shown_listing
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
-            return answers.listing_result(shown_listing(opened, options.memory))
+            return listing_result(shown_listing(opened, options.memory))
 
     def update(self, bank: str | None, options: UpdateOptions) -> CallToolResult:
         """Store a new version of a memory."""
@@ -92,13 +324,13 @@ class CoreTools:
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
             made = operations.update.run(opened, _by_model(options))
             keep_up(opened)  # recall is declared as read-only, and makes no vectors
-        return answers.updated(made)
+        return update_result(made)
 
     def forget(self, bank: str | None, options: ForgetOptions) -> CallToolResult:
         """Forget memories."""
         with reported():
             done = run_on(self._bank(bank), operations.forget, _by_model(options))
-        return answers.forget_result([each.id for each in done])
+        return forget_result([each.id for each in done])
 
     def context(self, task: str, bank: str | None = None) -> str:
         """Return the memory that matters for a task, as text."""

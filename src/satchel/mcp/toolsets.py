@@ -18,16 +18,30 @@ from satchel.api.operations import run_on
 from satchel.errors import MalformedError
 from satchel.files.bank_files import opened_files
 from satchel.files.memory_tool import MemoryTool
-from satchel.mcp import answers
-from satchel.mcp.operations import Text, tool
-from satchel.mcp.tools import ADDS, READS, REMOVES, CoreTools, Declared, reported
+from satchel.mcp.tools import (
+    ADDS,
+    READS,
+    REMOVES,
+    BankAnswer,
+    BanksAnswer,
+    CoreTools,
+    Declared,
+    ExportAnswer,
+    ImportAnswer,
+    Text,
+    VerifyAnswer,
+    fork_result,
+    rehydrate_result,
+    reported,
+    tool,
+)
 from satchel.ports.operations import Option, Options
 from satchel.rehydrate.operations import rehydrate_file, rehydrate_memories
 from satchel.rehydrate.options import RehydrateOptions
 from satchel.rehydrate.request import RehydrateResult
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.runtime.spool import PrivateFolder
+from satchel.runtime.scratch import PrivateFolder
 from satchel.sessions.branches import fork
 from satchel.sessions.options import ForkOptions
 from satchel.transfer.conversion_operations import FileSource, VerifyRequest, verify_file
@@ -103,17 +117,15 @@ class OptionalTools(CoreTools):
     def rehydrate(self, bank: str | None, options: RehydrateOptions) -> CallToolResult:
         """Return the memory that matters for a task."""
         with reported():
-            return answers.rehydrated(run_on(self._bank(bank), rehydrate_memories, options))
+            return rehydrate_result(run_on(self._bank(bank), rehydrate_memories, options))
 
-    def list_banks(self) -> answers.BanksAnswer:
+    def list_banks(self) -> BanksAnswer:
         """List the banks of the store."""
         with reported():
             found = self._asker.satchel.list_banks()
-        return answers.BanksAnswer(
+        return BanksAnswer(
             banks=[
-                answers.BankAnswer(
-                    id=one.id, name=one.name, records=one.records, problem=one.problem
-                )
+                BankAnswer(id=one.id, name=one.name, records=one.records, problem=one.problem)
                 for one in found
             ]
         )
@@ -122,22 +134,22 @@ class OptionalTools(CoreTools):
 
     def verify_memory(
         self, bank: str | None, options: VerifyRequest, given: ArtifactVerifyOptions
-    ) -> answers.VerifyAnswer:
+    ) -> VerifyAnswer:
         """Verify a bank, or an artifact. By a token: every memory that it shows."""
         with reported():
             if given.artifact is None:
                 with self._bank(bank)._context() as opened:  # noqa: SLF001
                     memories = verify_bank(opened).memories
-                return answers.VerifyAnswer(outcome="good", problems=[], memories=memories)
+                return VerifyAnswer(outcome="good", problems=[], memories=memories)
             with received(given.artifact) as file:
                 source = FileSource(settings=self._asker.settings, file=file)
                 found = verify_file.run(source, options)
         problems = [f"{one.outcome}: {one.message}" for one in found.findings]
-        return answers.VerifyAnswer(outcome=found.outcome.value, problems=problems)
+        return VerifyAnswer(outcome=found.outcome.value, problems=problems)
 
     def pam_export_memory(
         self, bank: str | None, options: ExportRequest, encoding: ArtifactExportOptions
-    ) -> answers.ExportAnswer:
+    ) -> ExportAnswer:
         """Return memory as a sealed artifact."""
         name = {"json": "pam_jsonl", "cbor": "pam_cbor", "pam": "pam"}[encoding.format]
         with reported(), PrivateFolder() as private:
@@ -150,7 +162,7 @@ class OptionalTools(CoreTools):
             raise ToolError(
                 f"the artifact has {len(data):,} bytes; ask for less, or use satchel export"
             )
-        return answers.ExportAnswer(
+        return ExportAnswer(
             artifact=base64.b64encode(data).decode(),
             format=name,
             entry_count=done.entries,
@@ -160,7 +172,7 @@ class OptionalTools(CoreTools):
 
     def pam_import_memory(
         self, bank: str | None, options: ImportRequest, given: ArtifactImportOptions
-    ) -> answers.ImportAnswer:
+    ) -> ImportAnswer:
         """Store an artifact's memory, or show what a capability token covers."""
         budget, relevance = given.token_budget, given.relevance_threshold
         with reported(), received(given.artifact) as file:
@@ -176,7 +188,7 @@ class OptionalTools(CoreTools):
     def fork_session(self, bank: str | None, options: ForkOptions) -> CallToolResult:
         """Fork a conversation."""
         with reported():
-            return answers.fork_result(run_on(self._bank(bank), fork, options))
+            return fork_result(run_on(self._bank(bank), fork, options))
 
     def memory(  # noqa: PLR0913 - as the host's tool has it
         self,
@@ -219,7 +231,7 @@ def optional_tools(tools: OptionalTools, toolsets: Collection[str]) -> Iterator[
                 verify_file,
                 tools.verify_memory,
                 name="verify_memory",
-                returns=answers.VerifyAnswer,
+                returns=VerifyAnswer,
                 extra=ArtifactVerifyOptions,
                 supplied={"path": "artifact", "deep": True, "remember": False},
             ),
@@ -230,7 +242,7 @@ def optional_tools(tools: OptionalTools, toolsets: Collection[str]) -> Iterator[
                 export,
                 tools.pam_export_memory,
                 name="pam_export_memory",
-                returns=answers.ExportAnswer,
+                returns=ExportAnswer,
                 extra=ArtifactExportOptions,
                 supplied={"path": "-"},
             ),
@@ -241,7 +253,7 @@ def optional_tools(tools: OptionalTools, toolsets: Collection[str]) -> Iterator[
                 import_,
                 tools.pam_import_memory,
                 name="pam_import_memory",
-                returns=answers.ImportAnswer,
+                returns=ImportAnswer,
                 extra=ArtifactImportOptions,
                 supplied={"path": "artifact"},
             ),
@@ -251,11 +263,9 @@ def optional_tools(tools: OptionalTools, toolsets: Collection[str]) -> Iterator[
         yield tool(fork, tools.fork_session), ADDS
 
 
-def _imported(
-    status: str, found: RehydrateResult, done: ImportSummary | None
-) -> answers.ImportAnswer:
+def _imported(status: str, found: RehydrateResult, done: ImportSummary | None) -> ImportAnswer:
     left = found.left_out
-    return answers.ImportAnswer(
+    return ImportAnswer(
         status=status,
         entries_imported=sum(one.done.added for one in done.banks) if done else 0,
         entries_filtered=left.irrelevant

@@ -1,19 +1,236 @@
-"""Taking in what a place holds: drafts become sealed records, and errors say where."""
+"""Drafts: what a reader yields, checked, linked and sealed into records; errors name the row.
+
+Vector databases and key-value stores hold rows that any program fills. Where no reader knows
+which member is the text, a row must not become an empty memory: it is refused, and the error
+lists the members that could be the text.
+
+A draft has no id, so a reader that knows links (``Reading.linked``) writes a *placeholder*
+instead of one: a hash of the other record's type, owner and original id. It yields link targets
+before the records that link to them; sealing replaces the placeholders by ids.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
-from satchel.crypto.batches import seal_many
-from satchel.crypto.limits import Limits
-from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
-from satchel.errors import InputError
-from satchel.model.records import Model, SessionEvent
-from satchel.ports.content import require_content, with_text_of
-from satchel.ports.format import Format, ReadContext
-from satchel.ports.place import Place
-from satchel.ports.placeholders import PlaceholderIds, names_others
+import msgspec
+from blake3 import blake3
+
+from satchel.crypto.canonical import Limits, encode_sorted
+from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal, seal_many
+from satchel.errors import InputError, MalformedError
+from satchel.model.records import Edge, Entry, Model, SessionEvent
+from satchel.model.values import Origin, Scope, is_id
+from satchel.ports.format import Format, Place, ReadContext
+from satchel.ports.vectors import text_mark
+from satchel.runtime.scratch import ScratchMap
+
+TEXT_MEMBER = "text member"
+"""The member of ``origin.as_written`` that names the member of the row which the text was in."""
+
+OF_ROWS = frozenset({"chroma", "qdrant", "langgraph"})
+"""Providers whose rows any program fills, so that their text is looked for."""
+
+_USUAL = {"qdrant": "text"}
+"""The member which the text was in where none is named, by provider."""
+
+_CONTENTS = (
+    *("text", "data", "observation", "context", "subject", "predicate", "object"),
+    *("name", "description", "parameters", "body", "preconditions"),
+    *("goals", "subgoals", "scratch", "pending_actions"),
+    *("persona", "preferences", "communication_style", "policies", "custom_instructions"),
+)
+_MOST_NAMED = 5
+
+
+def is_empty(draft: Model) -> bool:
+    """Tell whether a memory says nothing: no text, and no other content of its type."""
+    if not isinstance(draft, Entry) or _says_something(draft.text):
+        return False
+    return not any(map(_says_something, (getattr(draft, name, None) for name in _CONTENTS)))
+
+
+def is_unsaid(draft: Model) -> bool:
+    """Tell whether a memory has no content at all, not even an empty text."""
+    return (
+        isinstance(draft, Entry) and draft.text is None and draft.data is None and is_empty(draft)
+    )
+
+
+def _says_something(part: Any) -> bool:
+    if isinstance(part, str):
+        return not part.isspace() and part != ""
+    return part is not None and part not in ((), {}, [])
+
+
+def require_content(draft: Model) -> None:
+    """Refuse a memory that says nothing.
+
+    Raises:
+        MalformedError: If it does, naming the members that could be its text.
+    """
+    if not isinstance(draft, Entry) or not is_unsaid(draft):
+        return
+    found = [
+        name for name, part in draft.metadata.items() if type(part) is str and part.strip() != ""
+    ]
+    found.sort(key=lambda name: -len(draft.metadata[name]))
+    named = ", ".join(f"`{name}`" for name in found[:_MOST_NAMED])
+    skip = "--skip-bad skips and counts such records."
+    hint = f"If one of {named} is the text: --text-member {found[0]}. " if found else ""
+    raise MalformedError("it contains no text", hint=hint + skip)
+
+
+def with_text_of(draft: Model, name: str) -> Model:
+    """Return a memory with the text that a member of its row has.
+
+    What was taken for its text is a member of the metadata again, where it was one of the row.
+
+    Args:
+        draft: The memory.
+        name: The member; a memory without it is returned as it is.
+    """
+    if not isinstance(draft, Entry) or draft.origin is None:
+        return draft
+    from_data = draft.text is None and isinstance(draft.data, dict)
+    rest = dict(draft.data if from_data and isinstance(draft.data, dict) else draft.metadata)
+    text = rest.get(name)
+    if type(text) is not str:
+        return draft
+    kept = dict(draft.origin.as_written)
+    before = kept.get(TEXT_MEMBER, _USUAL.get(draft.origin.provider or ""))
+    if draft.text is not None:
+        if type(before) is not str or before in rest:
+            return draft  # its text was no member of a row
+        rest[before] = draft.text
+    del rest[name]
+    kept[TEXT_MEMBER] = name
+    old = text_mark(draft.text or "")
+    for member, part in kept.items():
+        if isinstance(part, dict) and part.get("of") == old:
+            kept[member] = {**part, "of": text_mark(text)}
+    values = {one: getattr(draft, one) for one in draft.__struct_fields__}
+    values |= {"text": text, "metadata": rest, "origin": _with(draft.origin, kept)}
+    values |= {"data": None} if from_data else {}
+    return type(draft)(**values)
+
+
+def _with(origin: Origin, kept: dict[str, Any]) -> Origin:
+    return msgspec.structs.replace(origin, as_written=kept)
+
+
+_PREFIX = "blake3:"
+
+
+def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
+    """Return what stands for the id of a record until it has one.
+
+    Args:
+        record_type: Its type.
+        scope: Whose it is.
+        origin: Where it was, with its id there.
+    """
+    owner = None if scope is None else [scope.user, scope.agent, scope.run, scope.app]
+    parts = ["placeholder", record_type, origin.provider, origin.source, owner, origin.id]
+    return _PREFIX + blake3(encode_sorted(parts)).hexdigest()
+
+
+def placeholder_of(item: Any) -> str | None:
+    """Return what stands for the id of a draft; None for what nothing names."""
+    origin = getattr(item, "origin", None)
+    if isinstance(item, Edge) or origin is None or origin.id is None:
+        return None
+    tag, scope = str(item.__struct_config__.tag), getattr(item, "scope", None)
+    return placeholder(tag, scope, origin)
+
+
+class PlaceholderIds:
+    """The ids that placeholders stand for, of one input."""
+
+    def __init__(self) -> None:
+        self._ids = ScratchMap()
+
+    def learn(self, draft: Model, identity: str) -> None:
+        """Remember the id of a record; of two with one original id, the first is meant."""
+        name = placeholder_of(draft)
+        if name is not None:
+            self._ids.add(_raw(name), _raw(identity))
+
+    def resolved(self, draft: Model) -> Model:
+        """Return a draft with ids where placeholders are; a parent that has none is left out.
+
+        Raises:
+            MalformedError: If an end of an edge was left out as bad.
+        """
+        if isinstance(draft, Edge):
+            source, target = self._id(draft.source), self._id(draft.target)
+            if source is None or target is None:
+                side = "source" if source is None else "target"
+                raise MalformedError(f"its {side} was skipped", field=side)
+            return msgspec.structs.replace(draft, source=source, target=target)
+        if isinstance(draft, Entry) and draft.parent_ids:
+            found = filter(None, map(self._id, draft.parent_ids))
+            parents = tuple(dict.fromkeys(found))
+            return cast("Model", msgspec.structs.replace(draft, parent_ids=parents))
+        if isinstance(draft, SessionEvent):
+            return event_with(draft, self._known)
+        return draft
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._ids.close()
+
+    def _known(self, name: str) -> str:
+        return self._id(name) or name
+
+    def _id(self, name: str) -> str | None:
+        found = self._ids.get(_raw(name))
+        return None if found is None else _PREFIX + found.hex()
+
+
+def names_others(item: Any) -> bool:
+    """Tell whether a draft may name records of its own type."""
+    if isinstance(item, SessionEvent):
+        return item.parent is not None or item.session is not None
+    return isinstance(item, Entry) and bool(item.parent_ids)
+
+
+def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent:
+    """Return an event of a conversation with other ids where it names other events.
+
+    Args:
+        event: The event.
+        there: Gives the id to put in the place of one; the same for what is not known.
+    """
+    changed: dict[str, Any] = {
+        name: there(found)
+        for name in ("session", "parent")
+        if (found := getattr(event, name)) is not None and is_id(found)
+    }
+    if isinstance(event.state, dict):
+        changed["state"] = _pointers_with(event.state, there)
+    return msgspec.structs.replace(event, **changed)
+
+
+def _pointers_with(state: dict[str, Any], there: Callable[[str], str]) -> dict[str, Any]:
+    """Return where an event stands, with other ids of what it names."""
+    for name in ("state", "source", "checkpoint"):
+        found = state.get(name)
+        if isinstance(found, str) and is_id(found):
+            state = {**state, name: there(found)}
+    latest = state.get("latest")
+    if isinstance(latest, dict):
+        ids = {
+            kind: there(one) if isinstance(one, str) and is_id(one) else one
+            for kind, one in latest.items()
+        }
+        state = {**state, "latest": ids}
+    return state
+
+
+def _raw(name: str) -> bytes:
+    return bytes.fromhex(name.removeprefix(_PREFIX))
 
 
 class RestoredRecord(Sealed):

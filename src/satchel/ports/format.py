@@ -1,25 +1,145 @@
-"""What a format is: one way that memory is laid out in files.
+"""Formats and connectors: what memory is read from and written to.
 
-A format reads a place and yields records; it writes a set of records to a target. It adds one
-module to ``satchel.formats`` and one folder of samples; the shared suite does the rest.
+A format reads and writes a *place* (a file or a folder, not only a stream of bytes); a connector
+lists the records of a live product page by page, and writes to it in batches.
 """
 
-from collections.abc import Callable, Iterator
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Literal, Protocol, cast, runtime_checkable
 
-from satchel.artifact.writer import Header
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.artifact.body import Progress
+from satchel.artifact.encodings import GZIP_MAGIC, Header
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import InputError, UnreadableError
-from satchel.model.entries import Entry
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.losses import Report
-from satchel.ports.place import BOM, Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import VectorSink, VectorSource
+from satchel.runtime.files import PRIVATE_FILE, InputPath, OpenFile, atomic_write, open_input
+from satchel.runtime.output import Outlet
+
+BOM = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8."""
+
+HEAD_BYTES = 4096
+"""How much of a file a format may look at to recognise it."""
+
+MOST_WITHIN = 4 * 2**20
+"""Bytes of a file of somebody's that memory is written into; an agent reads all of it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something to read from."""
+
+    path: Path
+    on_progress: Progress | None = None
+    held: OpenFile | None = None
+    """The file, open already, so that all that is read is of one and the same."""
+
+    @property
+    def file(self) -> InputPath:
+        """The file as it is to be opened."""
+        return self.held or self.path
+
+    @property
+    def name(self) -> str:
+        """What to call it in errors."""
+        return str(self.path)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        if self.held is not None:
+            return False
+        try:
+            return self.path.is_dir()
+        except OSError:  # such as a name that is too long; opening it says what is wrong
+            return False
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes of a file; empty for a folder."""
+        if self.is_folder:
+            return b""
+        with self.open() as stream:
+            return stream.read(HEAD_BYTES)
+
+    @cached_property
+    def unpacked_head(self) -> bytes:
+        """The first bytes inside a gzip file, or of the file itself."""
+        if not self.head.startswith(GZIP_MAGIC):
+            return self.head
+        try:
+            return zlib.decompressobj(wbits=31).decompress(self.head, HEAD_BYTES)
+        except zlib.error:
+            return self.head
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Open the file.
+
+        Raises:
+            UnreadableError: If it cannot be read.
+        """
+        with open_input(self.file) as stream:
+            if self.on_progress is None:
+                yield stream
+            else:
+                yield cast("BinaryIO", _ProgressStream(stream, self.on_progress))
+
+
+class _ProgressStream:
+    """A file that tells how far it was read."""
+
+    def __init__(self, stream: BinaryIO, on_progress: Progress) -> None:
+        self._stream = stream
+        self._tell = on_progress
+        self._size = os.fstat(stream.fileno()).st_size
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._tell(self._stream.tell(), self._size)
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to write to; what is written appears whole or not at all.
+
+    Only its owner may read it: it is somebody's memory.
+    """
+
+    path: Path
+    overwrite: bool = False
+    outlet: Outlet | None = None
+    """The folder, open already, so that it cannot be exchanged before the end."""
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Give a file to write that takes the target's name when the block ends well.
+
+        Raises:
+            TargetError: If it cannot be written.
+        """
+        if self.outlet is not None:
+            with self.outlet.writing(overwrite=self.overwrite) as stream:
+                yield stream
+        else:
+            with atomic_write(self.path, overwrite=self.overwrite, mode=PRIVATE_FILE) as stream:
+                yield stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,3 +389,91 @@ class SelectiveFormat(Protocol):
 
     def as_asked(self, entry: Entry, writing: WriteContext) -> Entry:
         """Return what is left of a memory; the memory itself where that is all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastVersion:
+    """A memory that is not current at the source any more."""
+
+    item: Model | Sealed
+    state: Literal["superseded", "deleted"]
+    """Superseded by the next one of the same origin id; or deleted, then no other follows."""
+
+    at: str | None = None
+    """When that happened, where the source says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some records of a live source, and where the next ones start."""
+
+    items: Sequence[Model | Sealed]
+    cursor: str | None
+    """Hand this back for the next page; None when this was the last."""
+
+    past: Sequence[PastVersion] = ()
+    """What came before ``items``: all older versions of a memory together, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What became of one record that a live target was given."""
+
+    id: str
+    """Our id of it."""
+
+    there: str | None
+    """Its id there, when it was accepted."""
+
+    problem: str | None = None
+    known: bool = False
+    """Whether it was there already, saying the same; nothing was written then."""
+
+
+class Connector(Protocol):
+    """A product that is talked to, not a file."""
+
+    info: ClassVar[Info]
+
+    def page(self, cursor: str | None, report: Report) -> Page:
+        """List records from ``cursor`` (None is the start); a cursor always gives one page."""
+        ...
+
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
+        """Write records; one result each, in order."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+def pages(connector: Connector, report: Report) -> Iterator[Page]:
+    """Yield all pages of a live source, from the start."""
+    cursor: str | None = None
+    while True:
+        page = connector.page(cursor, report)
+        yield page
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+@runtime_checkable
+class VersionedConnector(Protocol):
+    """A connector whose product also keeps what its memories said before."""
+
+    def take_versions(
+        self,
+        batch: Sequence[Sealed],
+        older: Mapping[str, Sequence[Sealed]],
+        report: Report,
+    ) -> Sequence[WriteResult]:
+        """Write records as ``Connector.take`` does, each with its history.
+
+        Args:
+            batch: The current records.
+            older: By our id of a current record: what it said before, oldest first.
+            report: Where losses go.
+        """
+        ...

@@ -15,15 +15,15 @@ from satchel.artifact.body import (
     BodyTotals,
     Span,
 )
-from satchel.artifact.reader import SdkFileError, open_artifact
-from satchel.crypto.limits import Limits
-from satchel.crypto.notation import NUMBERS, with_numbers
+from satchel.artifact.encodings import SdkFileError, open_artifact
+from satchel.crypto.canonical import Limits
+from satchel.crypto.json_reader import NUMBERS, with_numbers
+from satchel.crypto.keys import Signature
 from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import Sealed, digest, open_record, open_shape
-from satchel.crypto.signatures import Signature
 from satchel.errors import InputError, MalformedError, SatchelError
 from satchel.ports.losses import Report
-from satchel.runtime.input import InputPath
+from satchel.runtime.files import InputPath
 from satchel.runtime.scratch import ScratchMap
 
 _NUMBERS: Final = f'"{NUMBERS}"'.encode()

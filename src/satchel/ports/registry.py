@@ -12,8 +12,7 @@ from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
 from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
-from satchel.ports.format import Format, Signs
-from satchel.ports.place import Place
+from satchel.ports.format import Format, Place, Signs
 
 CONNECTORS, CONNECTOR_GROUP = "satchel.connectors", "satchel.connectors"
 """The folder of our own connectors, and where other packages announce theirs."""

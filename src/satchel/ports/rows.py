@@ -14,8 +14,7 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.crypto.canonical import canonical, encode_sorted
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, FileVersion, Model, SessionEvent
+from satchel.model.records import Edge, Entry, FileVersion, Model, SessionEvent
 from satchel.model.values import Component, Origin, Scope
 
 DERIVES_FROM = "derives_from"

@@ -1,6 +1,6 @@
 """The code that goes along with recalled memories, within what they leave of a budget."""
 
-from satchel.code_graph.context import contexts
+from satchel.code_graph.mentions import contexts
 from satchel.code_graph.queries import CodeGraph
 from satchel.errors import StoreError
 from satchel.inference.tokenizers import estimated_tokens

@@ -13,9 +13,8 @@ from satchel.config.options import OnProgress
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MissingExtraError
-from satchel.model.entries import Entry
-from satchel.model.records import Model
-from satchel.model.times import now
+from satchel.model.records import Entry, Model
+from satchel.model.values import now
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row, entry_texts
 from satchel.recall.models import STATIC, embedder_of

@@ -13,13 +13,12 @@ from msgspec import structs
 
 from satchel.errors import InferenceError, SatchelError, StoreError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge, Model
+from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
 from satchel.model.text import memory_text
-from satchel.model.times import now as present
 from satchel.model.values import Component, TrustClass, is_id
+from satchel.model.values import now as present
 from satchel.ports.inference import Reranker
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row

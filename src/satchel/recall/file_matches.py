@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
 from satchel.model.values import TrustClass

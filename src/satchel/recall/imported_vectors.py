@@ -12,8 +12,8 @@ import msgspec
 
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.records import VerifiedRecord
-from satchel.model.entries import Entry
+from satchel.ledger.projection import VerifiedRecord
+from satchel.model.records import Entry
 from satchel.ports.inference import Embedder, TrainableEmbedder
 from satchel.ports.rows import entry_texts
 from satchel.ports.store import Store

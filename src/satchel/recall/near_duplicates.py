@@ -19,7 +19,7 @@ from blake3 import blake3
 
 from satchel.ports.inference import Embedder
 from satchel.runtime.arrays import numpy
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import SpoolStreams
 
 _NEGATIONS = (
     "no not nor never none nobody nothing nowhere neither without cannot cant dont doesnt "

@@ -5,11 +5,9 @@ from typing import NamedTuple
 
 from satchel.crypto.log import Head
 from satchel.errors import UsageError
-from satchel.ledger.records import VerifiedRecord
-from satchel.model.entries import Entry
-from satchel.model.records import FileVersion
-from satchel.model.times import is_canonical_time
-from satchel.model.values import Component, TrustClass
+from satchel.ledger.projection import VerifiedRecord
+from satchel.model.records import Entry, FileVersion
+from satchel.model.values import Component, TrustClass, is_canonical_time
 from satchel.ports.rows import Filter
 from satchel.recall.fusion import Signals
 from satchel.recall.time_expressions import TimeRange

@@ -13,9 +13,7 @@ from satchel.config.tables import BankSettings
 from satchel.errors import UsageError
 from satchel.files.catch_up import log_pending_changes
 from satchel.ledger.view import View
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import TrustClass
+from satchel.model.values import TrustClass, read_time, resolved
 from satchel.ports.code_context import HEADS, CodeAttachment
 from satchel.recall.embedding import keep_up
 from satchel.recall.engine import recall

@@ -27,7 +27,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.ledger.view import View
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.store import Reader, Writer
 from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, WIDTHS, Generation, sketch_prefix
 from satchel.recall.fusion import PLACES, round_score

@@ -17,9 +17,8 @@ from blake3 import blake3
 from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Episodic
-from satchel.model.records import AnyRecord, Model
-from satchel.model.type_info import resolved
+from satchel.model.records import AnyRecord, Entry, Episodic, Model
+from satchel.model.values import resolved
 from satchel.ports.rows import Row, words_in
 from satchel.recall.time_expressions import TimeRange, names_time, times_named
 from satchel.stores.matching import Term, tokens_of

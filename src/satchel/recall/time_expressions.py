@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import islice
 
-from satchel.model.times import format_time, to_datetime
+from satchel.model.values import format_time, to_datetime
 
 _MONTHS = "january february march april may june july august september october november december"
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"

@@ -4,7 +4,7 @@ From high to low: ``user``, ``agent``, ``tool``, ``external``, ``imported``. The
 and the earned counts; only a promotion raises it. Source: docs/spec/2-records.md, SEAL-2.15.
 """
 
-from satchel.ledger.records import Promotion, VerifiedRecord
+from satchel.ledger.projection import Promotion, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Source
 from satchel.model.values import Origin, TrustClass

@@ -16,13 +16,10 @@ from msgspec import structs
 from satchel.crypto.log import Head
 from satchel.errors import StoreError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.projection import CLOSED
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import CLOSED, VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Erasure, Receipt, Status
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.records import Entry, Erasure, Receipt, Status
+from satchel.model.values import Component, resolved
 from satchel.ports.inference import Embedder, SlowEmbedder, TrainableEmbedder
 from satchel.ports.rows import Filter, entry_texts
 from satchel.ports.store import Reader, Store, Writer

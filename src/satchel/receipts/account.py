@@ -7,7 +7,7 @@ import msgspec
 
 from satchel.model.records import Count, Model
 from satchel.model.values import Origin
-from satchel.ports.content import OF_ROWS, is_empty
+from satchel.ports.drafts import OF_ROWS, is_empty
 from satchel.ports.losses import Report
 
 VERSION: Literal[1] = 1

@@ -11,13 +11,12 @@ import msgspec
 from satchel.bank.connections import configured_store, has_store, store_exists, writer_key
 from satchel.bank.open_bank import open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
-from satchel.config.path_permissions import file_to_write
+from satchel.config.options import file_to_write
 from satchel.config.settings import Settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, has_valid_id
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
-from satchel.model.times import now
-from satchel.model.values import JsonObject
+from satchel.model.values import JsonObject, now
 from satchel.ports.format import ReadContext
 from satchel.ports.rows import Filter
 from satchel.receipts.account import REFUSED, ReceiptBody, is_accepted

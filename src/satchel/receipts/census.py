@@ -8,8 +8,7 @@ from time import perf_counter
 import msgspec
 
 from satchel.inference.tokenizers import estimated_tokens
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.values import Component, resolved
 from satchel.receipts.plans import EmbeddingCost
 
 _ENTRIES = frozenset(map(str, Component))

@@ -22,20 +22,31 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.canonical import canonical_checked, encode_sorted
-from satchel.crypto.fingerprints import fingerprint
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import (
+    ABSENT,
+    Limits,
+    canonical_checked,
+    decode_foreign,
+    encode_sorted,
+    fingerprint,
+    plain,
+)
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import ABSENT, decode_foreign, plain
 from satchel.errors import UsageError, ValueRefusedError
 from satchel.model.records import Model
-from satchel.model.type_info import resolved
-from satchel.model.values import Origin, is_id
-from satchel.ports.connector import Connector, pages
+from satchel.model.values import Origin, is_id, resolved
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Format, Info, ReadContext, WriteContext
+from satchel.ports.format import (
+    Connector,
+    Format,
+    Info,
+    Place,
+    ReadContext,
+    Target,
+    WriteContext,
+    pages,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import VectorChecksum
 from satchel.receipts.record_plan import Trim, lines_of, unchanged

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.crypto.limits import DEFAULT_LIMITS
-from satchel.crypto.sealed_records import Sealed, open_shape, seal
-from satchel.crypto.signatures import (
+from satchel.crypto.canonical import DEFAULT_LIMITS
+from satchel.crypto.keys import (
     PayloadType,
     SignatureCheck,
     SigningKey,
@@ -21,11 +20,12 @@ from satchel.crypto.signatures import (
     sign,
     signed_part,
 )
+from satchel.crypto.sealed_records import Sealed, open_shape, seal
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Receipt
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.receipts.account import ReceiptBody
-from satchel.runtime.input import open_input
+from satchel.runtime.files import open_input
 from satchel.runtime.output import Outlet
 
 _MOST_SIGNATURES = 16

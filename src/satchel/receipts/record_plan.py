@@ -8,7 +8,7 @@ import msgspec
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.sealed_records import decode_record
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.ports.format import Format, SelectiveFormat, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.tally import CARRIED, Tally

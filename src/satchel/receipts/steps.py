@@ -14,8 +14,8 @@ import msgspec
 from satchel.bank.connections import configured_store, open_ledger, shown_address
 from satchel.config.files import Activation
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
-from satchel.model.times import now
+from satchel.crypto.keys import SigningKey
+from satchel.model.values import now
 from satchel.ports.losses import Loss
 from satchel.receipts.account import (
     REFUSED,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.record_set import RecordSet
 from satchel.ports.rows import Row
 from satchel.receipts.account import receipt_text

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from satchel.errors import MalformedError
-from satchel.model.entries import Entry, Identity, Procedural
-from satchel.model.labels import _DAY, _parts
+from satchel.model.records import Entry, Identity, Procedural
+from satchel.model.text import DAY, labelled_parts
 from satchel.rehydrate.models import ModelProfile
 from satchel.rehydrate.ranking import RankedMemory
 from satchel.rehydrate.request import Form, Style
@@ -44,8 +44,8 @@ class MemoryLine(NamedTuple):
 def formatted(ranked: RankedMemory, style: Style) -> MemoryLine:
     """Return a memory as a line."""
     entry = ranked.entry
-    parts = [part for part in _parts(entry) if part.value]
-    day = (ranked.logged.row.moment or "")[:_DAY] if _is_dated(entry) else ""
+    parts = [part for part in labelled_parts(entry) if part.value]
+    day = (ranked.logged.row.moment or "")[:DAY] if _is_dated(entry) else ""
     pieces = list[LinePiece]()
     for number, part in enumerate(parts):
         if style == "structured":

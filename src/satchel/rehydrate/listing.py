@@ -12,9 +12,9 @@ from satchel.bank.listing import ListRequest as Listed
 from satchel.bank.listing import choose_memories
 from satchel.bank.memory_ids import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
+from satchel.model.records import Entry
 from satchel.model.values import TrustClass
 from satchel.ports.inference import Tokenizer
 from satchel.recall.engine import recall

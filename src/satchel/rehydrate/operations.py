@@ -19,8 +19,8 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.permissions import load_bearer, revoked_keys
 from satchel.config.options import FEW_FOR_MODELS
 from satchel.config.settings import Settings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seeded_nonces
-from satchel.crypto.signatures import SigningKey
 from satchel.crypto.token_chain import Chain, TokenContext
 from satchel.crypto.tokens import Permission
 from satchel.errors import EmptyInputError, SatchelError, TokenError, VerificationError
@@ -29,16 +29,15 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.scope import ScopedView
 from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.operations import operation, texts
 from satchel.recall.models import query_embedders, reranker_of
 from satchel.rehydrate.options import PipelineOptions, RehydrateOptions, asked_of
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateResult
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_batches import ImportBatch
 from satchel.transfer.import_plan import ImportPlan
 from satchel.transfer.import_rules import ConflictPolicy, ImportRules

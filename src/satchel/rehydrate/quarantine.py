@@ -18,13 +18,11 @@ from satchel.bank.remember import MOST_TRIES
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.labels import entry_statements
-from satchel.model.records import Source, State, Status
-from satchel.model.times import now
-from satchel.model.values import Component, TrustClass
+from satchel.model.records import Entry, Source, State, Status
+from satchel.model.text import entry_statements
+from satchel.model.values import Component, TrustClass, now
 from satchel.ports.operations import operation, texts
 from satchel.ports.rows import Filter
 from satchel.recall.search import trust_from

@@ -11,9 +11,9 @@ from datetime import datetime
 from itertools import islice
 
 from satchel.errors import StoreError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Entry, Semantic
 from satchel.model.text import memory_text
 from satchel.model.values import Component, TrustClass
 from satchel.ports.rows import Filter

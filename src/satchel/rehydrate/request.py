@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from satchel.errors import UsageError
-from satchel.ledger.records import VerifiedRecord
-from satchel.model.times import now as present
+from satchel.ledger.projection import VerifiedRecord
 from satchel.model.values import Component, TrustClass
+from satchel.model.values import now as present
 from satchel.ports.inference import Reranker, Summariser, Tokenizer
 from satchel.recall.similarity import Embedders
 from satchel.screening.injection import Enforce

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from satchel.crypto.limits import DEFAULT_LIMITS, MIB
-from satchel.crypto.log import record_leaf
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves
+from satchel.crypto.canonical import DEFAULT_LIMITS, MIB
+from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, record_leaf
 from satchel.crypto.sealed_records import PREFIX, Sealed
 from satchel.errors import VerificationError
 from satchel.ledger.erasure import left_to_do
@@ -27,9 +26,8 @@ from satchel.ledger.heads import (
 )
 from satchel.ledger.projection import FOLDED, Effect, Fold, LogFact
 from satchel.model.records import Erasure, FileVersion, Model, Redaction
-from satchel.ports.blobs import verified_pieces
 from satchel.ports.rows import Filter, Row, derive_row
-from satchel.ports.store import ColumnChange, Commit, Reader, Writer
+from satchel.ports.store import ColumnChange, Commit, Reader, Writer, verified_pieces
 
 TOGETHER = 256
 """Records of a log that are in memory at a time, when they are not large."""

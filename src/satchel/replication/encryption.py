@@ -12,8 +12,7 @@ import msgspec
 from satchel.bank.connections import local_path, shown_address, split_address
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.crypto.age import Lock
-from satchel.crypto.store_keys import StoreKey, new_store_key
+from satchel.crypto.encryption import Lock, StoreKey, new_store_key
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ports.store import Progress
 from satchel.runtime.private_files import private_folder
@@ -115,7 +114,7 @@ def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> St
         UsageError: If it is in plain, or no file of SQLite's.
         EncryptionError, StoreBusyError, TargetError, StoreError: As ``encrypt_store``.
     """
-    from satchel.stores.sqlite import ciphers, encryption
+    from satchel.stores.sqlite import connection, encryption
 
     require_owner(settings, "store")
     path = _file(settings)
@@ -124,7 +123,7 @@ def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> St
     if not encryption.is_keyed(path):
         raise UsageError("the store is not encrypted", file=str(path))
     done = partial(encryption.settle, path, encrypted=False)
-    if ciphers.is_plain(path):  # it was cut short when all but this was done
+    if connection.is_plain(path):  # it was cut short when all but this was done
         _brought_up_to_date(path, None)
         done()
     else:
@@ -163,7 +162,7 @@ def _brought_up_to_date(path: Path, key: StoreKey | None) -> None:
 
 
 def _in_plain(path: Path) -> tuple[str, ...]:
-    from satchel.stores.sqlite.ciphers import is_plain
+    from satchel.stores.sqlite.connection import is_plain
 
     beside = (one for one in path.parent.iterdir() if one.name.startswith(path.name))
     return tuple(str(one) for one in sorted(beside) if one != path and is_plain(one))

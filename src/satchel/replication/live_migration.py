@@ -6,7 +6,7 @@ from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.errors import EmptyInputError, SatchelError, UnknownBankError, UsageError
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Store
 from satchel.receipts.account import (
     REFUSED,

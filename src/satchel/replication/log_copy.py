@@ -14,17 +14,15 @@ from itertools import chain
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.log import record_leaf
-from satchel.crypto.merkle import Frontier, VerifiedTree, append_leaves, leaf_position
+from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, leaf_position, record_leaf
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import StoreBusyError, VerificationError
 from satchel.ledger.erasure import BLOB, UNFINISHED, blobs_named
 from satchel.ledger.heads import nodes_of
 from satchel.model.records import Model
-from satchel.model.type_info import resolved
-from satchel.ports.blobs import verified_pieces
+from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
-from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer
+from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer, verified_pieces
 from satchel.ports.vectors import Generation
 from satchel.replication.copies import Replica, own_row, read_log_from
 

@@ -21,8 +21,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
 from satchel.ledger.transaction import closing
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
-from satchel.model.times import now
-from satchel.model.values import TrustClass
+from satchel.model.values import TrustClass, now
 from satchel.ports.rows import PENDING, Filter, Row
 from satchel.ports.store import Reader, Store
 from satchel.replication.copies import (
@@ -35,7 +34,7 @@ from satchel.replication.copies import (
     load_replica,
     read_log_from,
 )
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Spool
 
 FORMAT = "satchel-merge"
 """What the source record of a merge says its format is."""

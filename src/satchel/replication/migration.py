@@ -32,7 +32,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.heads import verified_head
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Reader, Store
 from satchel.receipts.steps import (
     MigratedBank,

@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.errors import TargetError, UsageError, shown_address
 from satchel.ports.sinks import COLUMNS, SCHEMA_VERSION, WORDS, Position, SinkRow
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, target_error
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, target_error
 from satchel.runtime.private_files import private_folder, secure_database
 
 TABLE, POSITIONS = "satchel_log", "satchel_sink"

@@ -14,10 +14,9 @@ from satchel.bank.open_bank import find_bank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import UnknownBankError, UsageError, VerificationError, shown_address
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, Erasure, Status
+from satchel.model.records import Edge, Entry, Erasure, Status
 from satchel.model.text import memory_text
 from satchel.model.values import Origin
 from satchel.ports.sinks import Sink, SinkRow

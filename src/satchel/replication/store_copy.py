@@ -35,7 +35,7 @@ from satchel.errors import (
 )
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.store import Reader, Store
 from satchel.receipts.account import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.archive import tool_version

@@ -13,7 +13,7 @@ from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signing_key
 from satchel.config.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
 from satchel.config.settings import Settings, load_settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.receipts.steps import MigratedBank, MigrateOptions, MigrationResult
@@ -347,7 +347,7 @@ def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> StoreEncr
     It is written again under a new key, which is stored encrypted beside it; a store that is
     encrypted already gets another key, and one that is not there is created. An identity without a
     passphrase opens it unattended; one with a passphrase has to be named (satchel --identity
-    FILE). No other program may have the store open meanwhile.
+    FILE). No other program may have the store open during this.
 
     Raises:
         UsageError: If it is for nobody, or the store is no file of SQLite's.
@@ -367,7 +367,7 @@ def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> StoreEncr
     absent=HERE_ONLY,
 )
 def decrypt_store(settings: Settings, options: DecryptStoreOptions) -> StoreEncryption:
-    """Decrypt an encrypted store. No other program may have it open meanwhile.
+    """Decrypt an encrypted store. No other program may have it open during this.
 
     Raises:
         UnknownBankError: If there is no store.

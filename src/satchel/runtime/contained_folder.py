@@ -15,9 +15,17 @@ from types import TracebackType
 from typing import BinaryIO, Literal, NamedTuple, Self
 
 from satchel.errors import LimitError, PathRefusedError, TargetExistsError
-from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, writing_at
-from satchel.runtime.file_access import ModeRepair, enforce, file_errors, open_file, open_folder
-from satchel.runtime.input import unreadable
+from satchel.runtime.files import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    ModeRepair,
+    enforce,
+    file_errors,
+    open_file,
+    open_folder,
+    unreadable,
+    writing_at,
+)
 from satchel.runtime.private_files import make_folders, open_private_folder
 
 RelativePath = str | tuple[str, ...]

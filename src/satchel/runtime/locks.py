@@ -20,9 +20,8 @@ import msgspec
 from msgspec import Meta
 
 from satchel.errors import LockedError, SatchelError, UsageError
-from satchel.model.times import format_time
-from satchel.model.type_info import resolved
-from satchel.runtime.file_access import ModeRepair, file_errors
+from satchel.model.values import format_time, resolved
+from satchel.runtime.files import ModeRepair, file_errors
 from satchel.runtime.lock_waits import Wait, describe_process
 from satchel.runtime.private_files import open_private
 

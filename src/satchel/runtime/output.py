@@ -15,10 +15,18 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from satchel.errors import PathRefusedError, TargetError, TargetExistsError
-from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, Draft, draft_at, target_error
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.file_access import file_errors, open_file, refuse_other_names
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    Draft,
+    OpenFile,
+    draft_at,
+    file_errors,
+    open_file,
+    refuse_other_names,
+    target_error,
+)
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

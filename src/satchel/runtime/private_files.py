@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from satchel.errors import PathRefusedError
-from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER
-from satchel.runtime.file_access import (
+from satchel.runtime.files import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
     ModeRepair,
     enforce,
     file_errors,

@@ -7,14 +7,17 @@ be done here: its errors are not passed on.
 
 import fcntl
 import gc
-import multiprocessing
 import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _AHEAD = 1 << 20
 """Bytes that the other process may be ahead, so that it seldom waits."""
@@ -28,6 +31,8 @@ class UnfinishedError(Exception):
 
 def may_fork() -> bool:
     """Tell whether a process can be forked here, and gains something."""
+    import multiprocessing
+
     return (
         threading.active_count() == 1
         and sys.platform == "linux"
@@ -48,6 +53,8 @@ def run_in_fork(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memo
     Raises:
         UnfinishedError: From the iterator, where the other process fails or is killed.
     """
+    import multiprocessing
+
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     with suppress(OSError):  # more than a user may have; then it is as large as it was
@@ -70,7 +77,7 @@ def run_in_fork(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memo
             process.close()
 
 
-def _received(receiver: Connection) -> Iterator[memoryview]:
+def _received(receiver: "Connection") -> Iterator[memoryview]:
     while True:
         try:
             frame = receiver.recv_bytes()
@@ -81,7 +88,9 @@ def _received(receiver: Connection) -> Iterator[memoryview]:
         yield memoryview(frame)[1:]
 
 
-def _run(receiver: Connection, sender: Connection, frames: Callable[[], Iterable[bytes]]) -> None:
+def _run(
+    receiver: "Connection", sender: "Connection", frames: Callable[[], Iterable[bytes]]
+) -> None:
     receiver.close()  # so that this process ends soon after its parent was killed
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     gc.disable()
@@ -89,3 +98,21 @@ def _run(receiver: Connection, sender: Connection, frames: Callable[[], Iterable
         for frame in frames():
             sender.send_bytes(_GO + frame)
         sender.send_bytes(_END)
+
+
+_wanted: list["weakref.WeakMethod[Callable[[], Any]]"] = []
+
+
+def in_child(method: Callable[[], Any]) -> None:
+    """Call a method in each process that is forked from this one, as long as its object lives."""
+    _wanted.append(weakref.WeakMethod(method, _wanted.remove))
+
+
+def _call_all() -> None:
+    for each in tuple(_wanted):
+        method = each()
+        if method is not None:
+            method()
+
+
+os.register_at_fork(after_in_child=_call_all)

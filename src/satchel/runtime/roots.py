@@ -15,8 +15,7 @@ from pathlib import Path
 
 from satchel.errors import ContainmentError, PathRefusedError
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
-from satchel.runtime.file_access import file_errors, open_file, open_folder, refuse_other_names
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile, file_errors, open_file, open_folder, refuse_other_names
 from satchel.runtime.output import Outlet
 
 PathInput = str | os.PathLike[str]

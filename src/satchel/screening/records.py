@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import LimitError
-from satchel.model.entries import TIMES
-from satchel.model.records import Bank, Blob, Config, Embedding, Model, Receipt, Token
+from satchel.model.records import TIMES, Bank, Blob, Config, Embedding, Model, Receipt, Token
 from satchel.model.values import Origin, Part
 from satchel.screening.prefilter import (
     CARD,

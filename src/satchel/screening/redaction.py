@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import UsageError
-from satchel.model.entries import TIMES
+from satchel.model.records import TIMES
 from satchel.screening.personal import KINDS as PERSONAL
 from satchel.screening.personal import personal_data
 from satchel.screening.secrets import KINDS as SECRETS

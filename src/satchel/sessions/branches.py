@@ -7,7 +7,7 @@ from satchel.bank.owner_rights import require_owner
 from satchel.bank.remember import MOST_TRIES
 from satchel.config.options import FEW_FOR_MODELS
 from satchel.errors import ChangedError, UsageError
-from satchel.ledger.records import Precondition
+from satchel.ledger.projection import Precondition
 from satchel.ledger.view import View
 from satchel.ports.operations import operation
 from satchel.sessions import lookup

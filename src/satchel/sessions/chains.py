@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator
 from itertools import islice
 
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import SessionEvent
 from satchel.ports.rows import HOLDS, Filter

@@ -13,13 +13,11 @@ from satchel.bank.remember import contents
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, EmptyInputError, ValueRefusedError
 from satchel.inference.models import distiller_of
-from satchel.ledger.records import Precondition, VerifiedRecord
+from satchel.ledger.projection import Precondition, VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Receipt, SessionEvent
+from satchel.model.records import Edge, Receipt, Semantic, SessionEvent
 from satchel.model.text import SessionChange, words_of
-from satchel.model.times import now
-from satchel.model.values import Evidence, Origin, Scope, TrustClass
+from satchel.model.values import Evidence, Origin, Scope, TrustClass, now
 from satchel.ports.inference import (
     MOST_FINDINGS,
     MOST_SUMMARY,

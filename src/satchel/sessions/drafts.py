@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
-from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
 from satchel.errors import UsageError
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import Message, SessionChange
-from satchel.model.times import now
-from satchel.model.values import JsonObject, Origin, Scope
+from satchel.model.values import JsonObject, Origin, Scope, now
 from satchel.sessions.elements import KINDS, NOTE, SUMMARY, WORKING, Tip, latest_after
 
 Screen = Callable[[Model], Model]

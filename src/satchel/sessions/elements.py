@@ -8,7 +8,7 @@ record that names an element, and nothing can come before itself. Elements are c
 
 from typing import Any, NamedTuple
 
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.model.records import Model, SessionEvent
 from satchel.model.values import is_id
 from satchel.ports.rows import Filter

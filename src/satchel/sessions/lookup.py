@@ -8,7 +8,7 @@ import msgspec
 
 from satchel.crypto.canonical import canonical
 from satchel.errors import UnknownSessionError, UsageError, ValueRefusedError
-from satchel.ledger.records import Likely, VerifiedRecord
+from satchel.ledger.projection import Likely, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Receipt, SessionEvent
 from satchel.model.text import attachments_in, words_of

@@ -6,14 +6,17 @@ from typing import Annotated, Any, Literal
 
 from satchel.config.options import DryRun, ScrubSecrets
 from satchel.errors import UsageError
+from satchel.model.text import Message, SessionChange
 from satchel.ports.inference import Distiller
 from satchel.ports.operations import Absent, Option, Options
-from satchel.sessions.record import SessionItem
 
 OWNER_ONLY = {"mcp": "A host records conversations, and a person manages them."}
 
 Category = Literal["task", "decision", "preference", "correction", "context"]
 DistillerName = Literal["extractive", "openai"]
+
+SessionItem = Message | SessionChange
+"""One line of a conversation."""
 
 _DISTILLERS = ("extractive", "openai")
 _MOST_NAME, _MOST_SHOWN = 500, 100_000

@@ -7,7 +7,7 @@ import msgspec
 
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.values import Component
 from satchel.ports.operations import operation

@@ -9,7 +9,7 @@ from satchel.bank.jobs import revert_import
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.remember import MOST_TRIES
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (
     ChangedError,
@@ -19,19 +19,19 @@ from satchel.errors import (
     SatchelError,
     UsageError,
 )
-from satchel.ledger.records import Precondition
+from satchel.ledger.projection import Precondition
 from satchel.ledger.transaction import closing
 from satchel.model.records import Source
 from satchel.model.text import Message, Note, SessionChange, parse_message
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
-from satchel.runtime.input import OpenFile
+from satchel.model.values import Scope, now, resolved
+from satchel.ports.operations import operation
+from satchel.runtime.files import OpenFile
 from satchel.screening.records import SecretScreener
 from satchel.sessions.chains import tip_of
 from satchel.sessions.drafts import Recorder, about, new_session
 from satchel.sessions.elements import KINDS, NOTE, SUMMARY, WORKING, Tip
 from satchel.sessions.lookup import find
+from satchel.sessions.options import OWNER_ONLY, RecordOptions, SessionItem, StateOptions
 
 TOGETHER = 500
 """Messages of one commit; more of them become visible together, as an import does."""
@@ -72,10 +72,6 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     user: str | None = None
     metadata: Mapping[str, Any] = {}
-
-
-SessionItem = Message | SessionChange
-"""One line of a conversation."""
 
 
 def begin(
@@ -299,3 +295,64 @@ def _parsed(line: bytes) -> Any:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not JSON: {error}") from None
+
+
+@operation(
+    RecordOptions,
+    name="session record",
+    example='satchel session record talk.jsonl --name "trip to Oslo"',
+    absent=OWNER_ONLY,
+)
+def record_session(bank: OpenBank, options: RecordOptions) -> RecordResult:
+    """Record a conversation, or more of one. All of the messages are stored, or none.
+
+    A message is `{"role": "user", "content": "..."}` with whatever else a program writes, or a
+    change of the state beside the messages: `{"working_state": ...}`, `{"thread_summary": "..."}`
+    or `{"note": {"content": "...", "category": "task"}}`. In a file, each is on a line of its own.
+
+    Raises:
+        UnknownSessionError: If there is no such conversation.
+        EmptyInputError: If there is no message to add.
+        MalformedError: If a message has no role, or a member has the wrong type.
+        ValueRefusedError, LimitError: If a message cannot be stored.
+        UsageError: If a name or owner is given for a conversation that exists.
+    """
+    require_owner(bank.settings, "sessions")
+    spoken = options.spoken
+    if spoken is None:
+        spoken = [parse_session_item(dict(each)) for each in options.messages]
+    if options.session is None:
+        beginning = NewSession(
+            name=options.name,
+            agent=options.agent,
+            user=options.user,
+            metadata=options.metadata or {},
+        )
+        return begin(bank, beginning, spoken, scrub_secrets=options.scrub_secrets)
+    for field in ("name", "agent", "user", "metadata"):
+        if getattr(options, field) is not None:
+            raise UsageError("only a new conversation takes this option", field=field)
+    return record(bank, options.session, spoken, scrub_secrets=options.scrub_secrets)
+
+
+@operation(
+    StateOptions,
+    name="session set",
+    example="""satchel session set trip --working-state '{"task": "book"}' --note "by train\"""",
+    absent=OWNER_ONLY,
+)
+def set_state(bank: OpenBank, options: StateOptions) -> RecordResult:
+    """Change the state beside the messages of a conversation. Earlier forks keep theirs.
+
+    Raises:
+        UnknownSessionError: If there is no such conversation.
+        UsageError: If nothing is to change.
+    """
+    require_owner(bank.settings, "sessions")
+    note = None
+    if options.note is not None:
+        note = Note(content=options.note, category=options.category, created_at=now())
+    changed = SessionChange(
+        working_state=options.working_state, thread_summary=options.thread_summary, note=note
+    )
+    return record(bank, options.session, [changed])

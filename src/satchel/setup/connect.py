@@ -26,12 +26,10 @@ from satchel.bank.default_bank import default_bank
 from satchel.bank.open_bank import bank_exists
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import with_table
-from satchel.config.invocation import invocation
-from satchel.config.settings import Settings
+from satchel.config.settings import Settings, invocation
 from satchel.errors import ContainmentError, LimitError, MalformedError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, target_error
-from satchel.runtime.input import open_input
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input, target_error
 from satchel.runtime.private_files import make_folders
 from satchel.setup.hosts import HOSTS, Host, HostConfig, HostPath, path_of
 

@@ -11,7 +11,7 @@ from satchel.bank.default_bank import default_bank
 from satchel.bank.open_bank import OpenBank, find_bank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ports.store import Store
 from satchel.runtime.locks import ProcessLock

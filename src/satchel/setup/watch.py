@@ -27,10 +27,8 @@ from satchel.bank.connections import configured_store, has_store, shown_address
 from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.signing_keys import signer_of
-from satchel.config.invocation import Timer, invocation, secret_variables
-from satchel.config.options import DryRun, SigningOptions
-from satchel.config.path_permissions import OWN, require_uncontained
-from satchel.config.settings import Settings
+from satchel.config.options import OWN, DryRun, SigningOptions, require_uncontained
+from satchel.config.settings import Settings, Timer, invocation, secret_variables
 from satchel.errors import (
     EmptyInputError,
     SatchelError,
@@ -40,13 +38,11 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.model.values import now, resolved
 from satchel.ports import absent_options
 from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_input
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 from satchel.setup.hosts import KEPT, Host

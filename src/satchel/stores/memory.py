@@ -17,11 +17,11 @@ from satchel.errors import (
     UnknownBlobError,
     ValueRefusedError,
 )
-from satchel.ports.blobs import BlobPieces
 from satchel.ports.links import Kinds, LoggedLink, link_sort_key
 from satchel.ports.rows import CONFIG, PENDING, Filter, Row, RowState
 from satchel.ports.store import (
     BLOCK_BITS,
+    BlobPieces,
     ColumnBlock,
     Commit,
     MarkedRow,
@@ -31,7 +31,7 @@ from satchel.ports.store import (
     StoreTraits,
 )
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
-from satchel.runtime.forks import in_child
+from satchel.runtime.processes import in_child
 from satchel.stores import matching
 from satchel.stores.matching import FEW, Spread, is_searched, searches, thread_of
 from satchel.stores.nearest import column_blocks, nearest

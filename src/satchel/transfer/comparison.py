@@ -18,24 +18,20 @@ from blake3 import blake3
 from satchel.artifact.verification import Outcome
 from satchel.bank.connections import configured_store, has_store, store_exists
 from satchel.bank.open_bank import find_bank, open_bank, open_bank_in
-from satchel.config.path_permissions import file_to_read
+from satchel.config.options import file_to_read
 from satchel.config.settings import Settings
-from satchel.crypto.canonical import canonical_checked
-from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.canonical import canonical_checked, fingerprint
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, TokenError, UnknownBankError, UsageError
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import AnyRecord, Model, Status
-from satchel.model.type_info import resolved
-from satchel.model.values import JsonObject
+from satchel.model.records import AnyRecord, Entry, Model, Status
+from satchel.model.values import JsonObject, resolved
 from satchel.ports.drafts import read_records
-from satchel.ports.format import ReadContext
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.operations import Option, Options, operation
-from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter, slot_of
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.scratch import Scratch
 from satchel.transfer.conversion import VerifyOptions, refusal, verify
 from satchel.transfer.export_file import NEVER

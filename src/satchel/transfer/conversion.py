@@ -8,19 +8,17 @@ from pathlib import Path
 import msgspec
 
 from satchel.artifact.body import Progress
-from satchel.artifact.judge import verify_file
+from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import SourceAgent
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import VerificationRequest
-from satchel.artifact.writer import ArtifactBuilder, Header
+from satchel.artifact.verifier import VerificationRequest, verify_file
 from satchel.bank.signing_keys import read_public_key
-from satchel.config.path_permissions import file_to_read, file_to_write
+from satchel.config.options import file_to_read, file_to_write
 from satchel.config.settings import Settings
-from satchel.crypto.age import NOBODY, Lock
-from satchel.crypto.encrypted_files import encrypted_outlet
-from satchel.crypto.notation import numbers_of
+from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet
+from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     EmptyInputError,
     MalformedError,
@@ -29,12 +27,10 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.model.records import Source
-from satchel.model.times import now
-from satchel.model.values import TrustClass
+from satchel.model.values import TrustClass, now
 from satchel.ports.drafts import read_with_drafts
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, WriteContext
 from satchel.ports.losses import Loss, RefusedRecord, Report
-from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet, open_record_set
 from satchel.ports.registry import formats
 from satchel.receipts.account import EmptyTexts, ReceiptBody, TransferEnd, receipt_text, unaccepted
@@ -42,7 +38,7 @@ from satchel.receipts.archive import refuse_copy, require_whole
 from satchel.receipts.census import RecordCounter
 from satchel.receipts.plans import TransferPlan
 from satchel.receipts.tally import CARRIED, by_type
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.transfer.export_file import NEVER, chosen_format, digest_of, is_own
 from satchel.transfer.folders import input_to_read, output_for
@@ -259,7 +255,7 @@ def convert(
         PathRefusedError: If roots are set, and a name leads out of them.
         InputError: If the input cannot be read, is malformed or empty.
         VerificationError: If a sealed input does not verify.
-        TargetError: If the output cannot be written; nothing is left behind then.
+        TargetError: If the output cannot be written. No partial file remains.
         LossError: With ``fail_on_loss``, if something would not survive.
         ShortInputError: If the input says that it lacks something, and that was not accepted.
         UsageError: If the formats cannot be told.

@@ -34,18 +34,16 @@ from satchel.config.options import (
     WithSidecar,
 )
 from satchel.config.settings import Settings
-from satchel.crypto import signatures as keys
+from satchel.crypto import keys
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError
-from satchel.model.entries import Entry
-from satchel.model.records import Model
-from satchel.model.times import now
-from satchel.ports.format import Format, ReadContext
+from satchel.model.records import Entry, Model
+from satchel.model.values import now
+from satchel.ports.format import Format, Place, ReadContext
 from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
-from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.screening.records import screened
 from satchel.transfer import conversion
 from satchel.transfer.conversion import PROFILES, Conversion, ConvertOptions, VerifyOptions, verify
@@ -350,7 +348,7 @@ def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
         InputError: If the input cannot be read or is malformed.
         VerificationError: If it is sealed, and does not verify.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the output cannot be written; nothing half-written is left behind.
+        TargetError: If the output cannot be written. No partial file remains.
     """
     result = conversion.convert(
         source.file or Path(options.source),

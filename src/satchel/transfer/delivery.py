@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.artifact.writer import ArtifactBuilder
+from satchel.artifact.encodings import ArtifactBuilder
 from satchel.bank.memory_ids import versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.times import now
-from satchel.ports.connector import Connector, VersionedConnector, WriteResult
+from satchel.model.records import Entry
+from satchel.model.values import now
+from satchel.ports.format import Connector, VersionedConnector, WriteResult
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import TransferEnd, receipt_text

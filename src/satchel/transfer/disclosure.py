@@ -24,19 +24,19 @@ from satchel.config.options import (
     EncryptionOptions,
     Overwrite,
     PathOptions,
+    PathPermission,
     Receipt,
     SigningOptions,
+    file_to_write,
 )
-from satchel.config.path_permissions import PathPermission, file_to_write
-from satchel.crypto.key_succession import ENDING, OWNING
-from satchel.crypto.signatures import SigningKey as Key
+from satchel.crypto.keys import ENDING, OWNING
+from satchel.crypto.keys import SigningKey as Key
 from satchel.errors import LimitError, RetiredMemoryError, SigningKeyError, UsageError
 from satchel.ledger.authority import ADMISSION, DECISIONS
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Config
-from satchel.model.times import now
+from satchel.model.records import Config, Entry
+from satchel.model.values import now
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.output import Outlet
@@ -290,7 +290,7 @@ def disclose_memories(
 ) -> Export:
     """Disclose memories and all that they derive from, each with the proof that it was logged.
 
-    Whoever gets the artifact can verify it without the bank: `satchel verify FILE --deep`. What
+    The recipient can verify the artifact without the bank: `satchel verify FILE --deep`. What
     derives from the memories is not included, and a withheld ancestor shows only that it exists.
 
     Args:

@@ -9,16 +9,21 @@ from typing import Annotated
 import msgspec
 
 from satchel.bank.identities import lock_for
-from satchel.config.options import NOT_FOR_MODELS, SECRETS, Overwrite
-from satchel.config.path_permissions import file_to_read, file_to_write, stored_file
+from satchel.config.options import (
+    NOT_FOR_MODELS,
+    SECRETS,
+    Overwrite,
+    file_to_read,
+    file_to_write,
+    stored_file,
+)
 from satchel.config.settings import Settings
-from satchel.crypto.age import HEAD_BYTES, NOBODY, Lock, is_encrypted
-from satchel.crypto.encrypted_files import EncryptedOutlet
+from satchel.crypto.encryption import HEAD_BYTES, NOBODY, EncryptedOutlet, Lock, is_encrypted
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.files import OpenFile, open_input
 from satchel.runtime.output import Outlet, refuse_existing
-from satchel.runtime.spool import CHUNK
+from satchel.runtime.scratch import CHUNK
 from satchel.transfer.export_file import digest_of
 
 

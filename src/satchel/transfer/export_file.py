@@ -12,19 +12,17 @@ from typing import Any, BinaryIO, Self, cast
 
 from blake3 import blake3
 
-from satchel.artifact.judge import verify_file
 from satchel.artifact.verification import Outcome, TrustPolicy
-from satchel.artifact.verifier import VerificationRequest
+from satchel.artifact.verifier import VerificationRequest, verify_file
 from satchel.errors import LossError, TargetError, UsageError
-from satchel.ports.format import Format, WriteContext
+from satchel.ports.format import Format, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Target
 from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
 from satchel.receipts.account import is_accepted
-from satchel.runtime.input import InputPath, OpenFile, open_input
+from satchel.runtime.files import InputPath, OpenFile, open_input
 from satchel.runtime.output import Outlet
-from satchel.runtime.spool import CHUNK, making_temporary
+from satchel.runtime.scratch import CHUNK, making_temporary
 
 NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
 """Verdicts on a file that nobody can put up with."""
@@ -136,7 +134,7 @@ def write(
 
     Raises:
         LossError: With ``whole``, if something would not survive.
-        TargetError: If the output cannot be written; nothing is left behind then.
+        TargetError: If the output cannot be written. No partial file remains.
     """
     if whole:
         require_no_loss(tried(writer, records, target.path, writing), target.path, accepted)

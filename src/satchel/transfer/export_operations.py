@@ -25,6 +25,7 @@ from satchel.config.options import (
     LossOptions,
     Overwrite,
     PathOptions,
+    PathPermission,
     RecordProgress,
     ScrubSecrets,
     SelectionOptions,
@@ -32,13 +33,14 @@ from satchel.config.options import (
     Time,
     Unsigned,
     WithSidecar,
+    file_to_write,
+    require_uncontained,
 )
-from satchel.config.path_permissions import PathPermission, file_to_write, require_uncontained
 from satchel.config.settings import Settings
-from satchel.crypto import signatures as keys
+from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
+from satchel.ports.format import Place
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
-from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_file import chosen_format
@@ -192,7 +194,7 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
         ContainmentError: If the path is outside the roots; a ``ValueError``.
         PathRefusedError: If there is a link on the way, or the like.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If it cannot be written; nothing is left behind then.
+        TargetError: If it cannot be written. No partial file remains.
     """
     settings, permission = source.bank.settings, source.permission or options.permission
     if options.receipt is not None:

@@ -14,20 +14,17 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec import structs
 
+from satchel.artifact.encodings import ArtifactBuilder
 from satchel.artifact.statement import FileScope
-from satchel.artifact.writer import ArtifactBuilder
-from satchel.crypto.key_succession import ENDING
+from satchel.crypto.keys import ENDING
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.entries import Entry
-from satchel.model.records import Config, Edge, FileVersion, Redaction, Status
-from satchel.model.times import now
-from satchel.model.values import is_id
+from satchel.model.records import Config, Edge, Entry, FileVersion, Redaction, Status
+from satchel.model.values import is_id, now
 from satchel.ports.losses import Report
 from satchel.ports.rows import Filter
-from satchel.runtime.scratch import Scratch
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import Scratch, Spool
 from satchel.screening.records import SecretScreener
 
 _TOGETHER = 256

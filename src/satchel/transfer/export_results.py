@@ -6,11 +6,10 @@ from pathlib import Path
 import msgspec
 
 from satchel.artifact.statement import SourceAgent
-from satchel.crypto.age import NOBODY, Lock
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.encryption import NOBODY, Lock
+from satchel.crypto.keys import SigningKey
 from satchel.errors import UsageError
-from satchel.model.times import read_time
-from satchel.model.values import Component
+from satchel.model.values import Component, read_time
 from satchel.ports.format import Format
 from satchel.ports.losses import Loss
 from satchel.receipts.account import ReceiptBody

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import FileScope
-from satchel.artifact.writer import ArtifactBuilder, Header
 from satchel.bank.connections import again_if_disturbed
 from satchel.bank.memory_ids import current_memory
 from satchel.bank.open_bank import OpenBank
-from satchel.config.path_permissions import file_to_write, require_uncontained
-from satchel.crypto.encrypted_files import encrypted_outlet
+from satchel.config.options import file_to_write, require_uncontained
+from satchel.crypto.encryption import encrypted_outlet
 from satchel.errors import UsageError
 from satchel.files.catch_up import log_pending_changes
 from satchel.ledger.view import View
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.format import Format, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet

@@ -13,17 +13,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from satchel.config.path_permissions import OWN, PathPermission, file_to_read, folder_to_read
+from satchel.config.options import OWN, PathPermission, file_to_read, folder_to_read
 from satchel.config.settings import Settings
-from satchel.crypto.age import Lock
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
+from satchel.crypto.encryption import Lock
 from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
 from satchel.formats._archive import ArchiveFile, ChatArchive, open_archive
-from satchel.ports.format import Format
-from satchel.ports.place import MOST_WITHIN, Place
-from satchel.runtime.atomic_files import PRIVATE_FILE
+from satchel.ports.format import MOST_WITHIN, Format, Place
 from satchel.runtime.contained_folder import ContainedFolder
-from satchel.runtime.input import OpenFile, open_input
+from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
 from satchel.runtime.output import Outlet, StagedFolder, WrappedOutlet
 from satchel.runtime.roots import PathInput
 

@@ -16,7 +16,7 @@ from satchel.errors import ChangedError, ConflictError, SlotTakenError, StoreDam
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import LogTransaction
 from satchel.model.records import Source, Status
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.receipts.tally import Tally
 from satchel.transfer.import_plan import ImportPlan

@@ -31,15 +31,15 @@ from satchel.bank.jobs import (
 from satchel.bank.open_bank import BankNames, OpenBank, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.redaction import signed_redaction
 from satchel.crypto.sealed_records import Sealed, digest, seeded_nonces
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import EmptyInputError, SlotTakenError, StoreError, UnknownBankError, UsageError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED
 from satchel.ledger.transaction import LogTransaction
 from satchel.model.records import Redaction
-from satchel.model.times import now
+from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode
@@ -55,8 +55,7 @@ from satchel.receipts.tally import Tally
 from satchel.runtime.lock_waits import is_watched
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStreams
 from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part
 from satchel.transfer.import_plan import ImportPlan, is_vacant
 from satchel.transfer.import_results import (

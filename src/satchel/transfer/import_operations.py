@@ -23,26 +23,24 @@ from satchel.config.options import (
     IgnoreSidecar,
     LossOptions,
     PathOptions,
+    PathPermission,
     RecordProgress,
     ScrubSecrets,
     SkipBad,
     TextMember,
     TrustOptions,
-)
-from satchel.config.path_permissions import (
-    PathPermission,
     file_to_read,
     file_to_write,
     require_uncontained,
 )
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import ReadOnlyStoreError
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts, values_of
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts import archive
 from satchel.receipts.archive import ReceiptLine, StoredReceipt
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.transfer import imports
 from satchel.transfer.export_operations import StoreBanks, require_bank_name
 from satchel.transfer.folders import input_to_read

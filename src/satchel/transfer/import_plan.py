@@ -8,15 +8,13 @@ import msgspec
 from satchel.crypto.redaction import is_redacted_form
 from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
 from satchel.errors import ConflictError, RedactionRefusedError
-from satchel.ledger.records import VerifiedRecord
+from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import SessionEvent, Source, State
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin, Scope
-from satchel.ports.placeholders import event_with
+from satchel.model.values import Component, Origin, Scope, resolved
+from satchel.ports.drafts import event_with
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
-from satchel.runtime.scratch import PLAN_TIMES, ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStreams
 from satchel.transfer.import_rules import ConflictPolicy, ImportCounts, ImportRules
 from satchel.transfer.import_stage import ImportStage
 from satchel.transfer.known_records import (

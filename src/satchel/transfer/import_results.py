@@ -11,8 +11,8 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import OnStep
-from satchel.crypto.signatures import SigningKey
-from satchel.model.times import now
+from satchel.crypto.keys import SigningKey
+from satchel.model.values import now
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.recall.duplicates import DuplicateFinder, NearDuplicateMode, NearPair
 from satchel.recall.embedding import EmbedResult
@@ -31,7 +31,7 @@ from satchel.receipts.archive import tool_version
 from satchel.receipts.census import RecordCounter
 from satchel.receipts.plans import NearDuplicate, TargetPlan, Tenant, TransferPlan
 from satchel.receipts.tally import Tally
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.transfer.import_plan import ImportPlan
 from satchel.transfer.import_rules import ConflictPolicy, ImportCounts
 from satchel.transfer.import_source import ImportSource

@@ -17,24 +17,20 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome, Verification
 from satchel.config.settings import Settings
-from satchel.crypto.notation import numbers_of
+from satchel.crypto.json_reader import numbers_of
 from satchel.crypto.sealed_records import Nonces, Sealed
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.inference.models import extractor
-from satchel.model.entries import Entry
-from satchel.model.records import Model, Source
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Entity, TrustClass
+from satchel.model.records import Entry, Model, Source
+from satchel.model.values import Entity, TrustClass, now, resolved
 from satchel.ports.drafts import read_with_drafts
-from satchel.ports.format import Format, ReadContext
+from satchel.ports.format import Format, Place, ReadContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
 from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
 from satchel.ports.rows import Row, entry_texts, unplaced_row
 from satchel.receipts.account import EmptyTexts, TransferEnd, receipt_text
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.processes import UnfinishedError, may_fork, run_in_fork
 from satchel.screening.records import SecretScreener
 from satchel.transfer.conversion import VerifyOptions, refusal, require_trust, verify

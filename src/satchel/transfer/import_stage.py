@@ -10,11 +10,10 @@ import msgspec
 
 from satchel.crypto.sealed_records import Nonces, seal
 from satchel.model.records import State, Status
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.vectors import MARK_BYTES, Maker, as_kept
-from satchel.runtime.scratch import scratch
-from satchel.runtime.spool import SpoolStream, SpoolStreams
+from satchel.runtime.scratch import SpoolStream, SpoolStreams, scratch
 
 GROUP = 4096
 """Records of one group at most: one head."""

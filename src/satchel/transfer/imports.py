@@ -31,7 +31,7 @@ from satchel.bank.open_bank import (
     open_bank_in,
 )
 from satchel.bank.owner_rights import require_owner
-from satchel.config.path_permissions import require_uncontained
+from satchel.config.options import require_uncontained
 from satchel.config.settings import Settings
 from satchel.errors import (
     LockedError,
@@ -41,12 +41,12 @@ from satchel.errors import (
     UnknownJobError,
     UsageError,
 )
-from satchel.ledger.records import LogImport
+from satchel.ledger.projection import LogImport
 from satchel.ports.store import Store
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.account import unaccepted
 from satchel.receipts.archive import refuse_copy, save_receipts
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.transfer.import_job import ImportJob, import_lock, settings_for, tell_imported
 from satchel.transfer.import_results import (
     BankImportResult,

@@ -14,11 +14,10 @@ import msgspec
 from blake3 import blake3
 
 from satchel.bank.jobs import side_name
-from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.canonical import fingerprint
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.view import View
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.values import Component, resolved
 from satchel.ports.rows import Row
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap
 from satchel.transfer.import_rules import ImportRules

@@ -19,15 +19,22 @@ import msgspec
 from satchel.bank.connections import shown_address
 from satchel.config.settings import Settings
 from satchel.connectors._address import of_server, require_whole
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.model.records import AnyRecord, Model, State
-from satchel.model.type_info import resolved
-from satchel.ports.connector import Connector, Page, pages
-from satchel.ports.format import Info, ReadContext, WriteContext
+from satchel.model.values import resolved
+from satchel.ports.format import (
+    Connector,
+    Info,
+    Page,
+    Place,
+    ReadContext,
+    Target,
+    WriteContext,
+    pages,
+)
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.transfer.source_history import SourceEnd
 

@@ -8,20 +8,18 @@ from typing import NamedTuple
 
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest
-from satchel.config.path_permissions import OWN, PathPermission, file_to_read
+from satchel.config.options import OWN, PathPermission, file_to_read
 from satchel.config.settings import Settings
-from satchel.crypto.age import Lock
-from satchel.crypto.encrypted_files import SUFFIX as ENCRYPTED
-from satchel.crypto.encrypted_files import encrypted_outlet
+from satchel.crypto.encryption import ENCRYPTED_SUFFIX as ENCRYPTED
+from satchel.crypto.encryption import Lock, encrypted_outlet
 from satchel.errors import EmptyInputError, SatchelError, TargetExistsError
-from satchel.ports.format import Format, ReadContext, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place, Target
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import TransferEnd, receipt_text
 from satchel.receipts.archive import folder_of
 from satchel.receipts.receipt import receipts_in
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_file import digest_of, read_back, write
 from satchel.transfer.outputs import OutputCheck, OutputJob, Sidecar, compare_output, nothing_in

@@ -10,14 +10,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from satchel.config.settings import Settings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import EmptyInputError, InputError, LossError, TargetError
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
-from satchel.ports.format import Format, WriteContext
+from satchel.model.values import Scope, now, resolved
+from satchel.ports.format import Format, Place, WriteContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import (
     VERSION,
@@ -43,7 +40,7 @@ from satchel.receipts.plans import TargetPlan, Tenant, TransferPlan
 from satchel.receipts.receipt import receipt_of
 from satchel.receipts.record_plan import lines_of, tallied, trim_of, unchanged
 from satchel.receipts.tally import CARRIED, Tally, by_type
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.screening.records import SecretScreener
 from satchel.transfer.export_file import ScratchTarget, require_no_loss

@@ -18,12 +18,12 @@ from satchel.bank.open_bank import OpenBank, open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, Provider
 from satchel.config.settings import Settings, StoreSettings
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.registry import installed_connectors
 from satchel.receipts.account import TransferEnd, receipt_text
 from satchel.receipts.steps import join_receipt_bodies, joined_plan, save_receipt
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import export

@@ -14,8 +14,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.canonical import canonical_checked
-from satchel.crypto.limits import Limits
+from satchel.crypto.canonical import Limits, canonical_checked, plain
 from satchel.crypto.sealed_records import (
     Sealed,
     as_model,
@@ -25,14 +24,11 @@ from satchel.crypto.sealed_records import (
     random_nonce,
     seal,
 )
-from satchel.crypto.value_domain import plain
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Edge, Model
-from satchel.model.type_info import resolved
-from satchel.ports.drafts import RestoredRecord
-from satchel.ports.format import Format, Info, ReadContext, WriteContext
-from satchel.ports.place import Place, Target
-from satchel.ports.placeholders import placeholder_of
+from satchel.model.values import resolved
+from satchel.ports.drafts import RestoredRecord, placeholder_of
+from satchel.ports.format import Format, Info, Place, ReadContext, Target, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.comparison import (
     MARK_BYTES,
@@ -43,9 +39,8 @@ from satchel.receipts.comparison import (
 )
 from satchel.receipts.record_plan import lines_of
 from satchel.receipts.tally import CARRIED
-from satchel.runtime.input import InputPath, open_input
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import Spool
+from satchel.runtime.files import InputPath, open_input
+from satchel.runtime.scratch import ScratchMap, Spool
 
 _MARK_BYTES = 8
 

@@ -12,7 +12,7 @@ import msgspec
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import State
-from satchel.model.type_info import resolved
+from satchel.model.values import resolved
 from satchel.ports.rows import Row
 from satchel.runtime.scratch import ScratchMap
 from satchel.transfer.import_stage import ImportStage

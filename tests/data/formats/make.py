@@ -9,26 +9,35 @@ import io
 from pathlib import Path
 from typing import Any
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import (
+    ArtifactBuilder,
+    Encoding,
+    Header,
+    sign_statement,
+    write_artifact,
+)
 from satchel.artifact.statement import SourceAgent
-from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, digest, seal, seeded_nonces
-from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.records import (
     Bank,
     Blob,
     Config,
     Edge,
     Embedding,
+    Episodic,
     FileVersion,
     GraphNode,
+    Identity,
     Model,
+    Procedural,
     Receipt,
+    Semantic,
     SessionEvent,
     Source,
     Status,
     Token,
+    Working,
 )
 from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 

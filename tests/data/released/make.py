@@ -15,13 +15,23 @@ from ledger_kit import OWNER, WRITER, memories
 from satchel.crypto.sealed_records import seal
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.model.records import Edge, FileVersion, SessionEvent, Source, Status
+from satchel.model.records import (
+    Edge,
+    Episodic,
+    FileVersion,
+    Identity,
+    Procedural,
+    Semantic,
+    SessionEvent,
+    Source,
+    Status,
+    Working,
+)
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.vectors import Generation
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.schema import VERSION
+from satchel.stores.sqlite.statements import VERSION
 
 HERE = Path(__file__).parent
 AT = "2026-01-01T00:00:00.000000Z"

@@ -8,7 +8,7 @@ from http_kit import ELSEWHERE, Proving, serving
 from postgres_kit import in_schema
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.errors import TokenError
 from satchel.http.gateway import Gateway
 

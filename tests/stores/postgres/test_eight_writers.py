@@ -13,8 +13,8 @@ import pytest
 from ledger_kit import OWNER, WRITER, created, listed
 from postgres_kit import run_sql, server
 
-from satchel.crypto.signatures import SigningKey
-from satchel.ledger.acceptance import Decider
+from satchel.crypto.keys import SigningKey
+from satchel.ledger.decisions import Decider
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
@@ -34,10 +34,10 @@ from pathlib import Path
 
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 from satchel.stores.postgres import PostgresStore
 
 address, witness, bank, name, turns, owner = sys.argv[1:]

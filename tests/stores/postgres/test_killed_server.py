@@ -31,7 +31,7 @@ from pathlib import Path
 from ledger_kit import opened
 
 from satchel.errors import StoreError
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.crypto.sealed_records import seal
 from satchel.stores.postgres import PostgresStore
 

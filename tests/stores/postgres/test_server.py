@@ -15,8 +15,8 @@ from postgres_kit import as_role, run_sql, schema_of
 
 from satchel.bank.connections import open_store
 from satchel.conformance.stores.oracle import ALL, BANK
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     MissingExtraError,
     SatchelError,
@@ -25,12 +25,12 @@ from satchel.errors import (
     StoreVersionError,
     UsageError,
 )
-from satchel.ledger.acceptance import Decider
+from satchel.ledger.decisions import Decider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.stores.postgres import PostgresStore, is_made
-from satchel.stores.postgres.schema import VERSION
+from satchel.stores.postgres.statements import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from satchel.errors import ReadOnlyStoreError, SatchelError, StoreError
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import Filter
 from satchel.stores.postgres import PostgresStore
-from satchel.stores.postgres.schema import TABLES
+from satchel.stores.postgres.statements import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

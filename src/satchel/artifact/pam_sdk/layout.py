@@ -15,9 +15,9 @@ from typing import Any, Final
 from nacl import bindings
 from nacl.exceptions import BadSignatureError
 
+from satchel.crypto.canonical import MAX_DEPTH
+from satchel.crypto.keys import SigningKey, check_point
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.signatures import SigningKey, check_point
-from satchel.crypto.value_domain import MAX_DEPTH
 from satchel.errors import MalformedError
 
 PROFILE: Final = "pam-sdk-1.0"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, NoReturn, Protocol
 
+from satchel.artifact.encodings import MAGIC, plain_bytes
 from satchel.artifact.pam_sdk.layout import (
     COMPONENTS,
     ENTRY_MEMBERS,
@@ -30,16 +31,13 @@ from satchel.artifact.pam_sdk.writer import (
     once,
     restored,
 )
-from satchel.artifact.reader import MAGIC, plain_bytes
+from satchel.crypto.canonical import Limits, carried_float, check_value, encode_foreign
 from satchel.crypto.cbor import CborReader
 from satchel.crypto.json_reader import JsonReader
-from satchel.crypto.limits import Limits
-from satchel.crypto.value_domain import carried_float, check_value, encode_foreign
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
-from satchel.model.entries import ENTRY_CLASSES, Entry
-from satchel.model.times import read_time
-from satchel.model.values import Component, Origin, TrustClass
-from satchel.runtime.input import InputPath, open_input
+from satchel.model.records import ENTRY_CLASSES, Entry
+from satchel.model.values import Component, Origin, TrustClass, read_time
+from satchel.runtime.files import InputPath, open_input
 
 _MAX_DIGITS = 4300
 _OURS = frozenset({"statement", "signatures", "components"})

@@ -29,10 +29,10 @@ from satchel.artifact.verification import (
     VerificationStep,
     shortfall,
 )
-from satchel.crypto.limits import Limits
-from satchel.crypto.signatures import public_key
+from satchel.crypto.canonical import Limits
+from satchel.crypto.keys import public_key
 from satchel.errors import LimitError, MalformedError
-from satchel.runtime.input import InputPath
+from satchel.runtime.files import InputPath
 
 NOT_COVERED: Final = (
     "source_agent",

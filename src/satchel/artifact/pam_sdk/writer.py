@@ -21,10 +21,10 @@ from satchel.artifact.pam_sdk.layout import (
     root_hash,
     sign_root,
 )
-from satchel.crypto.signatures import SigningKey
-from satchel.crypto.value_domain import decode_foreign
+from satchel.crypto.canonical import decode_foreign
+from satchel.crypto.keys import SigningKey
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
-from satchel.model.times import to_datetime
+from satchel.model.values import to_datetime
 
 VERSION: Final = "1.0"
 """What the SDK writes as ``pam_version`` and ``schema_version``."""

@@ -9,22 +9,23 @@ from typing import Any
 import msgspec
 from agmi.adapters.base import MemoryAdapter, Record
 
-from satchel.artifact.reader import Encoding
+from satchel.artifact.encodings import (
+    ArtifactBuilder,
+    Encoding,
+    Header,
+    sign_statement,
+    write_artifact,
+)
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
-from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
-from satchel.crypto.log import Head, LeafProof, record_leaf, sign_head
-from satchel.crypto.merkle import audit_path, root_of
+from satchel.crypto.keyring import StatementHistory
+from satchel.crypto.keys import SigningKey
+from satchel.crypto.log import Head, LeafProof, audit_path, record_leaf, root_of, sign_head
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
-from satchel.crypto.signatures import SigningKey
-from satchel.crypto.trust import StatementHistory
 from satchel.errors import SatchelError, VerificationError
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank
-from satchel.model.times import now
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
-from satchel.runtime.atomic_files import atomic_write
+from satchel.model.records import Bank, Semantic
+from satchel.model.values import Scope, now, resolved
+from satchel.runtime.files import atomic_write
 
 _NAMES = ("first", "other")
 _ENTRY = b'"text":"'

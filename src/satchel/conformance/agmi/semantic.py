@@ -11,10 +11,10 @@ from typing import Any
 from agmi.adapters.semantic_base import MemoryItem, Retrieved, SemanticMemoryAdapter
 from agmi.signing import KEYRING
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin, Scope, TrustClass
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest

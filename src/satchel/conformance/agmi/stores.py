@@ -8,17 +8,17 @@ from typing import Any
 import apsw
 from agmi.adapters.base import MemoryAdapter, Record
 
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import PREFIX, seal
-from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.database import FILE, engine
-from satchel.stores.ladybug.schema import made_of
+from satchel.stores.ladybug.statements import made_of
 from satchel.stores.sqlite import SqliteStore
 
 FOUNDING = 2

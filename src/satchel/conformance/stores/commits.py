@@ -20,7 +20,7 @@ from satchel.conformance.stores.oracle import (
 )
 from satchel.crypto.sealed_records import seal
 from satchel.errors import SlotTakenError
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.ports.rows import derive_row
 from satchel.ports.store import ColumnChange, Store
 

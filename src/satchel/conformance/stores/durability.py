@@ -20,7 +20,7 @@ from satchel.conformance.stores.oracle import (
     outcome_of,
 )
 from satchel.errors import TargetExistsError
-from satchel.model.entries import Semantic
+from satchel.model.records import Semantic
 from satchel.ports.store import ColumnChange, RawCopyStore, Store
 
 _PROCESSES, _TURNS = 2, 12

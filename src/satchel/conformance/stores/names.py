@@ -17,10 +17,9 @@ from satchel.conformance.stores.oracle import (
     made_up,
     memory,
 )
+from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.signatures import SigningKey
-from satchel.model.entries import Semantic
-from satchel.model.records import Bank, Config
+from satchel.model.records import Bank, Config, Semantic
 from satchel.ports.rows import bank_name_bytes, derive_row
 from satchel.ports.store import Reader, StoredHead
 

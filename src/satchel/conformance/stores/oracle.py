@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError
-from satchel.model.entries import Semantic
-from satchel.model.records import Model
+from satchel.model.records import Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, Row, RowState, derive_row
 from satchel.ports.store import ColumnChange, Commit, Reader, Store, StoredHead

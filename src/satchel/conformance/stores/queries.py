@@ -20,8 +20,7 @@ from satchel.conformance.stores.oracle import (
     named,
     places_of,
 )
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, Model, SessionEvent
+from satchel.model.records import Edge, Model, Semantic, SessionEvent
 from satchel.model.values import Scope
 from satchel.ports.rows import Filter, Row, slot_of
 from satchel.ports.store import ColumnChange, Reader

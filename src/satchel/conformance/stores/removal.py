@@ -20,8 +20,7 @@ from satchel.conformance.stores.oracle import (
 )
 from satchel.crypto.canonical import canonical_checked
 from satchel.errors import SlotTakenError, UnknownBankError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge, SessionEvent
+from satchel.model.records import Edge, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, Row, RowState, derive_row
 from satchel.ports.store import ColumnChange, Reader

@@ -22,11 +22,10 @@ from satchel.conformance.stores.oracle import (
     named,
     nodes_before,
 )
-from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownBankError
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge
+from satchel.model.records import Edge, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import ColumnChange, Reader, Store, StoredHead, StoreTraits

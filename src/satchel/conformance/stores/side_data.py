@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from satchel.conformance.stores.oracle import BANK, Bench, StoreSubject, bench
 from satchel.errors import UnknownBankError, UnknownBlobError, ValueRefusedError
-from satchel.model.entries import Semantic
-from satchel.ports.blobs import PIECE_BYTES
-from satchel.ports.store import ColumnChange, Store
+from satchel.model.records import Semantic
+from satchel.ports.store import PIECE_BYTES, ColumnChange, Store
 from satchel.ports.vectors import Generation, Given
 
 _OTHER = "blake3:" + "2" * 64

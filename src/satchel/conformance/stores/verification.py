@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from satchel.conformance.stores.oracle import BANK, OTHER, StoreSubject, bench, memory, named
-from satchel.model.entries import Semantic
-from satchel.model.records import Edge
+from satchel.model.records import Edge, Semantic
 from satchel.model.values import Scope
 from satchel.ports.store import BLOCK_BITS, ColumnChange, MarkedRow, Reader
 from satchel.ports.vectors import Generation

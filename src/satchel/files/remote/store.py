@@ -22,13 +22,15 @@ from satchel.files import audit
 from satchel.files.commit import DAY, CollectResult, GroupCommit, adopt_versions
 from satchel.files.manifest import ManifestRows, Policy
 from satchel.files.paths import OWN, TRANSCRIPT, encoded
-from satchel.files.remote.gc import NOTHING, ErasedContent, GarbageCollector, remove
 from satchel.files.remote.objects import NotWritten, Objects, TaggedObject
 from satchel.files.remote.packs import (
     HEAD,
+    NOTHING,
     PACKS,
     TOGETHER,
+    ErasedContent,
     FileEntry,
+    GarbageCollector,
     PackContents,
     RemoteHead,
     RemotePack,
@@ -36,6 +38,7 @@ from satchel.files.remote.packs import (
     packed,
     read_index,
     read_log,
+    remove,
 )
 from satchel.files.remote.pull import (
     Attempt,

@@ -13,9 +13,8 @@ import msgspec
 from blake3 import blake3
 
 from satchel.formats._aletheia.schema import Row
-from satchel.model.type_info import resolved
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStream, SpoolStreams
+from satchel.model.values import resolved
+from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 FORKED = "forkedFrom"
 SESSION, AT, AFTER = "session", "at", "after"

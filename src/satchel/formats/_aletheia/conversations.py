@@ -34,10 +34,8 @@ from satchel.formats._aletheia.schema import (
     text_in,
 )
 from satchel.model.records import SessionEvent
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Evidence, Origin, Scope
-from satchel.ports.placeholders import placeholder
+from satchel.model.values import Evidence, Origin, Scope, read_time, resolved
+from satchel.ports.drafts import placeholder
 
 TYPE = "session_event"
 TIMELINE = "timeline"

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import msgspec
 
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._aletheia import branches, schema
 from satchel.formats._aletheia.conversations import AletheiaConversation
@@ -55,10 +55,9 @@ from satchel.formats._json import reader_of
 from satchel.formats._own_vectors import BankVectorReader
 from satchel.formats._row_lists import Order
 from satchel.model.records import Model
-from satchel.ports.content import require_content
-from satchel.ports.format import ReadContext
-from satchel.ports.place import Place
-from satchel.runtime.spool import Spool
+from satchel.ports.drafts import require_content
+from satchel.ports.format import Place, ReadContext
+from satchel.runtime.scratch import Spool
 
 _SHOWN = 80
 _AROUND = ("version", "nous", "exportedAt", "generator", "distillation", "exportMetadata")

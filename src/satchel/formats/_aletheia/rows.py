@@ -6,10 +6,9 @@ from typing import Any, cast
 import msgspec
 from blake3 import blake3
 
-from satchel.crypto.canonical import encode_sorted
-from satchel.crypto.notation import numbers_of
+from satchel.crypto.canonical import encode_foreign, encode_sorted, unescape_keys
+from satchel.crypto.json_reader import numbers_of
 from satchel.crypto.sealed_records import Sealed, as_model
-from satchel.crypto.value_domain import encode_foreign, unescape_keys
 from satchel.errors import InputError, MalformedError, PathRefusedError
 from satchel.formats._aletheia.branches import Branches
 from satchel.formats._aletheia.schema import (
@@ -27,16 +26,13 @@ from satchel.formats._aletheia.schema import (
     text_in,
 )
 from satchel.formats._own_vectors import Vector, minus_zeros, signed
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, FileVersion, GraphNode, Model
-from satchel.model.type_info import resolved
-from satchel.model.values import Component, Origin, TrustClass, is_id
+from satchel.model.records import Edge, Entry, FileVersion, GraphNode, Model
+from satchel.model.values import Component, Origin, TrustClass, is_id, resolved
+from satchel.ports.drafts import placeholder
 from satchel.ports.format import ReadContext
-from satchel.ports.placeholders import placeholder
 from satchel.ports.vectors import Maker
 from satchel.runtime.contained_folder import parts_of
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import Spool
+from satchel.runtime.scratch import ScratchMap, Spool
 
 PART_CHARS = 1 << 17
 """Characters of a file's text, or of its bytes in base64, that one record has."""

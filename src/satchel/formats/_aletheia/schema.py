@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from satchel.errors import MalformedError
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
+from satchel.model.values import read_time, resolved
 
 NAME = "aletheia"
 """The provider that records from it name."""

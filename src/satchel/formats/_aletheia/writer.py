@@ -43,15 +43,11 @@ from satchel.formats._aletheia.schema import (
 )
 from satchel.formats._own_vectors import BankVectorWriter
 from satchel.formats._row_lists import in_order
-from satchel.model.entries import Entry
-from satchel.model.records import Edge, FileVersion, SessionEvent
-from satchel.model.times import read_time
-from satchel.model.type_info import resolved
-from satchel.model.values import Component
+from satchel.model.records import Edge, Entry, FileVersion, SessionEvent
+from satchel.model.values import Component, read_time, resolved
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStream, SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 
 def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> Row:

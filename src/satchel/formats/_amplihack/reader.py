@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
-from satchel.crypto.value_domain import escape_keys
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._amplihack.rows import (
     ARRAYS,
@@ -33,15 +33,11 @@ from satchel.formats._amplihack.rows import (
     statistic_of,
 )
 from satchel.formats._json import reader_of
-from satchel.model.entries import Episodic, Semantic
-from satchel.model.records import Edge, Model
-from satchel.model.type_info import resolved
-from satchel.model.values import Scope
-from satchel.ports.format import ReadContext
+from satchel.model.records import Edge, Episodic, Model, Semantic
+from satchel.model.values import Scope, resolved
+from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
-from satchel.ports.place import Place
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 _TOGETHER = 128
 _RAW = 32

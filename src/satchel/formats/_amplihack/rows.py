@@ -10,15 +10,21 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from satchel.crypto.canonical import encode_sorted
-from satchel.crypto.value_domain import ABSENT
+from satchel.crypto.canonical import ABSENT, encode_sorted
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge
-from satchel.model.times import exact_time, iso_text, read_time
-from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
-from satchel.ports.placeholders import placeholder
+from satchel.model.records import Edge, Entry, Episodic, Semantic
+from satchel.model.values import (
+    Entity,
+    Evidence,
+    Origin,
+    Scope,
+    TrustClass,
+    exact_time,
+    iso_text,
+    read_time,
+)
+from satchel.ports.drafts import placeholder
 
 NAME = "amplihack"
 """The provider that records from it name, whichever of its files they were in."""

@@ -12,8 +12,8 @@ from typing import Any, cast
 import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.canonical import decode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.crypto.value_domain import decode_foreign
 from satchel.formats._amplihack.reader import tables_for
 from satchel.formats._amplihack.rows import (
     ARRAYS,
@@ -37,15 +37,12 @@ from satchel.formats._amplihack.rows import (
     only_in_agent_core,
     row_of,
 )
-from satchel.model.entries import Entry, Episodic, Semantic
-from satchel.model.records import Edge
-from satchel.model.times import iso_text, now
-from satchel.model.values import Scope
+from satchel.model.records import Edge, Entry, Episodic, Semantic
+from satchel.model.values import Scope, iso_text, now
 from satchel.ports.format import WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.runtime.scratch import ScratchMap
-from satchel.runtime.spool import SpoolStream, SpoolStreams
+from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 _TABLES = {"semantic": FACTS, "episodic": EPISODES}
 _SECTION_OF = {table: kind for kind, table in _TABLES.items()}

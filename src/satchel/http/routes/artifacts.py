@@ -17,17 +17,14 @@ from satchel.config.settings import Settings
 from satchel.errors import UnreadableError
 from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, takes
 from satchel.http.answers import ARTIFACTS, BYTES, answer, media_type, received
-from satchel.http.examples import gives_file, takes_file
 from satchel.http.gateway import Caller
-from satchel.http.operations import body, query
-from satchel.model.times import now
-from satchel.model.type_info import resolved
+from satchel.http.operations import body, gives_file, query, takes_file
+from satchel.model.values import now, resolved
 from satchel.ports.operations import Option, Options, operation
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write
 from satchel.runtime.output import Outlet
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.spool import PrivateFolder
+from satchel.runtime.scratch import PrivateFolder
 from satchel.transfer.conversion_operations import FileSource, VerifyRequest, verify_file
 from satchel.transfer.disclosure import DiscloseOptions
 from satchel.transfer.disclosure import disclose_memories as disclose

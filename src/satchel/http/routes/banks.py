@@ -1,5 +1,6 @@
-"""Banks: listed, made, counted."""
+"""Routes of banks: listed, created, counted, configured, and their owners and tokens."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Response
@@ -14,15 +15,27 @@ from satchel.admin.bank_operations import (
     merge_banks,
     rename_bank,
 )
-from satchel.admin.settings_operations import set_config, show_config
+from satchel.admin.settings import set_config, show_config
+from satchel.api.operations import run_on
 from satchel.bank.connections import configured_store
 from satchel.bank.key_operations import OwnedBank, list_owners
 from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
+from satchel.bank.token_operations import (
+    audience_from_elsewhere,
+    issue_token,
+    list_tokens,
+    revoke_token,
+)
+from satchel.bank.tokens import (
+    TokenIssueOptions,
+    TokenRevokeOptions,
+    TokenVerifyOptions,
+    verify_token,
+)
 from satchel.http.admission import AnyCaller, Owner, Served, routes
 from satchel.http.answers import answer
-from satchel.http.bank_routes import add_job, add_route, on_store
-from satchel.http.operations import body, serves
+from satchel.http.operations import add_job, add_route, body, on_store, serves
 
 router = routes(prefix="/v1/banks", tags=["banks"])
 
@@ -67,3 +80,48 @@ def owners(bank: str, _: Owner, gateway: Served) -> Response:
     require_owner(settings, "banks")
     with configured_store(settings, read_only=True) as store:
         return answer(list_owners(OwnedBank(settings, store, find_bank(store, bank))))
+
+
+_PREFIX = "blake3:"
+_IN_PATH = {"token": "token"}
+
+token_router = routes(prefix="/v1/banks/{bank}/tokens", tags=["tokens"])
+
+add_route(token_router, "GET", "", list_tokens)
+
+
+@token_router.post("", status_code=201)
+def issue(
+    bank: str, options: Annotated[TokenIssueOptions, body(issue_token)], caller: Owner
+) -> Response:
+    """Issue a token as an owner of the bank, and record it in its log."""
+    if options.audience is not None:
+        known = audience_from_elsewhere(caller.settings, options.audience)
+        options = replace(options, audience=known)
+    return answer(run_on(caller.bank(bank).tokens, issue_token, options), 201)
+
+
+@token_router.post("/verify")
+def verify(
+    bank: str, options: Annotated[TokenVerifyOptions, body(verify_token)], caller: Owner
+) -> Response:
+    """Verify a token: its signatures, issuer and times, and that it is not revoked."""
+    options = replace(options, token=_json(str(options.token)))
+    return answer(run_on(caller.bank(bank).tokens, verify_token, options))
+
+
+@token_router.post("/{token}/revoke")
+def revoke(
+    bank: str,
+    options: Annotated[TokenRevokeOptions, body(revoke_token, **_IN_PATH)],
+    caller: Owner,
+) -> Response:
+    """Revoke a token, and with it every token that was made from it."""
+    wanted = f"{_PREFIX}{str(options.token).removeprefix(_PREFIX)}"  # else it might name a file
+    options = replace(options, token=wanted)
+    return answer(run_on(caller.bank(bank).tokens, revoke_token, options))
+
+
+def _json(token: str) -> str:
+    """Return a token's JSON: the name of a file here would be a path from elsewhere."""
+    return token if token.lstrip().startswith("{") else "{" + token

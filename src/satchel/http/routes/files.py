@@ -21,9 +21,8 @@ from satchel.files.operations import (
 )
 from satchel.http.admission import AnyCaller, BodyKind, routes, takes
 from satchel.http.answers import answer
-from satchel.http.bank_routes import add_route
 from satchel.http.gateway import Caller
-from satchel.http.operations import body, query
+from satchel.http.operations import add_route, body, query
 from satchel.ports.operations import Operation
 
 router = routes(prefix="/v1/files/{store}", tags=["files"])

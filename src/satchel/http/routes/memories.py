@@ -1,11 +1,11 @@
-"""Memories of a bank: kept, listed, recalled, changed, forgotten."""
+"""Routes of memories, rehydration, quarantine and sessions."""
 
 from functools import partial
 from typing import Annotated
 
 from fastapi import Header, Response
 
-from satchel.agents.undo import undo
+from satchel.agents.imports import undo
 from satchel.bank import operations
 from satchel.bank.log import log
 from satchel.bank.operations import RememberOptions, UpdateOptions
@@ -15,11 +15,15 @@ from satchel.erasure.redaction import redact
 from satchel.errors import RetiredMemoryError, UsageError
 from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, takes
 from satchel.http.answers import answer
-from satchel.http.bank_routes import add_job, add_route, first_on_bank
-from satchel.http.operations import body, query, serves
+from satchel.http.operations import add_job, add_route, body, first_on_bank, query, serves
 from satchel.recall.duplicates import duplicates
 from satchel.recall.embedding import EmbedOptions, embed_bank
 from satchel.recall.operations import recall_in
+from satchel.rehydrate import operations as rehydrate_operations
+from satchel.rehydrate import quarantine
+from satchel.sessions import branches, distillation
+from satchel.sessions import queries as sessions_queries
+from satchel.sessions import record as session_operations
 from satchel.transfer.comparison import DiffOptions, diff
 from satchel.transfer.import_operations import list_imports
 
@@ -129,3 +133,45 @@ add_job(
 )
 add_route(bulk_router, "GET", "/imports", list_imports)
 add_route(bulk_router, "POST", "/undo", undo)
+
+
+context_router = routes(prefix="/v1/banks/{bank}", tags=["waking"])
+
+_add_context = partial(add_route, context_router)
+_add_context(
+    "POST",
+    "/rehydrate",
+    rehydrate_operations.rehydrate_memories,
+    caller=AnyCaller,
+    body_size=BodyKind.TEXT,
+)
+_add_context("GET", "/quarantine", quarantine.list_quarantine)
+_add_context("GET", "/quarantine/{memory}", quarantine.show_held)
+_add_context("POST", "/quarantine/scan", quarantine.screen_bank)
+_add_context("POST", "/quarantine/add", quarantine.quarantine)
+_add_context("POST", "/quarantine/release", quarantine.release)
+_add_context("POST", "/quarantine/reject", quarantine.reject)
+_add_context("POST", "/promote", quarantine.promote)
+
+
+session_router = routes(prefix="/v1/banks/{bank}/sessions", tags=["sessions"])
+
+_add_session = partial(add_route, session_router)
+_add_session("GET", "", sessions_queries.list_sessions)
+_add_session("POST", "", session_operations.record_session, status=201, body_size=BodyKind.TEXT)
+_add_session("GET", "/{session}", sessions_queries.show_session)
+_add_session("PATCH", "/{session}", branches.rename_session)
+_add_session("POST", "/{session}/archive", branches.archive_session)
+_add_session("PATCH", "/{session}/state", session_operations.set_state, body_size=BodyKind.TEXT)
+_add_session("POST", "/{session}/distill", distillation.distill)
+_add_session(
+    "POST",
+    "/{session}/messages",
+    session_operations.record_session,
+    status=201,
+    body_size=BodyKind.TEXT,
+)
+_add_session("GET", "/{session}/checkpoints", sessions_queries.list_checkpoints)
+_add_session("POST", "/{session}/checkpoints", branches.create_checkpoint, status=201)
+_add_session("POST", "/{session}/fork", branches.fork, status=201)
+_add_session("GET", "/{session}/diff", sessions_queries.diff_sessions)

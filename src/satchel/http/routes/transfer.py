@@ -14,14 +14,13 @@ from satchel.api.bank import export_to
 from satchel.errors import ContainmentError
 from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, takes
 from satchel.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type, received
-from satchel.http.examples import gives_file, takes_file
 from satchel.http.gateway import Caller, Gateway
 from satchel.http.jobs import ReportProgress, retry_while_locked
-from satchel.http.operations import body, query
+from satchel.http.operations import body, gives_file, query, takes_file
 from satchel.ports.registry import formats
-from satchel.runtime.input import OpenFile
+from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.runtime.spool import PrivateFolder
+from satchel.runtime.scratch import PrivateFolder
 from satchel.transfer.export_operations import (
     ExportBankRequest,
     ExportRequest,

@@ -11,7 +11,7 @@ from satchel.ports.links import Kinds, LoggedLink, link_sort_key
 from satchel.ports.rows import CONFIG, Filter, RecordLink, Row, derive_row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
 from satchel.stores import matching
-from satchel.stores.ladybug.schema import (
+from satchel.stores.ladybug.statements import (
     EDGE,
     LINK_TABLES,
     LINKS,
@@ -19,10 +19,13 @@ from satchel.stores.ladybug.schema import (
     PIECE_BITS,
     SEQ_BITS,
     SEQ_MASK,
+    LadybugStatements,
     Values,
+    damaged,
+    seqs,
     thing_key,
+    writable,
 )
-from satchel.stores.ladybug.statements import LadybugStatements, damaged, seqs, writable
 from satchel.stores.ladybug.vectors import LadybugBlobs, LadybugVectors
 from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.nearest import column_blocks

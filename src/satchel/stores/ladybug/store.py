@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from satchel.crypto.merkle import leaf_position
+from satchel.crypto.log import leaf_position
 from satchel.crypto.sealed_records import decode_record
 from satchel.errors import InputError, ReadOnlyStoreError, SlotTakenError, StoreError, UsageError
 from satchel.ports.rows import PENDING, RecordLink, Row, derive_row
@@ -19,10 +19,15 @@ from satchel.ports.store import (
     RetiredFilter,
     StoreTraits,
 )
-from satchel.stores.ladybug.database import SharedDatabase, acquire_database, release_database
+from satchel.stores.ladybug.database import (
+    SharedDatabase,
+    acquire_database,
+    release_database,
+    rewrite_database,
+    unreadable,
+)
 from satchel.stores.ladybug.reader import LadybugView, table_of, words_of
-from satchel.stores.ladybug.rewrite import rewrite_database, unreadable
-from satchel.stores.ladybug.schema import (
+from satchel.stores.ladybug.statements import (
     EDGE,
     ENDS,
     LINK_TABLES,
@@ -31,11 +36,11 @@ from satchel.stores.ladybug.schema import (
     PIECE_BITS,
     SEQ_BITS,
     SEQ_MASK,
+    Block,
     Values,
     side_key,
     thing_key,
 )
-from satchel.stores.ladybug.statements import Block
 from satchel.stores.ladybug.vectors import LadybugBlobsWriter, LadybugVectorsWriter
 from satchel.stores.matching import thread_of
 from satchel.stores.raw_files import below

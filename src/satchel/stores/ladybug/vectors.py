@@ -5,10 +5,18 @@ from typing import Any
 
 from satchel.errors import UnknownBlobError, ValueRefusedError
 from satchel.model.values import is_id
-from satchel.ports.blobs import PIECE_BYTES, BlobPieces
+from satchel.ports.store import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
-from satchel.stores.ladybug.schema import NODES, PIECE_BITS, SEQ_BITS, SEQ_MASK, thing_key
-from satchel.stores.ladybug.statements import LadybugStatements, damaged, writable
+from satchel.stores.ladybug.statements import (
+    NODES,
+    PIECE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
+    LadybugStatements,
+    damaged,
+    thing_key,
+    writable,
+)
 from satchel.stores.nearest import nearest
 
 _OF = "MATCH (g:Generation) WHERE g.bank = $bank"

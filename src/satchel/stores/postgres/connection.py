@@ -17,9 +17,8 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from satchel.errors import StoreError, UsageError
-from satchel.runtime.forks import in_child
-from satchel.stores.postgres.schema import BANK_SETTING
-from satchel.stores.postgres.statements import DRIVER, is_passing, translated
+from satchel.runtime.processes import in_child
+from satchel.stores.postgres.statements import BANK_SETTING, DRIVER, is_passing, translated
 
 SCHEMA = "satchel"
 """Where the tables are when nothing else is said."""

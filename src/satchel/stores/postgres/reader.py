@@ -7,11 +7,13 @@ from satchel.ports.links import Kinds, LoggedLink
 from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
 from satchel.stores.nearest import column_blocks
-from satchel.stores.postgres.schema import INDEXED, NAME_SAID, NAMING
 from satchel.stores.postgres.statements import (
     ID_PREFIX,
+    INDEXED,
     MOST_AT_ONCE,
     MOST_PLACE,
+    NAME_SAID,
+    NAMING,
     OwnTransactions,
     PostgresSession,
     among,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from satchel.errors import UnknownBlobError, ValueRefusedError, VerificationError
-from satchel.ports.blobs import PIECE_BYTES, BlobPieces
+from satchel.ports.store import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.stores.nearest import nearest, unit_of
 from satchel.stores.postgres.statements import (

@@ -1,14 +1,12 @@
-"""Opening the file: for writing, for reading beside writers, and for reading where nobody writes.
+"""Connections to SQLite files: keys, settings, versions, copies.
 
-Who has a store open keeps ``-wal`` and ``-shm`` beside it. Where both are, SQLite's own locks are
-used, also on a mount that cannot be written while others write through another. Where they are
-not, nobody has it open, and a program that only reads makes no file to lock. A log that was left
-there holds commits, so it is read too, under an index in memory; only without one is the file
-opened as ``immutable``, which would ignore a log without a word. Should somebody write after all,
-whoever reads is told.
+Encrypted files have pages of SQLite3 Multiple Ciphers (ChaCha20-Poly1305; the file, its log and
+temporary files), which the package ``apsw-sqlite3mc`` provides. The package ``apsw`` is the same
+module without them; both open plain files.
 """
 
 import ctypes
+import errno
 import os
 import threading
 import weakref
@@ -21,15 +19,188 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.errors import SatchelError, StoreBusyError, StoreError, StoreVersionError
-from satchel.model.times import now
-from satchel.runtime.atomic_files import leftover_files
+from satchel.errors import (
+    EncryptionError,
+    MissingExtraError,
+    SatchelError,
+    StoreBusyError,
+    StoreError,
+    StoreVersionError,
+    TargetExistsError,
+)
+from satchel.model.values import now
+from satchel.ports.store import Progress
+from satchel.runtime.files import leftover_files, target_error, writing_by_name
 from satchel.runtime.lock_waits import BusyHandler
-from satchel.runtime.private_files import database_files, secure_database
-from satchel.stores.sqlite.ciphers import unlock, with_ciphers
-from satchel.stores.sqlite.copy import copy_database
-from satchel.stores.sqlite.schema import VERSION, found_version, index_names, lacks_names
-from satchel.stores.sqlite.statements import damaged, translated
+from satchel.runtime.private_files import COMPANIONS, database_files, secure_database
+from satchel.stores.sqlite.statements import (
+    VERSION,
+    damaged,
+    found_version,
+    index_names,
+    lacks_names,
+    translated,
+)
+
+KEY_ENDING = ".key"
+"""What a store's name gets for the file with its key."""
+
+_CIPHER = "chacha20"
+_MAGIC = b"SQLite format 3\x00"
+_HEAD_BYTES = 24
+_UNCHANGED = slice(21, 24)  # of a first page that is encrypted; for SQLite, each byte is a constant
+_CONSTANTS = b"\x40\x20\x20"
+
+
+def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
+    """Have a connection that was just opened use a key.
+
+    Args:
+        connection: Of a file system that ``with_ciphers`` names.
+        secret: 32 bytes.
+        name: What to call the store.
+
+    Raises:
+        MissingExtraError: If this SQLite cannot encrypt.
+        EncryptionError: If the file is not one that the key opens.
+        apsw.Error: If it cannot be read.
+    """
+    if not has_ciphers():
+        raise MissingExtraError(
+            "the store is encrypted, but another package named apsw shadows apsw-sqlite3mc",
+            file=name,
+            hint="Reinstall it: pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc",
+        )
+    connection.pragma("cipher", _CIPHER)
+    connection.pragma("key", f"raw:{secret.hex()}")
+    try:
+        connection.pragma("schema_version")
+    except apsw.NotADBError:
+        raise EncryptionError(
+            "the store cannot be decrypted with its key",
+            file=name,
+            hint=f"It was altered, or {Path(name).name}{KEY_ENDING} is the key of another store.",
+        ) from None
+
+
+def answers(connection: apsw.Connection) -> bool:
+    """Tell whether a connection with a key can still be used.
+
+    Once a page could not be read, such a connection takes every page for damaged, although the
+    next read of it might succeed; one that is opened anew does not.
+    """
+    try:
+        connection.pragma("schema_version")
+    except (apsw.CorruptError, apsw.NotADBError):
+        return False
+    except apsw.Error:
+        pass  # told to whoever uses it
+    return True
+
+
+def has_ciphers() -> bool:
+    """Tell whether this SQLite can encrypt."""
+    return hasattr(apsw, "mc_version")
+
+
+def with_ciphers(vfs: str | None) -> str | None:
+    """Return the file system that encrypts what goes to another; None is the usual one of each."""
+    return vfs if vfs is None else f"multipleciphers-{vfs}"
+
+
+def is_plain(path: Path) -> bool | None:
+    """Tell whether a file is an SQLite database in plain; None where it has no beginning.
+
+    It is read through SQLite: when a program closes a descriptor of its own, the system drops the
+    locks that SQLite holds on the file for that program.
+    """
+    head = _head(path)
+    return head.startswith(_MAGIC) if head else None
+
+
+def looks_encrypted(path: Path) -> bool:
+    """Tell whether a file begins like an encrypted store."""
+    head = _head(path)
+    return not head.startswith(_MAGIC) and head[_UNCHANGED] == _CONSTANTS
+
+
+def _head(path: Path) -> bytes:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
+    try:
+        with closing(apsw.Connection(str(path.absolute()), flags=flags)) as connection:
+            whole, head = connection.read("main", 0, 0, _HEAD_BYTES)
+    except apsw.Error:
+        return b""
+    return bytes(head) if whole else b""
+
+
+PAGES = 256
+"""Copied at a time: 1 MiB."""
+
+_COPY_CACHE_KIB = 2 * 1024
+
+
+def copy_database(
+    source: apsw.Connection,
+    path: Path,
+    *,
+    progress: Progress | None,
+    vfs: str | None,
+    secret: bytes | None = None,
+) -> None:
+    """Copy what a connection sees to a new private file, forced to disk with its name.
+
+    Args:
+        source: Inside a transaction that reads. Others may write meanwhile; their log grows for
+            as long as it takes.
+        path: The new file.
+        progress: Told after each ``PAGES``.
+        vfs: Name of the SQLite file system that is written to.
+        secret: The key of the source, which the copy gets as well.
+
+    Raises:
+        TargetExistsError: If it is there, or a file that SQLite would take for a part of it.
+        TargetError: If it cannot be written; nothing of it is left.
+        apsw.Error: If the source cannot be read.
+    """
+    for ending in ("", *COMPANIONS):
+        if os.path.lexists(taken := path.with_name(path.name + ending)):
+            raise TargetExistsError(
+                "the target of the copy already exists",
+                file=str(taken),
+                hint="Choose another path.",
+            )
+    # The first read settles what is seen; before it, each step would see something newer.
+    source.pragma("schema_version")
+    with writing_by_name(path) as temporary:
+        try:
+            _copy(source, temporary, progress, vfs, secret)
+        except apsw.FullError as error:
+            raise target_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
+
+
+def _copy(
+    source: apsw.Connection,
+    path: Path,
+    progress: Progress | None,
+    vfs: str | None,
+    secret: bytes | None,
+) -> None:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    system = vfs if secret is None else with_ciphers(vfs)
+    with closing(apsw.Connection(str(path), flags=flags, vfs=system)) as target:
+        if secret is not None:
+            unlock(target, secret, str(path))
+        # It is forced to disk at the end, and thrown away when anything goes wrong.
+        target.pragma("journal_mode", "off")
+        target.pragma("synchronous", "off")
+        target.pragma("cache_size", -_COPY_CACHE_KIB)
+        with target.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(PAGES)
+                if progress is not None:
+                    progress(backup.page_count - backup.remaining, backup.page_count)
+
 
 _CACHE_KIB = 16 * 1024
 _LOG_PAGES = 4096

@@ -13,8 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.crypto.age import Unlocker
-from satchel.crypto.store_keys import MOST_BYTES, StoreKey, opened_store_key
+from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, opened_store_key
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -24,12 +23,24 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ports.store import Extent, Progress
-from satchel.runtime.atomic_files import PRIVATE_FILE, atomic_write, leftover_files, writing_by_name
-from satchel.runtime.input import open_input
+from satchel.runtime.files import (
+    PRIVATE_FILE,
+    atomic_write,
+    leftover_files,
+    open_input,
+    writing_by_name,
+)
 from satchel.runtime.private_files import require_secret
 from satchel.stores.raw_files import beside, file_extent
-from satchel.stores.sqlite.ciphers import KEY_ENDING, is_plain, looks_encrypted
-from satchel.stores.sqlite.connection import has_moved, holds, open_for_reading, open_for_writing
+from satchel.stores.sqlite.connection import (
+    KEY_ENDING,
+    has_moved,
+    holds,
+    is_plain,
+    looks_encrypted,
+    open_for_reading,
+    open_for_writing,
+)
 from satchel.stores.sqlite.statements import translated
 
 _BUSY_MS = 30_000

@@ -21,10 +21,12 @@ from satchel.stores import matching
 from satchel.stores import words as _terms
 from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.nearest import column_blocks
-from satchel.stores.sqlite.schema import PIECE_BITS, SEQ_BITS, SEQ_MASK
 from satchel.stores.sqlite.statements import (
     ID_PREFIX,
     NODE_BITS,
+    PIECE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
     Kinds,
     SqliteBanks,
     damaged,

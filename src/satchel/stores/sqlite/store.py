@@ -13,8 +13,8 @@ from typing import Any
 
 import apsw
 
-from satchel.crypto.merkle import leaf_position
-from satchel.crypto.store_keys import StoreKey
+from satchel.crypto.encryption import StoreKey
+from satchel.crypto.log import leaf_position
 from satchel.errors import (
     ReadOnlyStoreError,
     StoreBusyError,
@@ -35,13 +35,14 @@ from satchel.ports.store import (
 )
 from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.raw_files import beside
-from satchel.stores.sqlite.ciphers import answers
 from satchel.stores.sqlite.connection import (
     STEPS,
     Log,
     ReadConnection,
     Step,
+    answers,
     closing_on_error,
+    copy_database,
     deferred,
     has_moved,
     immediate,
@@ -56,24 +57,21 @@ from satchel.stores.sqlite.connection import (
     undisturbed,
     watch,
 )
-from satchel.stores.sqlite.copy import copy_database
 from satchel.stores.sqlite.encryption import copied_key, laid_open, require_key
 from satchel.stores.sqlite.reader import Spreads, SqliteView, links_of, words_of
-from satchel.stores.sqlite.schema import (
+from satchel.stores.sqlite.statements import (
+    NODE_BITS,
     SEQ_BITS,
     SEQ_MASK,
     SLOT_INDEX,
     VERSION,
-    found_version,
-    make,
-    require_no_triggers,
-)
-from satchel.stores.sqlite.statements import (
-    NODE_BITS,
     Kinds,
     decoding,
+    found_version,
+    make,
     raw_id,
     raw_slot,
+    require_no_triggers,
     translated,
 )
 from satchel.stores.sqlite.vectors import SqliteBlobsWriter, SqliteVectorsWriter

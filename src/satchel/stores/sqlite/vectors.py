@@ -4,11 +4,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from satchel.errors import UnknownBlobError, ValueRefusedError, VerificationError
-from satchel.ports.blobs import PIECE_BYTES, BlobPieces
+from satchel.ports.store import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.stores.nearest import nearest
-from satchel.stores.sqlite.schema import PIECE_BITS, SEQ_BITS
-from satchel.stores.sqlite.statements import ID_PREFIX, SqliteStatements, damaged, decoding, raw_id
+from satchel.stores.sqlite.statements import (
+    ID_PREFIX,
+    PIECE_BITS,
+    SEQ_BITS,
+    SqliteStatements,
+    damaged,
+    decoding,
+    raw_id,
+)
 
 _SEQ = (1 << SEQ_BITS) - 1
 _KEY = "bank = ? AND model = ? AND dimensions = ? AND generation = ?"

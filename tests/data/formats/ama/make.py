@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.conformance.subject import Subject, sealed
-from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 from satchel.ports.registry import formats
 

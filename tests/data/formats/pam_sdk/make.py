@@ -11,7 +11,7 @@ import cbor2
 
 from satchel.artifact.pam_sdk.layout import root_hash
 from satchel.artifact.pam_sdk.writer import dump_cbor, dump_json, make_document, make_entry
-from satchel.crypto.signatures import SigningKey
+from satchel.crypto.keys import SigningKey
 
 HERE = Path(__file__).parent
 AT = "2026-04-0{}T09:30:00+00:00"

@@ -1,0 +1,402 @@
+"""A folder of source files: walked without following links, as its ignore files say."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from satchel.code_graph.facts import SOURCE, Facts, ScanReport, SourceFile
+from satchel.code_graph.languages.language import UnparsedError, language_called, language_of_file
+from satchel.errors import InputError, LimitError, PathRefusedError
+from satchel.runtime import files
+from satchel.runtime.contained_folder import ContainedFolder
+from satchel.runtime.files import stable_stamp
+
+MOST_BYTES, MOST_PATTERNS, LONGEST = 1 << 20, 10_000, 1000
+"""Of one ignore file; of patterns in it; bytes of one pattern. What is beyond is not looked at."""
+
+_ANY = "**"
+
+
+class Pattern(NamedTuple):
+    """One line of an ignore file."""
+
+    parts: tuple[str, ...]
+    """Of the path, from the folder that the file is in; the first is ``**`` for any depth."""
+
+    negated: bool
+    folders_only: bool
+
+
+def patterns_of(text: str) -> list[Pattern]:
+    """Return the patterns of an ignore file, in its order."""
+    lines = text[:MOST_BYTES].splitlines()
+    found = (_pattern(line) for line in lines[:MOST_PATTERNS] if len(line) <= LONGEST)
+    return [pattern for pattern in found if pattern is not None]
+
+
+def _pattern(line: str) -> Pattern | None:
+    line = _without_spaces(line)
+    if not line or line.startswith("#"):
+        return None
+    negated = line.startswith("!")
+    line = line[negated:]
+    folders_only = line.endswith("/")
+    rooted = "/" in line.rstrip("/")
+    parts = [part for part in line.split("/") if part]
+    if not parts:
+        return None
+    if not rooted:
+        parts.insert(0, _ANY)
+    kept = [part for at, part in enumerate(parts) if part != _ANY or parts[at - 1 : at] != [_ANY]]
+    return Pattern(tuple(kept), negated, folders_only)
+
+
+def _without_spaces(line: str) -> str:
+    """Return a line without the spaces at its end, unless the last is escaped."""
+    line = line.rstrip("\r\n")
+    bare = line.rstrip(" ")
+    escaped = len(bare) - len(bare.rstrip("\\"))
+    return bare + " " if escaped % 2 and len(bare) < len(line) else bare
+
+
+class IgnoreRules(NamedTuple):
+    """The patterns that hold in a folder: its own, and those of the folders above it."""
+
+    lists: tuple[tuple[int, list[Pattern]], ...] = ()
+    """Each with how deep the folder is that it is of; the later ones decide."""
+
+    depth: int = 0
+
+    def below(self) -> "IgnoreRules":
+        """Return what holds in a folder of the folder, before its own patterns are added."""
+        return self._replace(depth=self.depth + 1)
+
+    def with_patterns(self, patterns: list[Pattern]) -> "IgnoreRules":
+        """Return what holds with more patterns of the folder, which come last and so decide."""
+        if not patterns:
+            return self
+        return self._replace(lists=(*self.lists, (self.depth, patterns)))
+
+    def ignore(self, path: tuple[str, ...], *, folder: bool) -> bool:
+        """Tell whether a file or a folder is left out.
+
+        Args:
+            path: Its parts, from the folder where the first rules are; its folder is the one that
+                these rules are of.
+            folder: Whether it is a folder.
+        """
+        for depth, patterns in reversed(self.lists):
+            rest = path[depth:]
+            for pattern in reversed(patterns):
+                if (folder or not pattern.folders_only) and _matches(pattern.parts, rest):
+                    return not pattern.negated
+        return False
+
+
+def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    """Tell whether a path matches, going back to the last ``**`` only."""
+    at, place = 0, 0
+    back: tuple[int, int] | None = None
+    while place < len(path):
+        if at < len(pattern) and pattern[at] == _ANY:
+            if at + 1 == len(pattern):
+                return True  # everything inside
+            back = (at + 1, place)
+            at += 1
+        elif at < len(pattern) and part_matches(pattern[at], path[place]):
+            at, place = at + 1, place + 1
+        elif back is not None:
+            back = (back[0], back[1] + 1)
+            at, place = back
+        else:
+            return False
+    return at == len(pattern)
+
+
+@lru_cache(maxsize=4096)
+def _tokens(pattern: str) -> tuple[str, ...]:
+    """Return a pattern as its characters; ``*`` and ``?`` alone are special, sets are ``[...``."""
+    found, at = list[str](), 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\" and at + 1 < len(pattern):
+            found.append("\\" + pattern[at + 1])
+            at += 2
+            continue
+        if char == "[":
+            end = _end_of_set(pattern, at)
+            if end is not None:
+                found.append(pattern[at : end + 1])
+                at = end + 1
+                continue
+        if char != "*" or found[-1:] != ["*"]:
+            found.append(char)
+        at += 1
+    return tuple(found)
+
+
+def _end_of_set(pattern: str, start: int) -> int | None:
+    at = start + 1
+    if pattern[at : at + 1] in {"!", "^"}:
+        at += 1
+    at += pattern[at : at + 1] == "]"
+    while at < len(pattern):
+        if pattern[at] == "]":
+            return at
+        at += 2 if pattern[at] == "\\" else 1
+    return None
+
+
+def part_matches(pattern: str, name: str) -> bool:
+    """Tell whether one name matches a pattern with ``*``, ``?``, ``[a-z]`` and backslashes."""
+    tokens = _tokens(pattern)
+    at, place, star, kept = 0, 0, -1, 0
+    while place < len(name):
+        if at < len(tokens) and tokens[at] == "*":
+            star, kept = at, place
+            at += 1
+        elif at < len(tokens) and _is_one(tokens[at], name[place]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            kept += 1
+            at, place = star + 1, kept
+        else:
+            return False
+    return all(each == "*" for each in tokens[at:])
+
+
+def _is_one(wanted: str, char: str) -> bool:
+    if wanted == "?":
+        return True
+    if wanted[0] == "[" and len(wanted) > 1:
+        return _is_in_set(wanted[1:-1], char)
+    return wanted[-1] == char if wanted[0] == "\\" else wanted == char
+
+
+def _is_in_set(members: str, char: str) -> bool:
+    negated = members[:1] in {"!", "^"}
+    members, at, found = members[negated:], 0, False
+    while at < len(members):
+        at += members[at] == "\\" and at + 1 < len(members)
+        low = members[at]
+        if members[at + 1 : at + 2] == "-" and at + 2 < len(members):
+            at += 2
+            at += members[at] == "\\" and at + 1 < len(members)
+            found = found or low <= char <= members[at]
+        else:
+            found = found or low == char
+        at += 1
+    return found != negated
+
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a file that is read; larger ones are named and left out."""
+
+MOST_FILES, DEEPEST = 100_000, 64
+"""Files of one tree, and folders inside one another."""
+
+IGNORE_FILES = (".gitignore", ".satchelignore")
+"""Their rules hold below the folder they are in; those of the second come last."""
+
+_NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"})
+_VENV = "pyvenv.cfg"
+_MOST_ABOVE = 64
+_DIGEST = 16
+
+
+class SourceFolder:
+    """The source files below a folder.
+
+    A context manager. Nothing that is laid in it leads out of it.
+
+    Args:
+        folder: It, held open.
+        look_above: Whether the ignore files of the repository that it is in hold as well.
+    """
+
+    kind = SOURCE
+
+    def __init__(self, folder: ContainedFolder, *, look_above: bool = True) -> None:
+        self._folder = folder
+        self._look_above = look_above
+        self.root = written_out(folder.path)
+        self.seen = ScanReport()
+        self._last: tuple[str, bytes] = ("", b"")
+
+    def offers(self) -> Iterator[SourceFile]:
+        """Yield the source files, folder by folder.
+
+        Raises:
+            LimitError: If there are more than ``MOST_FILES``.
+        """
+        parts = self._folder.path.parts[1:]
+        rules, depth = _above(self._folder.path) if self._look_above else (IgnoreRules(), 0)
+        with self._folder.held() as handle:
+            walk = _Walk(self.seen, parts[len(parts) - depth :])
+            for number, offer in enumerate(walk.through(handle, (), rules)):
+                if number >= MOST_FILES:
+                    raise LimitError(
+                        f"more than {MOST_FILES:,} source files",
+                        file=self.root,
+                        hint="Index its parts, or exclude some with a .satchelignore file.",
+                    )
+                yield offer
+
+    def digest(self, offer: SourceFile) -> bytes:
+        """Return the digest of a file's bytes."""
+        data = self._folder.read(offer.path, limit=LARGEST_FILE)
+        self._last = offer.path, data
+        return blake3(data).digest(length=_DIGEST)
+
+    def facts(self, offer: SourceFile) -> Facts:
+        """Return what a file says; of one that is no program, only that."""
+        path, data = self._last
+        assert path == offer.path  # noqa: S101 - its digest was asked for
+        try:
+            return language_called(offer.language).read(data)
+        except UnparsedError as error:
+            return Facts(offer.language, data.count(b"\n") + 1, (), (), (), str(error))
+
+
+def written_out(path: Path) -> str:
+    """Return a path as Unicode: bytes of its name that are none are written as escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+class _Walk:
+    """Going through a folder, and the folders in it."""
+
+    def __init__(self, seen: ScanReport, above: tuple[str, ...]) -> None:
+        self._seen = seen
+        self._above = above
+        """Parts of the path between the folder with the first rules and the one we started in."""
+
+    def through(
+        self, handle: int, parts: tuple[str, ...], rules: IgnoreRules
+    ) -> Iterator[SourceFile]:
+        """Yield what is in one folder, given by its descriptor."""
+        shown = "/".join(parts) or "."
+        try:
+            with os.scandir(handle) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            self._seen.find(shown, f"cannot be listed: {error.strerror}")
+            return
+        names = {entry.name for entry in entries}
+        if _VENV in names and parts:
+            self._seen.ignored += 1
+            return
+        rules = self._with_own(handle, names, rules)
+        folders = []
+        for entry in entries:
+            if not self._is_wanted(entry, parts, rules):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                yield from self._file(entry, "/".join((*parts, entry.name)))
+        for name in folders:
+            yield from self._inside(handle, (*parts, name), rules)
+
+    def _inside(
+        self, handle: int, parts: tuple[str, ...], rules: IgnoreRules
+    ) -> Iterator[SourceFile]:
+        shown = "/".join(parts)
+        if len(parts) > DEEPEST:
+            self._seen.find(shown, f"more than {DEEPEST} folders deep")
+            return
+        try:
+            inner = files.open_folder(Path(shown), within=handle)
+        except (OSError, PathRefusedError) as error:
+            self._seen.find(shown, f"cannot be opened: {error}")
+            return
+        try:
+            yield from self.through(inner, parts, rules.below())
+        finally:
+            os.close(inner)
+
+    def _is_wanted(
+        self, entry: os.DirEntry[str], parts: tuple[str, ...], rules: IgnoreRules
+    ) -> bool:
+        if entry.is_symlink():
+            self._seen.links += 1
+            return False
+        folder = entry.is_dir(follow_symlinks=False)
+        if folder and entry.name in _NEVER:
+            self._seen.ignored += 1
+            return False
+        if not folder and language_of_file(entry.name) is None:
+            self._seen.others += 1
+            return False
+        if rules.ignore((*self._above, *parts, entry.name), folder=folder):
+            self._seen.ignored += 1
+            return False
+        return True
+
+    def _file(self, entry: os.DirEntry[str], path: str) -> Iterator[SourceFile]:
+        language = language_of_file(entry.name)
+        if not entry.is_file(follow_symlinks=False) or language is None:
+            self._seen.others += 1
+            return
+        try:
+            path.encode()
+            found = entry.stat(follow_symlinks=False)
+        except UnicodeEncodeError:
+            self._seen.find(ascii(path), "its name is not Unicode")
+            return
+        except OSError as error:
+            self._seen.find(path, f"cannot be read: {error.strerror}")
+            return
+        if found.st_size > LARGEST_FILE:
+            self._seen.find(path, f"larger than {LARGEST_FILE:,} bytes")
+            return
+        yield SourceFile(path, language.name, stable_stamp(found))
+
+    def _with_own(self, handle: int, names: set[str], rules: IgnoreRules) -> IgnoreRules:
+        for name in IGNORE_FILES:
+            if name in names:
+                rules = rules.with_patterns(patterns_of(_text(handle, name)))
+        return rules
+
+
+def _text(handle: int, name: str) -> str:
+    """Return what an ignore file says; nothing for one that is no plain file."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(name, flags, dir_fd=handle), "rb") as stream:
+            return stream.read(MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _above(root: Path) -> tuple[IgnoreRules, int]:
+    """Return the rules of the folders above, up to the top of the repository, and how many."""
+    folders = [root]
+    while not (folders[-1] / ".git").exists():
+        if folders[-1].parent == folders[-1] or len(folders) > _MOST_ABOVE:
+            return IgnoreRules(), 0  # no repository: only what is inside holds
+        folders.append(folders[-1].parent)
+    rules = IgnoreRules()
+    for folder in reversed(folders):
+        with suppress(OSError, InputError):
+            handle = files.open_folder(folder)
+            try:
+                if folder == folders[-1]:
+                    rules = rules.with_patterns(patterns_of(_excluded(handle)))
+                if folder == root:
+                    break  # its own are read on the way
+                for name in IGNORE_FILES:
+                    rules = rules.with_patterns(patterns_of(_text(handle, name)))
+            finally:
+                os.close(handle)
+        rules = rules.below()
+    return rules, len(folders) - 1
+
+
+def _excluded(handle: int) -> str:
+    return _text(handle, ".git/info/exclude")

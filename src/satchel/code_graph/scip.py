@@ -1,0 +1,604 @@
+"""An index in SCIP, which other tools make of a source tree: exact about who means whom.
+
+What is read are documents, the symbols they define with their documentation, signature and
+relationships, and the places where a symbol is named. Such a place belongs to the symbol whose
+enclosing range holds it; where the tool gives no such ranges, to the one that begins last before
+it. The file is read document by document, never whole.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import BinaryIO, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from blake3 import blake3
+
+from satchel.code_graph.facts import (
+    CALLED,
+    LONGEST_DOC,
+    LONGEST_NAME,
+    LONGEST_SIGNATURE,
+    MODULE,
+    SCIP,
+    TYPES,
+    Facts,
+    ScanReport,
+    SourceFile,
+    Symbol,
+    Use,
+)
+from satchel.code_graph.folders import MOST_FILES, written_out
+from satchel.code_graph.languages._grammar import MOST_SYMBOLS, MOST_USES, shown
+from satchel.errors import LimitError, MalformedError, PathRefusedError
+from satchel.runtime.contained_folder import parts_of
+from satchel.runtime.files import OpenFile
+
+_PACKAGE_PARTS = 4
+_NAMESPACE, _TYPE, _TERM, _METHOD, _MACRO = "/", "#", ".", "().", "!"
+_DEEPEST = 64
+
+_TYPE_KINDS = {11: "enum", 21: "interface", 42: "interface", 49: "struct", 53: "trait"}
+_ALIASES = frozenset({54, 55, 59})
+_FUNCTIONS = frozenset({17, 25})
+"""Numbers of ``SymbolInformation.Kind``."""
+
+
+class ScipSymbol(NamedTuple):
+    """What is named by a symbol's string."""
+
+    parts: tuple[tuple[str, str], ...]
+    """Names, and the sign behind each."""
+
+    @property
+    def name(self) -> str:
+        """The last name."""
+        return self.parts[-1][0]
+
+    @property
+    def qualified(self) -> str:
+        """The names that are not those of packages and modules, joined by dots."""
+        return ".".join(name for name, sign in self.parts if sign != _NAMESPACE)
+
+    @property
+    def above(self) -> "ScipSymbol":
+        """What it stands in."""
+        return ScipSymbol(self.parts[:-1])
+
+    def kind(self, said: int) -> str:
+        """Return the kind of symbol; empty for what is no part of the graph.
+
+        Args:
+            said: ``SymbolInformation.kind``; 0 for none.
+        """
+        sign = self.parts[-1][1]
+        if sign == _TYPE:
+            return "type" if said in _ALIASES else _TYPE_KINDS.get(said, "class")
+        inside = len(self.parts) > 1 and self.parts[-2][1] == _TYPE
+        if sign == _METHOD:
+            return "method" if inside else "function"
+        return "function" if sign == _MACRO or said in _FUNCTIONS else ""
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a place that names it calls it."""
+        return self.kind(0) in CALLED
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its string alone says that it is a part of the graph."""
+        return self.kind(0) in CALLED | TYPES
+
+
+def parse_symbol(symbol: str) -> ScipSymbol | None:
+    """Return what a symbol's string names; None for what is local to a file, or no symbol."""
+    if symbol.startswith("local ") or len(symbol) > _LONGEST:
+        return None
+    at = 0
+    for _ in range(_PACKAGE_PARTS):
+        at = _behind_space(symbol, at)
+        if at < 0:
+            return None
+    parts = list[tuple[str, str]]()
+    while at < len(symbol) and len(parts) < _DEEPEST:
+        found = _part(symbol, at)
+        if found is None:
+            return None
+        name, sign, at = found
+        if sign:
+            parts.append((name, sign))
+    return ScipSymbol(tuple(parts)) if parts and at == len(symbol) else None
+
+
+_LONGEST = 2000
+
+
+def _behind_space(symbol: str, at: int) -> int:
+    """Return the place behind the next space that is not doubled; -1 if there is none."""
+    while True:
+        at = symbol.find(" ", at)
+        if at < 0 or symbol[at + 1 : at + 2] != " ":
+            return at + 1 if at >= 0 else -1
+        at += 2
+
+
+def _part(symbol: str, at: int) -> tuple[str, str, int] | None:
+    """Return a name, the sign behind it (empty for parameters), and the place behind both."""
+    if symbol[at] in "[(":
+        found = _name(symbol, at + 1)
+        if found is None or symbol[found[1] : found[1] + 1] not in {"]", ")"}:
+            return None
+        return found[0], "", found[1] + 1
+    found = _name(symbol, at)
+    if found is None:
+        return None
+    name, at = found
+    sign = symbol[at : at + 1]
+    if sign == "(":
+        end = symbol.find(").", at)
+        return None if end < 0 else (name, _METHOD, end + 2)
+    if sign == ":":
+        return name, "", at + 1
+    return (name, sign, at + 1) if sign in {_NAMESPACE, _TYPE, _TERM, _MACRO} else None
+
+
+def _name(symbol: str, at: int) -> tuple[str, int] | None:
+    if symbol[at : at + 1] != "`":
+        end = at
+        while end < len(symbol) and (symbol[end].isalnum() or symbol[end] in "_+-$"):
+            end += 1
+        return (symbol[at:end], end) if end > at else None
+    end = at + 1
+    while True:
+        end = symbol.find("`", end)
+        if end < 0:
+            return None
+        if symbol[end + 1 : end + 2] != "`":
+            return symbol[at + 1 : end].replace("``", "`"), end + 1
+        end += 2
+
+
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_FIXED = {_EIGHT: 8, _FOUR: 4}
+_LONGEST_VARINT = 10
+_BITS, _MORE = 7, 0x80
+
+
+class WireField(NamedTuple):
+    """One field of a message."""
+
+    number: int
+    value: int
+    """Of a number."""
+
+    data: memoryview
+    """Of a text, bytes or a message; empty for a number."""
+
+    is_data: bool
+
+
+_NOTHING = memoryview(b"")
+
+
+def fields(data: memoryview) -> Iterator[WireField]:
+    """Yield the fields of a message.
+
+    Raises:
+        MalformedError: If it is cut, or no message.
+    """
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+            yield WireField(number, value, _NOTHING, is_data=False)
+        elif kind == _BYTES:
+            size, at = _varint(data, at)
+            yield WireField(number, 0, _wire_part(data, at, size), is_data=True)
+            at += size
+        else:
+            at = _behind(data, at, kind)
+        if not number:
+            raise MalformedError("not protobuf: a field has the number 0")
+
+
+def texts(data: memoryview) -> str:
+    """Return a text; what is no UTF-8 in it is replaced."""
+    return bytes(data).decode("utf-8", "replace")
+
+
+def numbers(field: WireField) -> Iterator[int]:
+    """Yield the numbers of a repeated field, packed or one by one."""
+    if not field.is_data:
+        yield field.value
+        return
+    at = 0
+    while at < len(field.data):
+        value, at = _varint(field.data, at)
+        yield value
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for place in range(_LONGEST_VARINT):
+        if at >= len(data):
+            raise MalformedError("not protobuf: truncated in a number", byte=at)
+        byte = data[at]
+        at += 1
+        value |= (byte & ~_MORE) << (_BITS * place)
+        if not byte & _MORE:
+            return value, at
+    raise MalformedError("not protobuf: a number is too long", byte=at)
+
+
+def _wire_part(data: memoryview, at: int, size: int) -> memoryview:
+    if size > len(data) - at:
+        raise MalformedError("not protobuf: truncated, or a length is wrong", byte=at)
+    return data[at : at + size]
+
+
+def _behind(data: memoryview, at: int, kind: int) -> int:
+    size = _FIXED.get(kind)
+    if size is None:
+        raise MalformedError(f"not protobuf: a field of type {kind}", byte=at)
+    _wire_part(data, at, size)
+    return at + size
+
+
+class FilePart(NamedTuple):
+    """A field of the outermost message, and where its bytes are in the file."""
+
+    number: int
+    start: int
+    size: int
+
+
+def pieces(stream: BinaryIO, most: int) -> Iterator[FilePart]:
+    """Yield where the fields of a message in a file are, without reading what is in them.
+
+    Args:
+        stream: The file, at its start.
+        most: How many bytes one may have.
+
+    Raises:
+        MalformedError: If it is cut, or no message.
+        LimitError: If one is larger.
+    """
+    total = stream.seek(0, 2)
+    at = stream.seek(0)
+    while at < total:
+        tag, at = _streamed(stream, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            _, at = _streamed(stream, at)
+            continue
+        size = _FIXED.get(kind, 0)
+        if kind == _BYTES:
+            size, at = _streamed(stream, at)
+        elif not size:
+            raise MalformedError(f"not protobuf: a field of type {kind}", byte=at)
+        if not number or size > total - at:
+            raise MalformedError("not protobuf: truncated, or a length is wrong", byte=at)
+        if size > most:
+            raise LimitError(f"a part has more than {most:,} bytes", byte=at)
+        yield FilePart(number, at, size)
+        at = stream.seek(at + size)
+
+
+def _streamed(stream: BinaryIO, at: int) -> tuple[int, int]:
+    """Return the number at a place of a file, and the place behind it."""
+    stream.seek(at)
+    head = memoryview(stream.read(_LONGEST_VARINT))
+    try:
+        value, length = _varint(head, 0)
+    except MalformedError as error:
+        raise MalformedError(error.message, byte=at) from None
+    return value, at + length
+
+
+LARGEST_DOCUMENT = 64 << 20
+"""Bytes of one document of an index."""
+
+MOST_OCCURRENCES = 2_000_000
+"""Places in one document."""
+
+_METADATA, _DOCUMENTS = 1, 2
+_PROJECT_ROOT = 3
+_PATH, _OCCURRENCES, _SYMBOLS, _LANGUAGE, _TEXT = 1, 2, 3, 4, 5
+_RANGE, _SYMBOL, _ROLES, _ENCLOSING = 1, 2, 3, 7
+_NAME, _DOCUMENTATION, _RELATIONSHIPS, _KIND, _DISPLAY, _SIGNATURE = 1, 3, 4, 5, 6, 7
+_IS_IMPLEMENTATION = 3
+_DEFINITION = 1
+_FENCE = "```"
+_DIGEST = 16
+
+
+class _Place(NamedTuple):
+    symbol: str
+    line: int
+    roles: int
+    enclosing: tuple[int, int] | None
+    """First and last line of what is defined here."""
+
+
+class _Occurrence(NamedTuple):
+    doc: str
+    signature: str
+    kind: int
+    display: str
+    implements: tuple[str, ...]
+
+
+_UNSAID = _Occurrence("", "", 0, "", ())
+
+
+class ScipIndex:
+    """An index file.
+
+    Args:
+        file: It, held open.
+
+    Raises:
+        MalformedError: If it is no SCIP index.
+        LimitError: If it has too many documents, or one that is too large.
+    """
+
+    kind = SCIP
+
+    def __init__(self, file: OpenFile) -> None:
+        self._stream = file.stream()
+        self.root = written_out(file.path.absolute())
+        self.seen = ScanReport()
+        self.project = ""
+        """The last part of the folder's name that it was made of; empty when it does not say."""
+
+        self._documents: list[FilePart] = []
+        for piece in pieces(self._stream, LARGEST_DOCUMENT):
+            if piece.number == _METADATA:
+                self.project = self._project(piece)
+            elif piece.number == _DOCUMENTS:
+                self._documents.append(piece)
+            if len(self._documents) > MOST_FILES:
+                raise LimitError(f"more than {MOST_FILES:,} documents", file=self.root)
+        if not self._documents:
+            raise MalformedError("not a SCIP index: it contains no document", file=self.root)
+        self._places: dict[str, list[FilePart]] = {}
+
+    def offers(self) -> Iterator[SourceFile]:
+        """Yield the documents; parts of one document, which a tool may write apart, are one."""
+        self._places, languages = {}, dict[str, str]()
+        for piece in self._documents:
+            path, language = self._headed(self._read(piece))
+            try:
+                parts_of(path)
+            except PathRefusedError as error:
+                self.seen.find(ascii(path[:LONGEST_NAME]), error.message)
+                continue
+            self._places.setdefault(path, []).append(piece)
+            languages.setdefault(path, language)
+        for path, some in self._places.items():
+            hashed = blake3()
+            for piece in some:
+                hashed.update(self._read(piece))
+            yield SourceFile(path, languages[path], None, hashed.digest(length=_DIGEST))
+
+    def digest(self, offer: SourceFile) -> bytes:
+        """Return the digest of a document."""
+        return offer.digest or b""
+
+    def facts(self, offer: SourceFile) -> Facts:
+        """Return what a document says."""
+        places, said = list[_Place](), dict[str, _Occurrence]()
+        for piece in self._places[offer.path]:
+            for field in fields(memoryview(self._read(piece))):
+                if field.number == _OCCURRENCES:
+                    places.append(_place(field.data))
+                elif field.number == _SYMBOLS:
+                    symbol, what = _symbol(field.data)
+                    said[symbol] = what
+                if len(places) > MOST_OCCURRENCES:
+                    raise LimitError(f"more than {MOST_OCCURRENCES:,} places", file=offer.path)
+        return _Reading(places, said).facts(offer.language)
+
+    def _read(self, piece: FilePart) -> bytes:
+        self._stream.seek(piece.start)
+        data = self._stream.read(piece.size)
+        if len(data) != piece.size:
+            raise MalformedError("the index was truncated while it was being read", file=self.root)
+        return data
+
+    def _headed(self, data: bytes) -> tuple[str, str]:
+        path = language = ""
+        for field in fields(memoryview(data)):
+            if field.number == _PATH:
+                path = texts(field.data)
+            elif field.number == _LANGUAGE:
+                language = texts(field.data)[:40].lower()
+        return path, language
+
+    def _project(self, piece: FilePart) -> str:
+        for field in fields(memoryview(self._read(piece))):
+            if field.number == _PROJECT_ROOT:
+                try:
+                    path = urlsplit(texts(field.data)).path
+                except ValueError:
+                    return ""
+                return PurePosixPath(unquote(path)).name
+        return ""
+
+
+def _place(data: memoryview) -> _Place:
+    symbol, roles = "", 0
+    spans: dict[int, list[int]] = {_RANGE: [], _ENCLOSING: []}
+    for field in fields(data):
+        if field.number == _SYMBOL:
+            symbol = texts(field.data)
+        elif field.number == _ROLES:
+            roles = field.value
+        elif field.number in spans:
+            spans[field.number] += _some(field)
+    line = spans[_RANGE][0] + 1 if spans[_RANGE] else 1
+    around = spans[_ENCLOSING]
+    lines = None
+    if len(around) in _RANGES:
+        last = around[2] if len(around) == max(_RANGES) else around[0]
+        lines = (around[0] + 1, last + 1)
+    return _Place(symbol, line, roles, lines)
+
+
+_RANGES = (3, 4)
+"""Numbers in a range: line, column, column; or line, column, line, column."""
+
+_LAST_LINE = 1 << 31
+
+
+def _some(field: WireField) -> list[int]:
+    found = list[int]()
+    for value in numbers(field):
+        if len(found) < max(_RANGES):
+            found.append(min(value, _LAST_LINE))
+    return found
+
+
+def _symbol(data: memoryview) -> tuple[str, _Occurrence]:
+    symbol, docs, signature, kind, display = "", list[str](), "", 0, ""
+    implements = list[str]()
+    for field in fields(data):
+        if field.number == _NAME:
+            symbol = texts(field.data)
+        elif field.number == _DOCUMENTATION:
+            docs.append(texts(field.data[: 8 * LONGEST_DOC]))
+        elif field.number == _RELATIONSHIPS:
+            implements += _implemented(field.data)
+        elif field.number == _KIND:
+            kind = field.value
+        elif field.number == _DISPLAY:
+            display = texts(field.data[:LONGEST_NAME])
+        elif field.number == _SIGNATURE:
+            signature = _text_of(field.data)
+    fenced, doc = _without_fences(docs)
+    return symbol, _Occurrence(doc, signature or fenced, kind, display, tuple(implements))
+
+
+def _implemented(data: memoryview) -> list[str]:
+    symbol, wanted = "", False
+    for field in fields(data):
+        if field.number == _NAME:
+            symbol = texts(field.data)
+        elif field.number == _IS_IMPLEMENTATION:
+            wanted = bool(field.value)
+    return [symbol] if wanted else []
+
+
+def _text_of(data: memoryview) -> str:
+    for field in fields(data):
+        if field.number == _TEXT:
+            return texts(field.data[: 8 * LONGEST_SIGNATURE])
+    return ""
+
+
+def _without_fences(docs: list[str]) -> tuple[str, str]:
+    """Return the code in documentation, where tools put signatures, and what is said besides."""
+    signature, said = "", list[str]()
+    for doc in docs:
+        if not doc.lstrip().startswith(_FENCE):
+            said.append(doc)
+            continue
+        code, _, rest = doc.lstrip()[len(_FENCE) :].partition(_FENCE)
+        signature = signature or code.partition("\n")[2]
+        said.append(rest)
+    return signature, "\n".join(part.strip() for part in said if part.strip())
+
+
+class _Reading:
+    """Making facts of the places and symbols of a document."""
+
+    def __init__(self, places: list[_Place], said: dict[str, _Occurrence]) -> None:
+        self._said = said
+        self._places = places
+        defined = dict[str, tuple[_Place, ScipSymbol, str]]()
+        for place in sorted(places, key=lambda one: (one.line, one.symbol)):
+            what = parse_symbol(place.symbol) if place.roles & _DEFINITION else None
+            if what is None or place.symbol in defined or len(defined) >= MOST_SYMBOLS:
+                continue
+            kind = what.kind(said.get(place.symbol, _UNSAID).kind)
+            if kind:
+                defined[place.symbol] = (place, what, kind)
+        self._defined = defined
+        self._numbers = {symbol: number for number, symbol in enumerate(defined)}
+
+    def facts(self, language: str) -> Facts:
+        symbols = tuple(self._symbols())
+        uses = dict[tuple[int, str], list[int]]()
+        exact = any(place.enclosing for place, _, _ in self._defined.values())
+        around = _Around(symbols, exact=exact)
+        last, finding = 0, ""
+        for place in self._places:
+            last = max(last, place.line)
+            what = None if place.roles & _DEFINITION else parse_symbol(place.symbol)
+            if what is None or not what.is_known:
+                continue
+            key = (around.line(place.line), place.symbol)
+            if key in uses:
+                uses[key][0] = min(uses[key][0], place.line)
+                uses[key][1] += 1
+            elif len(uses) < MOST_USES:
+                uses[key] = [place.line, 1]
+            else:
+                finding = "limit per document exceeded"
+        return Facts(language, last, symbols, tuple(_uses(uses)), (), finding)
+
+    def _symbols(self) -> Iterator[Symbol]:
+        by_parts = {what.parts: self._numbers[s] for s, (_, what, _) in self._defined.items()}
+        times = dict[tuple[str, str], int]()
+        for symbol, (place, what, kind) in self._defined.items():
+            said = self._said.get(symbol, _UNSAID)
+            qualified = what.qualified[-4 * LONGEST_NAME :]
+            again = times[qualified, kind] = times.get((qualified, kind), 0) + 1
+            first, end = place.enclosing or (place.line, place.line)
+            bases = [(parse_symbol(one), one) for one in said.implements]
+            yield Symbol(
+                (said.display or what.name)[:LONGEST_NAME],
+                qualified,
+                kind,
+                by_parts.get(what.above.parts, MODULE),
+                first,
+                max(first, end),
+                shown(said.signature, LONGEST_SIGNATURE),
+                shown(said.doc, LONGEST_DOC, lines=True),
+                0,
+                tuple(one.qualified[-LONGEST_NAME:] for one, _ in bases if one is not None),
+                again,
+                symbol,
+            )
+
+
+def _uses(found: dict[tuple[int, str], list[int]]) -> Iterator[Use]:
+    for (owner, symbol), (line, times) in found.items():
+        what = parse_symbol(symbol)
+        if what is not None:
+            yield Use(owner, what.qualified, line, times, "", what.is_called, symbol)
+
+
+class _Around:
+    """Which symbol a line belongs to."""
+
+    def __init__(self, symbols: tuple[Symbol, ...], *, exact: bool) -> None:
+        self._symbols = symbols
+        self._exact = exact
+        self._order = sorted(range(len(symbols)), key=lambda number: symbols[number].first)
+        self._firsts = [symbols[number].first for number in self._order]
+
+    def line(self, line: int) -> int:
+        """Return the number of the innermost symbol around a line, or ``MODULE``."""
+        at = bisect_right(self._firsts, line) - 1
+        if at < 0:
+            return MODULE
+        number = self._order[at]
+        steps = 0
+        while self._exact and number != MODULE and steps < _DEEPEST:
+            if self._symbols[number].last >= line:
+                return number
+            number, steps = self._symbols[number].owner, steps + 1
+        return MODULE if self._exact else number

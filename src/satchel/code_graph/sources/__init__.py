@@ -1,1 +1,0 @@
-"""Sources of code: folders and SCIP indexes."""

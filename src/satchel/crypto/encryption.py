@@ -1,0 +1,638 @@
+"""Encrypting and decrypting in streaming, in the format of age-encryption.org/v1 (X25519).
+
+A passphrase wraps a fresh identity, which stands in a line before the age data; so files of any
+size stream, and guessing costs Argon2id. Files that others encrypted to a passphrase with age
+itself are read as well, up to a bound of work and size, since they cannot be streamed.
+"""
+
+import base64
+import binascii
+import io
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal, cast
+
+import msgspec
+from blake3 import blake3
+from msgspec import Meta
+from nacl.bindings import randombytes
+
+from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto.keyring import WrappedSecret, unwrap, wrap
+from satchel.errors import (
+    EncryptionError,
+    LimitError,
+    MalformedError,
+    MissingExtraError,
+    TargetError,
+    UsageError,
+)
+from satchel.model.values import now, resolved
+from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
+from satchel.runtime.output import Outlet, WrappedOutlet
+from satchel.runtime.private_files import require_secret
+
+VARIABLE = "SATCHEL_IDENTITY"
+"""Environment variable with files of identities, joined by the separator of paths."""
+
+PASSPHRASE_VARIABLE = "SATCHEL_FILE_PASSPHRASE"  # noqa: S105 - a name
+"""Environment variable with the passphrase of an encrypted file, or of an identity."""
+
+IDENTITY_FORMAT = "satchel-identity/1"
+IDENTITY_SUFFIX = ".identity"
+SECRET = "AGE-SECRET-KEY-1"  # noqa: S105 - how age begins one
+_MAX_FILE = 65_536
+
+
+class IdentityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a file of ours holds of an identity."""
+
+    format: Literal["satchel-identity/1"]
+    recipient: str
+    """The public part: whom a file is encrypted to."""
+
+    created_at: str
+    identity: str | None = None
+    wrapped: WrappedSecret | None = None
+
+    def __repr__(self) -> str:
+        return f"IdentityFile({self.recipient})"  # the secret never shows
+
+
+def in_environment() -> str | None:
+    """Return the passphrase that is in the environment; nobody is asked."""
+    return os.environ.get(PASSPHRASE_VARIABLE) or None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unlocker:
+    """Where identities are, and who says a passphrase."""
+
+    folder: Path | None = None
+    """Identities of this machine; those without a passphrase are tried for every file."""
+
+    files: tuple[Path, ...] = ()
+    """Files that somebody named: our own, or those of ``age-keygen``."""
+
+    passphrase: Callable[[], str | None] = field(default=in_environment, repr=False)
+    """Gives the passphrase, asking somebody where it can; None where nobody says one."""
+
+    def also(self, files: Iterable[str | Path] = (), passphrase: str | None = None) -> "Unlocker":
+        """Return what opens more: with files of identities, or a passphrase that is known.
+
+        Args:
+            files: The files, besides those that are named already.
+            passphrase: The passphrase; None to ask as before.
+        """
+        more = (*self.files, *(Path(one) for one in files))
+        say = self.passphrase if passphrase is None else lambda: passphrase
+        return replace(self, files=more, passphrase=say)
+
+    def identities(self) -> Iterator[str]:
+        """Yield the secret identities, as age writes them.
+
+        Raises:
+            UnreadableError: If a file that was named cannot be read.
+            MalformedError: If it has no identity.
+            EncryptionError: If one needs a passphrase, and none or a wrong one is given.
+        """
+        named = os.environ.get(VARIABLE)
+        for path in (
+            *self.files,
+            *(Path(part) for part in (named or "").split(os.pathsep) if part),
+        ):
+            yield from self._in(path, asks=True)
+        if self.folder is not None:
+            for path in sorted(self.folder.glob(f"*{IDENTITY_SUFFIX}")):
+                yield from self._in(path, asks=False)
+
+    def say(self, what: str) -> str:
+        """Return the passphrase for something.
+
+        Raises:
+            EncryptionError: If nobody says one.
+        """
+        said = self.passphrase()
+        if not said:
+            raise EncryptionError(
+                f"{what} is protected by a passphrase",
+                hint=f"Set {PASSPHRASE_VARIABLE}, or run it in a terminal to be asked.",
+            )
+        return said
+
+    def _in(self, path: Path, *, asks: bool) -> Iterator[str]:
+        with open_input(path) as stream:
+            require_secret(path, os.fstat(stream.fileno()), "this identity")
+            data = stream.read(_MAX_FILE)
+        if data.startswith(b"{"):
+            held = parsed(data)
+            if held.identity is not None:
+                yield held.identity
+            elif held.wrapped is not None and asks:
+                yield unwrap_identity(
+                    held.wrapped, held.recipient, self.say(f"the identity in {path}")
+                )
+            return
+        found = [line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")]
+        if not found or not all(line.startswith(SECRET.encode()) for line in found):
+            raise MalformedError("it contains no age identity", file=str(path))
+        yield from (line.decode("ascii", "replace") for line in found)
+
+
+def parsed(data: bytes) -> IdentityFile:
+    """Return what a file of an identity holds.
+
+    Raises:
+        MalformedError: If it is none.
+    """
+    try:
+        return msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(IdentityFile))
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"not a file with an identity: {error}") from None
+
+
+def unwrap_identity(wrapped: WrappedSecret, recipient: str, passphrase: str) -> str:
+    """Return an identity that is under a passphrase.
+
+    Raises:
+        EncryptionError: If the passphrase is wrong.
+    """
+    secret = unwrap(wrapped, recipient.encode(), passphrase)
+    if secret is None:
+        raise EncryptionError("the passphrase is wrong, or the data it protects was altered")
+    return secret.decode("ascii", "replace")
+
+
+MAGIC = b"age-encryption.org/v1\n"
+ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
+FRONT = b'{"created_at":'
+"""First bytes of a file under a passphrase: the line with its wrapped identity."""
+
+MOST_WORK = 18
+"""Of scrypt, as a power of two; a file that asks for more is refused before any is done."""
+
+MOST_WHOLE = 64 * 2**20
+"""Bytes of a file that cannot be streamed."""
+
+HEAD_BYTES = 65_536
+"""Within which the header of age data has to end."""
+
+_MOST_FRONT = 4096
+_SCRYPT = re.compile(rb"^-> scrypt [A-Za-z0-9+/]{1,64} ([0-9]{1,10})$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """For whom a file is encrypted."""
+
+    recipients: tuple[str, ...] = ()
+    """As age writes them: ``age1...``."""
+
+    passphrase: str | None = field(default=None, repr=False)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is for anybody."""
+        return bool(self.recipients) or self.passphrase is not None
+
+
+NOBODY = Lock()
+"""A file stays in plain."""
+
+
+def is_encrypted(head: bytes) -> bool:
+    """Tell whether a file that begins so is encrypted."""
+    return head.startswith((MAGIC, ARMOR)) or _is_front(head)
+
+
+def new_identity() -> tuple[str, str]:
+    """Return a fresh identity and its recipient, as age writes them.
+
+    Raises:
+        MissingExtraError: If what encrypts is not installed.
+    """
+    made = _pyrage().x25519.Identity.generate()
+    return str(made), str(made.to_public())
+
+
+def identity_value(identity: str, recipient: str, passphrase: str | None) -> dict[str, Any]:
+    """Return what a file of an identity holds, its secret under a passphrase where there is one."""
+    secret: dict[str, Any] = (
+        {"identity": identity}
+        if passphrase is None
+        else {"wrapped": wrap(identity.encode(), recipient.encode(), passphrase)}
+    )
+    return {"format": IDENTITY_FORMAT, "recipient": recipient, "created_at": now(), **secret}
+
+
+def check_recipient(text: str) -> str:
+    """Return a recipient.
+
+    Raises:
+        UsageError: If it is none.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    pyrage = _pyrage()
+    try:
+        return str(pyrage.x25519.Recipient.from_str(text))
+    except pyrage.RecipientError:
+        shown = "a secret identity" if text.upper().startswith("AGE-SECRET") else repr(text[:80])
+        raise UsageError(
+            f"not a recipient: {shown}", field="encrypt-to", hint="A recipient starts with age1."
+        ) from None
+
+
+def encrypt(source: BinaryIO, sink: BinaryIO, lock: Lock, *further: str) -> None:
+    """Encrypt all of a stream.
+
+    Args:
+        source: From where it is now, to its end.
+        sink: Is given the encrypted bytes.
+        lock: For whom.
+        further: Recipients besides.
+
+    Raises:
+        TargetError: If one of the streams fails.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    pyrage = _pyrage()
+    recipients = [*lock.recipients, *further]
+    if lock.passphrase is not None:
+        identity, recipient = new_identity()
+        sink.write(canonical(identity_value(identity, recipient, lock.passphrase)) + b"\n")
+        recipients.append(recipient)
+    try:
+        pyrage.encrypt_io(
+            source, sink, [pyrage.x25519.Recipient.from_str(one) for one in recipients]
+        )
+    except (pyrage.EncryptError, OSError) as error:
+        raise TargetError(f"cannot encrypt: {error}") from None
+
+
+def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
+    """Decrypt all of a file. Nothing that it gave counts before it returns.
+
+    Args:
+        source: A file that can be sought in, at its start.
+        sink: Is given the plain bytes, piece by piece, the last not before all hold.
+        unlocking: What to decrypt it with.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was cut or altered.
+        LimitError: If it asks for more work than a bound.
+        MalformedError: If it is no encrypted file.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    pyrage = _pyrage()
+    head = source.read(HEAD_BYTES)
+    source.seek(0)
+    identities = None
+    if _is_front(head):
+        line, _, head = head.partition(b"\n")
+        held = parsed(line)
+        if held.wrapped is None:
+            raise MalformedError(
+                "the identity before the encrypted data is not protected by a passphrase"
+            )
+        identities = [unwrap_identity(held.wrapped, held.recipient, unlocking.say("the file"))]
+        source.seek(len(line) + 1)
+    work = _scrypt_work(head)
+    if work is not None:
+        _whole(pyrage, source, sink, unlocking, work)
+        return
+    _streamed(pyrage, source, sink, unlocking.identities() if identities is None else identities)
+
+
+def decrypt_with(source: BinaryIO, sink: BinaryIO, identity: str) -> None:
+    """Decrypt all of a file by one identity, whatever passphrase it is under; as ``decrypt``."""
+    if _is_front(source.read(_MOST_FRONT)):
+        source.seek(0)
+        source.readline(_MOST_FRONT)
+    else:
+        source.seek(0)
+    _streamed(_pyrage(), source, sink, [identity])
+
+
+def encrypt_bytes(data: bytes, recipients: Sequence[str]) -> bytes:
+    """Return bytes encrypted to recipients, as plain age.
+
+    Raises:
+        TargetError: If that cannot be done.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    pyrage = _pyrage()
+    try:
+        known = [pyrage.x25519.Recipient.from_str(one) for one in recipients]
+        return bytes(pyrage.encrypt(data, known))
+    except (pyrage.EncryptError, pyrage.RecipientError) as error:
+        raise TargetError(f"cannot encrypt: {error}") from None
+
+
+def decrypt_bytes(data: bytes, identities: Sequence[str]) -> bytes | None:
+    """Return what is in bytes that ``encrypt_bytes`` gave; None where none of the identities opens.
+
+    Args:
+        data: As it is kept; a header without an end is refused before anything is computed.
+        identities: Any of which may open it.
+
+    Raises:
+        EncryptionError: If it was cut or altered, or is no age data.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    pyrage = _pyrage()
+    if not data.startswith(MAGIC) or data.find(b"\n--- ", 0, HEAD_BYTES) < 0:
+        raise EncryptionError("not an encrypted piece, or its header is too long")
+    keys = [_identity(pyrage, one) for one in identities]
+    try:
+        return bytes(pyrage.decrypt(data, keys)) if keys else None
+    except pyrage.DecryptError as error:
+        if "atching" in str(error):
+            return None
+        raise _why(error) from None
+
+
+def _streamed(pyrage: Any, source: BinaryIO, sink: BinaryIO, identities: Any) -> None:
+    keys = [_identity(pyrage, one) for one in identities]
+    if not keys:
+        raise _nothing_opens()
+    try:
+        pyrage.decrypt_io(source, sink, keys)
+    except (pyrage.DecryptError, OSError) as error:
+        raise _why(error) from None
+
+
+def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocker, work: int) -> None:
+    if work > MOST_WORK:
+        raise LimitError(
+            f"the file asks for 2^{work} steps of scrypt; the maximum is 2^{MOST_WORK}",
+            hint="If you trust its author, decrypt it with age.",
+        )
+    data = source.read(MOST_WHOLE + 1)
+    if len(data) > MOST_WHOLE:
+        raise LimitError(
+            f"a file encrypted by age with a passphrase can have at most {MOST_WHOLE:,} bytes",
+            hint="Decrypt it with age, or encrypt it with satchel, or to a recipient.",
+        )
+    try:
+        sink.write(pyrage.passphrase.decrypt(data, unlocking.say("the file")))
+    except pyrage.DecryptError as error:
+        raise _why(error) from None
+
+
+def _identity(pyrage: Any, text: str) -> Any:
+    try:
+        return pyrage.x25519.Identity.from_str(text)
+    except pyrage.IdentityError:
+        raise MalformedError("not an age identity that can be used here") from None
+
+
+def _scrypt_work(head: bytes) -> int | None:
+    """Return how much work of scrypt a file asks for; None for none.
+
+    Raises:
+        MalformedError: If its header does not end where one has to.
+    """
+    if head.startswith(ARMOR):
+        head = _unarmored(head)
+    if not head.startswith(MAGIC):
+        raise MalformedError("not age data")
+    header, end, _ = head.partition(b"\n--- ")
+    if not end:
+        raise EncryptionError("the encrypted file is truncated, or its header is too long")
+    asked = _SCRYPT.findall(header)
+    if not asked and b"\n-> scrypt" in header:
+        raise MalformedError("not an age header")
+    return max(map(int, asked)) if asked else None
+
+
+def _unarmored(head: bytes) -> bytes:
+    text = b"".join(head.split(b"-----")[2].split())
+    with_whole_groups = text[: len(text) // 4 * 4]
+    try:
+        return base64.b64decode(with_whole_groups, validate=True)
+    except binascii.Error:
+        raise MalformedError("the armor of the encrypted file is damaged") from None
+
+
+def _is_front(head: bytes) -> bool:
+    if not head.startswith(FRONT):
+        return False
+    line, end, rest = head[:_MOST_FRONT].partition(b"\n")
+    known = msgspec.json.encode(IDENTITY_FORMAT) in line
+    return bool(end) and known and rest.startswith(MAGIC[: len(rest)])
+
+
+def _nothing_opens() -> EncryptionError:
+    return EncryptionError(
+        "no identity here decrypts the file",
+        hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel key"
+        " identity.",
+    )
+
+
+def _why(error: Exception) -> EncryptionError:
+    if "atching" in str(error):  # "No matching keys found"
+        return _nothing_opens()
+    return EncryptionError(
+        "the encrypted file was cut or altered, or the passphrase is wrong",
+        hint="Nothing in it was used. Find an intact copy.",
+    )
+
+
+def _pyrage() -> Any:
+    try:
+        import pyrage
+    except ImportError:
+        raise MissingExtraError(
+            "encryption needs a library that is not installed",
+            hint="Install it: pip install 'satchel[encrypt]'",
+        ) from None
+    return pyrage
+
+
+def as_recipients(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return recipients, each checked, none twice."""
+    return tuple(dict.fromkeys(check_recipient(text) for text in texts))
+
+
+ENCRYPTED_SUFFIX = ".age"
+"""How the names of encrypted files end."""
+
+
+@contextmanager
+def plain_file(file: OpenFile, unlocking: Unlocker) -> Iterator[OpenFile]:
+    """Give a file as it is, or, where it is encrypted, what is in it.
+
+    Raises:
+        EncryptionError, LimitError, MalformedError: As ``age.decrypt``.
+        TargetError: If the temporary folder is full.
+    """
+    with open_input(file) as stream:
+        is_plain = not is_encrypted(stream.read(HEAD_BYTES))
+    if is_plain:
+        yield file
+        return
+    with _temporary() as plain:
+        with open_input(file) as stream:
+            decrypt(stream, plain, unlocking)
+        plain.flush()
+        with OpenFile(os.dup(plain.fileno()), file.path) as found:
+            yield found
+
+
+class EncryptedOutlet(WrappedOutlet):
+    """A name that an encrypted file is going to have; who writes to it writes plain bytes.
+
+    What is written can be read back until the outlet is closed, by an identity that is made for
+    that and thrown away then.
+
+    Args:
+        inner: The name.
+        lock: For whom.
+    """
+
+    def __init__(self, inner: Outlet, lock: Lock) -> None:
+        super().__init__(inner)
+        self._lock = lock
+        self._reader, self._recipient = new_identity()
+
+    @contextmanager
+    def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
+        """Give a file to write plain bytes to; see ``Outlet.writing``."""
+        with self._inner.writing(overwrite=overwrite, mode=mode) as sink, _temporary() as plain:
+            yield plain
+            plain.seek(0)
+            encrypt(plain, sink, self._lock, self._recipient)
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Keep what is written from its name until the block ends; see ``Outlet.proving``."""
+        with self._inner.proving():
+            yield
+
+    def written(self) -> OpenFile:
+        """Open what was written, decrypted from what is on the disk; the caller closes it."""
+        with self._inner.written() as file, _temporary() as plain, open_input(file) as stream:
+            decrypt_with(stream, plain, self._reader)
+            plain.flush()
+            return OpenFile(os.dup(plain.fileno()), self.path)
+
+    def stored(self) -> OpenFile:
+        """Open the encrypted file as it is on the disk; the caller closes it."""
+        return self._inner.written()
+
+    def remove(self) -> None:
+        """Take what has the name away."""
+        self._inner.remove()
+
+
+def encrypted_outlet(outlet: Outlet, lock: Lock) -> Outlet:
+    """Return an outlet as it is, or one that encrypts what is written to it.
+
+    Raises:
+        UsageError: If its name says that it is encrypted, and it would not be.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    if lock.is_set:
+        return EncryptedOutlet(outlet, lock)
+    if outlet.path.name.endswith(ENCRYPTED_SUFFIX):
+        raise UsageError(
+            "the file name ends in .age, but no recipient is given",
+            file=str(outlet),
+            hint="Add --encrypt-to age1..., or --encrypt-passphrase.",
+        )
+    return outlet
+
+
+@contextmanager
+def _temporary() -> Iterator[BinaryIO]:
+    try:
+        with tempfile.TemporaryFile() as plain:
+            yield cast("BinaryIO", plain)
+    except OSError as error:
+        raise TargetError(
+            f"cannot write temporary data: {error.strerror or error}",
+            file=tempfile.gettempdir(),
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
+        ) from error
+
+
+STORE_KEY_FORMAT = "satchel-store-key/1"
+KEY_BYTES = 32
+MOST_BYTES = 65_536
+"""Bytes of a file with a key, which may be for many recipients."""
+
+_MOST_OPENED = 64
+_NAME = "the key of the store"
+
+_opened: dict[bytes, "StoreKey"] = {}
+"""By the digest of what its file holds: nobody is asked for a passphrase twice, and Argon2id is
+computed once, however often a program opens its store."""
+
+
+class _StoredKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is encrypted in the file of a key."""
+
+    format: Literal["satchel-store-key/1"]
+    key: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+@dataclass(frozen=True)
+class StoreKey:
+    """The key of a store, and what its file holds."""
+
+    secret: bytes = field(repr=False)
+    """32 random bytes."""
+
+    held: bytes = field(repr=False)
+    """The key as it is kept, encrypted."""
+
+
+def new_store_key(lock: Lock) -> StoreKey:
+    """Make a key that opens for a lock.
+
+    Raises:
+        MissingExtraError: If what encrypts is not installed.
+    """
+    secret, held = randombytes(KEY_BYTES), io.BytesIO()
+    encrypt(io.BytesIO(canonical({"format": STORE_KEY_FORMAT, "key": secret.hex()})), held, lock)
+    return _noted(StoreKey(secret, held.getvalue()))
+
+
+def opened_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
+    """Return the key in what a file holds.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was cut or altered.
+        MalformedError: If it holds no key.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    known = _opened.get(blake3(held).digest())
+    if known is not None:
+        return known
+    opened = io.BytesIO()
+    try:
+        decrypt(io.BytesIO(held), opened, unlocking)
+    except EncryptionError as error:
+        raise EncryptionError(
+            error.message.replace("the encrypted file", _NAME).replace("the file", _NAME),
+            hint="Pass an identity it was encrypted to: satchel --identity FILE. For a passphrase:"
+            " SATCHEL_FILE_PASSPHRASE, satchel --passphrase-file FILE, or a terminal.",
+        ) from error
+    try:
+        found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_StoredKey))
+    except (msgspec.ValidationError, MalformedError):
+        raise MalformedError("not a store key") from None
+    return _noted(StoreKey(bytes.fromhex(found.key), held))
+
+
+def _noted(key: StoreKey) -> StoreKey:
+    while len(_opened) >= _MOST_OPENED:
+        _opened.pop(next(iter(_opened)), None)
+    _opened[blake3(key.held).digest()] = key
+    return key

@@ -1,0 +1,655 @@
+"""Opening what a person named, with an error that says what is wrong with it."""
+
+import errno
+import io
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+from satchel.errors import (
+    PathRefusedError,
+    SatchelError,
+    TargetError,
+    TargetExistsError,
+    UnreadableError,
+)
+
+_BUFFER = 1 << 17
+"""Bytes that are read at a time."""
+
+
+class OpenFile:
+    """A regular file that is held open, so that all that is read of it is of one and the same file.
+
+    Whatever takes its name meanwhile, and however often it is read: each stream starts at the
+    first byte and keeps a position of its own. A context manager; it may be read by several
+    threads, each with its own stream.
+
+    Args:
+        handle: Its descriptor, which is closed with it.
+        path: What to call it in errors.
+    """
+
+    def __init__(self, handle: int, path: Path) -> None:
+        self.path = path
+        self._handle = handle
+
+    @classmethod
+    def named(cls, path: Path) -> Self:
+        """Open a file by its name; links on the way are followed.
+
+        Raises:
+            UnreadableError: As ``reading``.
+        """
+        return cls(_regular(path), path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the descriptor back; a second time does nothing."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+    @property
+    def status(self) -> os.stat_result:
+        """What the system says of it now."""
+        return os.fstat(self._handle)
+
+    def stream(self) -> BinaryIO:
+        """Return its bytes from the first; closing that leaves the file open."""
+        return io.BufferedReader(_Bytes(self), _BUFFER)
+
+    def read_at(self, position: int, into: Any) -> int:
+        """Fill a buffer from a position, and return how many bytes there were."""
+        return os.preadv(self._handle, [into], position)
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._handle
+
+
+class _Bytes(io.RawIOBase):
+    """The bytes of an open file, with a position of its own."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._end}
+        at = start[whence] + offset
+        if at < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._at = at
+        return at
+
+    def readinto(self, buffer: Any, /) -> int:
+        size = self._file.read_at(self._at, buffer)
+        self._at += size
+        return size
+
+    @property
+    def _end(self) -> int:
+        return self._file.status.st_size
+
+
+InputPath = Path | OpenFile
+"""A file by its name, or open already."""
+
+
+@contextmanager
+def open_input(path: InputPath) -> Iterator[BinaryIO]:
+    """Open a regular file for reading, and name it in errors that escape.
+
+    Raises:
+        UnreadableError: If there is no such file, it is a directory, a pipe or a device, or
+            permission is missing.
+    """
+    with open_regular(path) as stream:
+        try:
+            yield stream
+        except SatchelError as error:
+            raise error.located(file=str(path)) from error.__cause__
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+
+def open_regular(path: InputPath) -> BinaryIO:
+    """Open a regular file for reading; the caller closes it.
+
+    Raises:
+        UnreadableError: As ``reading``.
+    """
+    if isinstance(path, OpenFile):
+        return path.stream()
+    return os.fdopen(_regular(path), "rb")
+
+
+def _regular(path: Path) -> int:
+    """Return the descriptor of a regular file.
+
+    Opened without blocking, so that a pipe laid in a file's place cannot hang the program.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:  # a NUL in the name
+        raise UnreadableError(f"not a file name: {error}", file=repr(str(path))) from error
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+        raise UnreadableError(f"this is {what}", file=str(path), hint="Give a file.")
+    return handle
+
+
+def unreadable(path: InputPath, error: OSError) -> UnreadableError:
+    """Return the error to raise when the system refuses to read ``path``."""
+    hints = {
+        FileNotFoundError: "Check the name.",
+        PermissionError: "Check its permissions.",
+    }
+    return UnreadableError(
+        f"cannot read: {error.strerror or error}", file=str(path), hint=hints.get(type(error))
+    )
+
+
+_SETTLED_NS = 2_000_000_000
+"""The clock of file times is coarse, at worst (FAT) two seconds: a file changed since could look
+the same, so a younger one is looked into."""
+
+
+class Stamp(NamedTuple):
+    """What changes when a file does."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def stable_stamp(found: os.stat_result) -> Stamp | None:
+    """Return the stamp of a file, None while a later change could have the same one."""
+    return _stamp(found) if time.time_ns() - found.st_mtime_ns > _SETTLED_NS else None
+
+
+def is_unchanged(path: Path, stamp: Stamp | None) -> bool:
+    """Tell whether a file has the stamp still; False when there is no file or no stamp."""
+    try:
+        return stamp is not None and stamp == _stamp(path.lstat())
+    except OSError:
+        return False
+
+
+_END = ".tmp"
+
+PRIVATE_FILE = 0o600
+"""Mode of what only the owner may read: keys, state."""
+
+PRIVATE_FOLDER = 0o700
+"""Mode of the folders such files are in."""
+
+_ADVICE = {
+    errno.ENOSPC: "The disk is full; no partial file was left. Free disk space and run again.",
+    errno.EDQUOT: "The quota is used up; no partial file was left.",
+    errno.EACCES: "Check the folder's permissions.",
+    errno.EROFS: "The file system is read-only.",
+    errno.ENOENT: "The folder does not exist; create it first.",
+    errno.EFBIG: "The file system does not support files of this size.",
+}
+
+
+@contextmanager
+def atomic_write(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Give a file to write that becomes ``path`` when the block ends without an error.
+
+    Args:
+        path: The target. A symbolic link there is replaced, never followed.
+        overwrite: False refuses a target that exists, also one that appears meanwhile.
+        mode: Permissions before the umask; ``PRIVATE_FILE`` for secrets.
+
+    Raises:
+        TargetExistsError: If the target exists and ``overwrite`` is False.
+        TargetError: If the system refuses; the message says what to do.
+    """
+    _refuse_no_name(path)
+    with (
+        _folder(path.parent, path) as folder,
+        writing_at(folder, path, overwrite=overwrite, mode=mode) as stream,
+    ):
+        yield stream
+
+
+@contextmanager
+def writing_at(
+    folder: int, path: Path, *, overwrite: bool = True, mode: int = 0o666
+) -> Iterator[BinaryIO]:
+    """As ``writing``, in a folder that is open already and cannot be exchanged meanwhile.
+
+    Args:
+        folder: Descriptor of the folder; it stays open.
+        path: Its last part is the target's name in ``folder``; the rest is for messages.
+        overwrite: As ``writing``.
+        mode: As ``writing``.
+    """
+    with draft_at(folder, path, overwrite=overwrite, mode=mode) as draft:
+        with draft.writing() as stream:
+            yield stream
+        draft.publish()
+
+
+class Draft:
+    """A file beside its target that may take the target's name.
+
+    Args:
+        folder: Descriptor of the folder that both are in.
+        path: The target.
+        overwrite: As ``writing``.
+        name: What it is called meanwhile.
+        handle: Its descriptor, which ``writing`` closes.
+    """
+
+    def __init__(self, folder: int, path: Path, *, overwrite: bool, name: str, handle: int) -> None:
+        self.name = name
+        self._folder, self._path, self._overwrite, self._handle = folder, path, overwrite, handle
+
+    @contextmanager
+    def writing(self) -> Iterator[BinaryIO]:
+        """Give it to write, once; it is on the disk when the block ends."""
+        with os.fdopen(self._handle, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def publish(self) -> None:
+        """Give it the target's name.
+
+        Raises:
+            TargetExistsError: If the name was taken meanwhile, and is not to be.
+            TargetError: If the system refuses.
+        """
+        try:
+            _publish(self._folder, self.name, self._path, overwrite=self._overwrite)
+        except OSError as error:
+            raise target_error(self._path, error) from error
+
+
+@contextmanager
+def draft_at(
+    folder: int, path: Path, *, overwrite: bool = True, mode: int = 0o666
+) -> Iterator[Draft]:
+    """Give a file that may take the name of ``path`` in an open folder.
+
+    It is gone when the block ends, unless it was published.
+    """
+    found = _temporary(folder, path, overwrite=overwrite, mode=mode)
+    with found as (name, handle):
+        yield Draft(folder, path, overwrite=overwrite, name=name, handle=handle)
+
+
+@contextmanager
+def writing_by_name(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give the name of an empty private file that becomes ``path`` when the block ends well.
+
+    For what opens files itself, such as SQLite; it has closed the file when the block ends.
+
+    Args:
+        path: The target.
+        overwrite: False refuses a target that exists, also one that appears meanwhile.
+
+    Raises:
+        TargetExistsError: If there is something at ``path``, and it is not to be replaced.
+        TargetError: If the system refuses; the message says what to do.
+    """
+    _refuse_no_name(path)
+    above = Path(os.path.realpath(path.parent))
+    with (
+        _folder(above, path) as folder,
+        _temporary(folder, path, overwrite=overwrite, mode=PRIVATE_FILE) as (temporary, handle),
+    ):
+        os.close(handle)
+        yield above / temporary
+        written = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(written)
+        finally:
+            os.close(written)
+        _publish(folder, temporary, path, overwrite=overwrite)
+
+
+@contextmanager
+def _folder(folder: Path, path: Path) -> Iterator[int]:
+    """Give the descriptor of the folder that ``path`` is written in."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise target_error(path, error) from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _temporary(folder: int, path: Path, *, overwrite: bool, mode: int) -> Iterator[tuple[str, int]]:
+    """Give the name and the descriptor of a new file beside the target; the name is gone after.
+
+    The receiver closes the descriptor.
+    """
+    _refuse_odd_target(folder, path, overwrite=overwrite)
+    # A name has at most 255 bytes, a character at most 4, and the rest of this one is 22.
+    temporary = f"{_start(path)}{secrets.token_hex(8)}{_END}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        handle = os.open(temporary, flags, mode, dir_fd=folder)
+    except OSError as error:
+        raise target_error(path, error) from error
+    try:
+        yield temporary, handle
+    except OSError as error:
+        raise target_error(path, error) from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+
+
+def _publish(folder: int, temporary: str, path: Path, *, overwrite: bool) -> None:
+    if overwrite:
+        os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    else:
+        try:  # unlike a rename, fails when the name is taken
+            os.link(
+                temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False
+            )
+        except FileExistsError:
+            raise _exists(path) from None
+    os.fsync(folder)
+
+
+def _refuse_odd_target(folder: int, path: Path, *, overwrite: bool) -> None:
+    try:
+        found = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise target_error(path, error) from error
+    if not overwrite:
+        raise _exists(path)
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+        raise TargetError("the target is not a regular file", file=str(path), hint="Give a file.")
+
+
+def _refuse_no_name(path: Path) -> None:
+    if "\0" in str(path):
+        raise TargetError("a file name cannot contain NUL", file=repr(str(path)))
+
+
+def _exists(path: Path) -> TargetExistsError:
+    return TargetExistsError(
+        "the target already exists",
+        file=str(path),
+        hint="Use --overwrite (overwrite=True) to replace it.",
+    )
+
+
+def target_error(path: Path, error: OSError) -> TargetError:
+    """Return the error to raise when the system refuses to write ``path``."""
+    return TargetError(
+        f"cannot write: {error.strerror or error}",
+        file=str(path),
+        hint=_ADVICE.get(error.errno or 0),
+    )
+
+
+def leftover_files(path: Path) -> list[Path]:
+    """Return what writers of ``path`` that were killed left beside it.
+
+    One that is being written now looks the same: hold a lock, or know that there is none.
+    """
+    return [
+        found
+        for found in path.parent.iterdir()
+        if found.name.startswith(_start(path)) and found.name.endswith(_END)
+    ]
+
+
+def _start(path: Path) -> str:
+    return f".{path.name[:48]}."
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # without waiting: it may be a pipe
+
+_MODE = 0o777
+_OTHERS = 0o077
+
+
+class ModeRepair(NamedTuple):
+    """A mode that was not the private one, and was made so."""
+
+    path: Path
+    was: int
+    now: int
+
+    def __str__(self) -> str:
+        what = (
+            "it was accessible to others"
+            if self.was & _OTHERS
+            else "it was not fully accessible to us"
+        )
+        return f"{self.path}: {what} (mode {self.was:04o}); the mode is {self.now:04o} now"
+
+
+def open_folder(path: Path, *, within: int | None = None, passing: bool = False) -> int:
+    """Open a folder and return its descriptor; the caller closes it.
+
+    Args:
+        path: The folder. Its last part is not followed when it is a link.
+        within: Descriptor of the folder that holds it: then only the last part is used, and the
+            rest is for messages.
+        passing: Only to open what is in it, which is possible where it may not be listed.
+
+    Raises:
+        PathRefusedError: If it is a link or not a folder.
+        OSError: Whatever else the system says.
+    """
+    name = path if within is None else path.name
+    try:
+        return os.open(name, _PASS if passing else _FOLDER, dir_fd=within)
+    except OSError as error:
+        if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
+            raise
+        with suppress(OSError):
+            _refuse_link(os.stat(name, dir_fd=within, follow_symlinks=False), path)
+        raise PathRefusedError("this is not a folder", file=str(path)) from error
+
+
+def open_file(
+    path: Path, access: int, *, within: int, mode: int = 0o600, sole: bool = False
+) -> int:
+    """Open a regular file and return its descriptor; the caller closes it.
+
+    Args:
+        path: Its last part is the name in ``within``; the rest is for messages.
+        access: ``os.O_RDONLY`` or ``os.O_RDWR``, and flags to add, such as ``os.O_CREAT``.
+        within: Descriptor of the folder that holds it.
+        mode: Permissions, before the umask, of a file that is made.
+        sole: Refuse a file that has a second name (a hard link): it counts as somebody else's.
+
+    Raises:
+        PathRefusedError: If it is a link, a folder, a pipe, a socket or a device.
+        OSError: Whatever else the system says.
+    """
+    try:
+        handle = os.open(path.name, access | _FILE, mode, dir_fd=within)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _link(path) from error
+        if error.errno in {errno.EISDIR, errno.ENXIO, errno.ENODEV}:
+            raise _no_file(path) from error
+        raise
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise _no_file(path)
+    if sole and found.st_nlink > 1:  # none is a file that was replaced since it was opened
+        os.close(handle)
+        raise PathRefusedError(
+            "this file has another hard link elsewhere",
+            file=str(path),
+            hint="Find out which program created it.",
+        )
+    return handle
+
+
+def refuse_foreign(found: os.stat_result, path: Path) -> None:
+    """Refuse what another user could have laid there.
+
+    Raises:
+        PathRefusedError: If it is a link, belongs to another user, or is a file that has a second
+            name somewhere.
+    """
+    _refuse_link(found, path)
+    if found.st_uid != os.geteuid():
+        raise PathRefusedError(
+            f"this belongs to another user (uid {found.st_uid}; ours is {os.geteuid()})",
+            file=str(path),
+            hint="Run this as that user, or change the owner with chown.",
+        )
+    if not stat.S_ISDIR(found.st_mode) and found.st_nlink != 1:
+        raise many_names(found, path)
+
+
+def refuse_other_names(found: os.stat_result, path: Path) -> None:
+    """Refuse a file that is reached by other names, which may be anywhere.
+
+    One that has lost its name since it was opened is good.
+
+    Raises:
+        PathRefusedError: If it is a link, no regular file, or has a second name.
+    """
+    refuse_odd(found, path)
+    if found.st_nlink > 1:
+        raise many_names(found, path)
+
+
+def many_names(found: os.stat_result, path: Path) -> PathRefusedError:
+    """Return the error for a file with hard links."""
+    return PathRefusedError(
+        f"this file has {found.st_nlink} names (hard links)",
+        file=str(path),
+        hint="Remove the other links, or replace it with a copy.",
+    )
+
+
+def refuse_odd(found: os.stat_result, path: Path) -> None:
+    """Refuse what is not a regular file.
+
+    Raises:
+        PathRefusedError: If it is a link, a folder, a pipe, a socket or a device.
+    """
+    _refuse_link(found, path)
+    if not stat.S_ISREG(found.st_mode):
+        raise _no_file(path)
+
+
+def enforce(handle: int, path: Path, mode: int) -> ModeRepair | None:
+    """Make an open file or folder ours alone, and return what had to be changed.
+
+    Args:
+        handle: Its descriptor.
+        path: For messages.
+        mode: The permissions it must have, exactly.
+
+    Raises:
+        PathRefusedError: As ``refuse_foreign``.
+        OSError: If the system does not let the mode be changed.
+    """
+    found = os.fstat(handle)
+    refuse_foreign(found, path)
+    was = found.st_mode & _MODE
+    if was == mode:
+        return None
+    os.fchmod(handle, mode)
+    if os.fstat(handle).st_mode & _MODE != mode:  # FAT and its like agree and do nothing
+        raise keeps_no_modes(path)
+    return ModeRepair(path, was, mode)
+
+
+def keeps_no_modes(path: Path) -> PathRefusedError:
+    """Return the error for a file system on which nothing can be private."""
+    return PathRefusedError(
+        "the file system does not store permissions, so others may read this",
+        file=str(path),
+        hint="Use a folder on a local disk of this system.",
+    )
+
+
+@contextmanager
+def file_errors(path: Path, *, writes: bool) -> Iterator[None]:
+    """Turn what the system says in the block into an error that names ``path``.
+
+    Raises:
+        PathRefusedError: If the name holds a NUL; the block is not run.
+        TargetError: If the system refuses and the block ``writes``.
+        UnreadableError: If it refuses and the block only reads.
+    """
+    if "\0" in str(path):
+        raise PathRefusedError("a name cannot contain NUL", file=repr(str(path)))
+    try:
+        yield
+    except OSError as error:
+        raise (target_error if writes else unreadable)(path, error) from error
+
+
+def _refuse_link(found: os.stat_result, path: Path) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise _link(path)
+
+
+def _link(path: Path) -> PathRefusedError:
+    return PathRefusedError(
+        "this is a symbolic link that Satchel did not create; it was not followed",
+        file=str(path),
+        hint="Use the target path itself, or remove the link if you did not create it.",
+    )
+
+
+def _no_file(path: Path) -> PathRefusedError:
+    return PathRefusedError("this is not a regular file", file=str(path))

@@ -1,0 +1,326 @@
+"""A release: what is built is reproducible, installs without a compiler, and is listed in an SBOM.
+
+``make prove`` runs what installs packages. The installs use ``uv``, at the versions that
+constraints.txt locks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from release.build import epoch
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+EXTRAS = sorted(PROJECT["project"]["optional-dependencies"])
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+"""Those that are tested, where this machine has them."""
+
+HINTS = re.compile(r"satchel\[([a-z0-9,-]+)\]")
+
+
+@cache
+def interpreter(version: str) -> Path | None:
+    """Return an interpreter of a version: one on PATH, or one that pyenv has."""
+    name = f"python{version}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates = [Path(found)] if (found := shutil.which(name)) else []
+    for path in [*candidates, *sorted(pyenv.glob(f"{version}.*/bin/{name}"))]:
+        command: list[str | Path] = [
+            path,
+            "-c",
+            "import sys, venv; print('%d.%d' % sys.version_info[:2])",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.stdout.strip() == version:
+            return path
+    return None
+
+
+def tree(folder: Path) -> Path:
+    """Copy what git tracks, as it is now, with the time of the copy as the files' time."""
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an environment with the dependency group ``release``."""
+    folder = tmp_path_factory.mktemp("tools")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt"]
+        + PROJECT["dependency-groups"]["release"],
+        check=True,
+        capture_output=True,
+    )
+    return python
+
+
+@pytest.fixture(scope="module")
+def release(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a release as RELEASING.md says."""
+    folder = tmp_path_factory.mktemp("release")
+    subprocess.run(
+        [tools, "-m", "release.build", folder], cwd=ROOT, check=True, capture_output=True
+    )
+    return folder
+
+
+def uv(tools: Path, *arguments: str | Path, path: Path | None = None) -> str:
+    """Run uv; with a PATH that has no compiler where one is given."""
+    bare = {} if path is None else {"PATH": str(path), "CC": "false", "CXX": "false"}
+    done = subprocess.run(
+        [tools, "-m", "uv", "--quiet", *arguments],
+        env={**os.environ, **bare},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def install(tools: Path, python: Path, folder: Path, requirement: str, *more: str) -> Path:
+    """Install into a new environment from wheels only; return its Python."""
+    empty = folder / "no-compilers"
+    empty.mkdir()
+    uv(tools, "venv", "--python", python, folder / "environment")
+    installed = folder / "environment" / "bin" / "python"
+    locked = ("--constraint", ROOT / "constraints.txt", "--only-binary", ":all:")
+    uv(tools, "pip", "install", "--python", installed, *locked, *more, requirement, path=empty)
+    uv(tools, "pip", "check", "--python", installed)
+    return installed
+
+
+def remember_and_recall(command: list[str | Path], home: Path) -> None:
+    """Store a memory and find it, in a home of its own, outside of the sources."""
+    home.mkdir()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        "SATCHEL_HOME": str(home / "home"),
+        "SATCHEL_WITNESS": str(home / "witness"),
+    }
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [*command, *words],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run("--version").startswith(f"satchel {PROJECT['project']['version']}\n")
+    run("remember", "Ada drinks tea")
+    assert "Ada drinks tea" in run("recall", "tea")
+
+
+def test_every_extra_that_a_hint_names_is_declared() -> None:
+    """A hint such as "pip install 'satchel[http]'" is of no use if there is no such extra."""
+    named = {
+        (path.relative_to(ROOT).as_posix(), extra)
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for match in HINTS.finditer(path.read_text("utf-8"))
+        for extra in match[1].split(",")
+    }
+
+    assert named
+    assert [(path, extra) for path, extra in named if extra not in EXTRAS] == []
+
+
+def test_the_lowest_python_is_that_of_the_classifiers() -> None:
+    """``requires-python`` and the classifiers agree."""
+    prefix = "Programming Language :: Python :: 3."
+    minors = [
+        int(each.removeprefix(prefix))
+        for each in PROJECT["project"]["classifiers"]
+        if each.startswith(prefix)
+    ]
+
+    assert PROJECT["project"]["requires-python"] == f">=3.{min(minors)}"
+    assert {f"3.{minor}" for minor in minors} <= set(VERSIONS)
+
+
+@pytest.mark.prove
+def test_two_builds_of_one_tree_are_the_same_bytes(tools: Path, tmp_path: Path) -> None:
+    """In folders of different names, at different times, with different permissions for files."""
+    digests = []
+    for name, mask in (("one", 0o022), ("a-longer-name", 0o077)):
+        before = os.umask(mask)
+        try:
+            copy = tree(tmp_path / name)
+            for path in copy.rglob("*"):
+                os.utime(path, (1_700_000_000 + mask, 1_700_000_000 + mask))
+        finally:
+            os.umask(before)
+        target = tmp_path / f"{name}-dist"
+        subprocess.run(
+            [tools, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", target],
+            cwd=copy,
+            env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"},
+            check=True,
+            capture_output=True,
+        )
+        digests.append(
+            {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in target.iterdir()}
+        )
+
+    assert len(digests[0]) == 2
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.prove
+def test_a_wheel_from_the_source_distribution_is_that_of_the_tree(
+    tools: Path, release: Path, tmp_path: Path
+) -> None:
+    """The source distribution has all that a build needs."""
+    (source,) = release.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    subprocess.run(
+        [tools, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "dist"],
+        cwd=unpacked,
+        env={**os.environ, **epoch(ROOT)},
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = release.glob("*.whl")
+
+    assert (tmp_path / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ["wheel", "source"])
+def test_it_installs_without_a_compiler(
+    version: str, kind: str, tools: Path, release: Path, tmp_path: Path
+) -> None:
+    """Dependencies come as wheels; the source distribution is built, with nothing compiled."""
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} on this machine")
+    (path,) = release.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    ours = () if kind == "wheel" else ("--no-binary", "satchel")
+
+    installed = install(tools, python, tmp_path, f"satchel @ {path.as_uri()}", *ours)
+
+    remember_and_recall([installed.with_name("satchel")], tmp_path / "run")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_dependencies_have_wheels_for_each_python(
+    version: str, tools: Path, tmp_path: Path
+) -> None:
+    """Also for a Python that this machine does not have: the versions are only resolved."""
+    target = tmp_path / "requirements.txt"
+    uv(
+        *(tools, "pip", "compile", "--python-version", version, "--only-binary", ":all:"),
+        *(ROOT / "pyproject.toml", "--output-file", target, "--no-header"),
+    )
+    resolved = target.read_text("utf-8")
+
+    for requirement in PROJECT["project"]["dependencies"]:
+        assert f"{re.split('[><=]', requirement)[0].lower()}==" in resolved.lower()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_each_extra_installs_alone(extra: str, tools: Path, release: Path, tmp_path: Path) -> None:
+    """An extra needs no other one, and takes nothing away from the rest."""
+    (wheel,) = release.glob("*.whl")
+
+    installed = install(
+        tools, Path(sys.executable), tmp_path, f"satchel[{extra}] @ {wheel.as_uri()}"
+    )
+
+    remember_and_recall([installed, "-m", "satchel"], tmp_path / "run")
+
+
+@pytest.mark.prove
+def test_uvx_runs_the_wheel(tools: Path, release: Path, tmp_path: Path) -> None:
+    """As ``uvx satchel`` does, with nothing installed."""
+    (wheel,) = release.glob("*.whl")
+    command: list[str | Path] = [
+        tools,
+        "-m",
+        "uv",
+        "--quiet",
+        "tool",
+        "run",
+        "--python",
+        sys.executable,
+    ]
+
+    remember_and_recall([*command, "--from", wheel, "satchel"], tmp_path / "run")
+
+
+@pytest.mark.prove
+def test_the_sbom_lists_each_locked_dependency(release: Path) -> None:
+    """At its version and with its package URL; nothing in it names this machine."""
+    (path,) = release.glob("*.cdx.json")
+    text = path.read_text("utf-8")
+    bill = json.loads(text)
+    lines = (ROOT / "constraints.txt").read_text("utf-8").split()
+    locked = {_normalized(name): version for name, version in (line.split("==") for line in lines)}
+    found = {_normalized(each["name"]): each for each in bill["components"]}
+
+    assert bill["bomFormat"] == "CycloneDX"
+    assert bill["metadata"]["component"]["name"] == "satchel"
+    assert bill["metadata"]["component"]["version"] == PROJECT["project"]["version"]
+    direct = {
+        _normalized(re.split("[><=]", each)[0]) for each in PROJECT["project"]["dependencies"]
+    }
+    assert direct <= set(found)
+    for name, component in found.items():
+        assert component["version"] == locked[name], name
+        assert _normalized(component["purl"]) == _normalized(f"pkg:pypi/{name}@{locked[name]}")
+    assert str(Path.home()) not in text
+    assert str(ROOT) not in text
+
+
+def _normalized(name: str) -> str:
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+@pytest.mark.prove
+def test_the_checksums_are_those_of_the_files(release: Path) -> None:
+    """``sha256sum --check`` accepts them."""
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
+        cwd=release,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3
