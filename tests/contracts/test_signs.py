@@ -102,7 +102,7 @@ def test_a_json_file_of_mem0_imports_few_formats() -> None:
     """The index answers for those that cannot fit, so their modules are not imported."""
     path = DATA / "formats" / "mem0" / "good-get-all.json"
     program = (
-        "import json, sys; from pathlib import Path; from satchel.ports.place import Place;"
+        "import json, sys; from pathlib import Path; from satchel.ports.format import Place;"
         "from satchel.ports.registry import formats;"
         f"name = formats.recognise(Place(Path({str(path)!r})));"
         "own = [each for each in formats if f'satchel.formats.{each}' in sys.modules];"

@@ -1,4 +1,4 @@
-"""A bank in the SQLite store, read through its ledger."""
+"""Banks in the SQLite and LadybugDB stores, read through their ledger."""
 
 import shutil
 import tempfile
@@ -22,11 +22,11 @@ from satchel.stores.ladybug.statements import made_of
 from satchel.stores.sqlite import SqliteStore
 
 FOUNDING = 2
-"""Records that every bank starts with: who owns it, who may write."""
+"""Number of records that every bank starts with: its owner and its writers."""
 
 
 class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
-    """Two banks in one SQLite store: the one that is attacked, and another one."""
+    """Two banks in one SQLite store: the attacked one, and another one."""
 
     name = "satchel-sqlite"
     detection_point = "read"
@@ -55,7 +55,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self.reload()
 
     def teardown(self) -> None:
-        """Throw everything away."""
+        """Delete everything."""
         self._store.close()
         shutil.rmtree(self._root)
 
@@ -68,7 +68,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._write(1, n)
 
     def append_genuine(self) -> None:
-        """Write one more, on a store that was just opened."""
+        """Write another entry to a store that was just opened."""
         self.reload()
         self._write(0, 1)
 
@@ -78,7 +78,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._open()
 
     def verify(self) -> bool:
-        """List the bank; whether that was refused is the answer."""
+        """List the bank; return whether it was accepted."""
         try:
             with self._ledgers[0].reading() as view:
                 listed = sum(1 for _ in view.scan())
@@ -90,7 +90,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     # -- the attacker ----------------------------------------------------------------------
 
     def read_all_raw(self) -> list[Record]:
-        """Read the first bank's rows as they are on the disk."""
+        """Read the first bank's rows as they are on disk."""
         return self._rows(0)
 
     def read_other_raw(self) -> list[Record]:
@@ -98,8 +98,8 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         return self._rows(1)
 
     def write_raw(self, record: Record) -> None:
-        """Put a row at a place, whatever was there."""
-        # Unique indexes are the store's manners; an attacker drops them.
+        """Write a row at a position, replacing any other."""
+        # An attacker drops the store's unique indexes.
         self._sql("DROP INDEX IF EXISTS record_id")
         self._sql("DROP INDEX IF EXISTS record_slot")
         row = {**record.fields, "place": self._place(0, record.seq)}
@@ -112,31 +112,31 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._sql("DELETE FROM record WHERE place = ?", self._place(0, seq))
 
     def mutate_payload(self, record: Record) -> Record:
-        """Change what a row says, and leave its columns."""
+        """Change the body of a row, not its columns."""
         record.fields["body"] = record.fields["body"].replace(b"memory", b"MEMORY")
         return record
 
     def forge_record(self, template: Record) -> Record:
-        """Return a record with a right id, one place further on."""
+        """Return a record with a valid ID at the next position."""
         forged = seal(Semantic(text="a forged memory"))
         fields = dict(template.fields) | {"body": forged.body, "slot": None}
         fields["id"] = bytes.fromhex(forged.id.removeprefix("blake3:"))
         return Record(seq=template.seq + 1, fields=fields)
 
     def identity_of(self, record: Record) -> str:
-        """A row's place."""
+        """Return the position of a row."""
         return str(record.fields["place"])
 
     def payload_of(self, record: Record) -> str:
-        """What a row says."""
+        """Return the body of a row."""
         return repr(record.fields["body"])
 
     def owner_of(self, record: Record) -> str | None:
-        """The bank a row is in."""
+        """Return the bank of a row."""
         return str(record.fields["bank"])
 
     def replay_onto(self, victim_seq: int, donor: Record) -> None:
-        """Put a genuine record's bytes, with its id, where another record is."""
+        """Replace a record by the bytes and ID of another genuine record."""
         self._sql(
             "UPDATE record SET body = ? WHERE place = ?",
             donor.fields["body"],
@@ -144,13 +144,13 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         )
 
     def read_meta(self, seq: int) -> dict[str, Any]:
-        """Read the columns that say whose a record is and when it arrived."""
+        """Read the columns with the owner and time of a record."""
         sql = "SELECT user, at FROM record WHERE place = ?"
         ((user, at),) = self._sql(sql, self._place(0, seq))
         return {"user": user, "at": at}
 
     def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
-        """Give a record to somebody else."""
+        """Change the owner of a record."""
         sql = "UPDATE record SET user = ? WHERE place = ?"
         self._sql(sql, f"{meta['user']}, {meta['agmi_meta_tampered']}", self._place(0, seq))
 
@@ -161,7 +161,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         return self._copy_store(self._path.parent)
 
     def restore_store(self, token: object) -> None:
-        """Put the copy back in its place."""
+        """Restore the copy."""
         self._store.close()
         self._restore_store(token, self._path.parent)
         self._open()
@@ -218,12 +218,12 @@ _STRETCH = 1 << 40
 
 
 class SatchelLadybug(SatchelSqlite):
-    """Two banks in one graph; the attacker has the engine, and rewrites nodes with it."""
+    """Two banks in one graph; the attacker rewrites nodes with the engine."""
 
     name = "satchel-ladybug"
 
     def write_raw(self, record: Record) -> None:
-        """Put a row at a place, whatever was there."""
+        """Write a row at a position, replacing any other."""
         self.delete_raw(record.seq)
         row = {**record.fields, "place": self._place(0, record.seq)}
         self._cypher(f"UNWIND $rows AS x {made_of('Record')}", rows=[row])
@@ -233,24 +233,24 @@ class SatchelLadybug(SatchelSqlite):
         self._cypher("MATCH (r:Record {place: $at}) DELETE r", at=self._place(0, seq))
 
     def forge_record(self, template: Record) -> Record:
-        """Return a record with a right id, one place further on."""
+        """Return a record with a valid ID at the next position."""
         forged = super().forge_record(template)
         forged.fields["id"] = PREFIX + forged.fields["id"].hex()
         return forged
 
     def replay_onto(self, victim_seq: int, donor: Record) -> None:
-        """Put a genuine record's bytes, with its id, where another record is."""
+        """Replace a record by the bytes and ID of another genuine record."""
         cypher = "MATCH (r:Record {place: $at}) SET r.body = $body"
         self._cypher(cypher, at=self._place(0, victim_seq), body=donor.fields["body"])
 
     def read_meta(self, seq: int) -> dict[str, Any]:
-        """Read the columns that say whose a record is and when it arrived."""
+        """Read the columns with the owner and time of a record."""
         cypher = "MATCH (r:Record {place: $at}) RETURN r.user, r.at"
         ((user, at),) = self._cypher(cypher, at=self._place(0, seq))
         return {"user": user, "at": at}
 
     def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
-        """Give a record to somebody else."""
+        """Change the owner of a record."""
         user = f"{meta['user']}, {meta['agmi_meta_tampered']}"
         cypher = "MATCH (r:Record {place: $at}) SET r.user = $user"
         self._cypher(cypher, at=self._place(0, seq), user=user)
@@ -279,7 +279,7 @@ class SatchelLadybug(SatchelSqlite):
         return int(number) * _STRETCH + FOUNDING + seq
 
     def _cypher(self, cypher: str, **values: Any) -> list[list[Any]]:
-        """Ask the engine itself; the store is closed meanwhile, or it would have the files."""
+        """Run a query in the engine, with the store closed, since it locks the files."""
         self._store.close()
         database = engine().Database(str(self._path / FILE), max_db_size=_STRETCH)
         connection = engine().Connection(database)
