@@ -33,7 +33,7 @@ _OF_THE_ACCOUNT = frozenset(
     }
 )
 _MANIFEST = re.compile(r"(export_)?manifest(-\d+)?\.json")
-"""Names of lists of the files of an export."""
+"""Names of manifests of an export."""
 
 _MEDIA = frozenset(
     {
@@ -41,18 +41,18 @@ _MEDIA = frozenset(
         *("wav", "mp3", "m4a", "ogg", "opus", "flac", "aac", "mp4", "mov", "webm", "dat"),
     }
 )
-"""Endings of pictures, sounds and films; a message names those that it has."""
+"""Suffixes of pictures, audio and video; messages refer to them."""
 
 _LIST = "conversations"
 _FEW = 32
-"""How many files of one kind in a folder are named one by one."""
+"""Largest number of files of one kind in a folder that are named individually."""
 
 
 def row_in(value: Any, what: str) -> Row:
     """Return an object.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not an object.
     """
     if type(value) is not dict:
         raise MalformedError(f"{what} is not an object")
@@ -60,10 +60,10 @@ def row_in(value: Any, what: str) -> Row:
 
 
 def text_in(row: Row, name: str) -> str:
-    """Return a text that has to be there.
+    """Return a required text.
 
     Raises:
-        MalformedError: If it is not, or empty.
+        MalformedError: If it is missing or empty.
     """
     found = row.get(name)
     if type(found) is not str or not found:
@@ -72,10 +72,10 @@ def text_in(row: Row, name: str) -> str:
 
 
 def list_in(row: Row, name: str) -> list[Any]:
-    """Return a list; one that is not there is empty.
+    """Return a list; a missing one is empty.
 
     Raises:
-        MalformedError: If it is something else.
+        MalformedError: If it has another type.
     """
     found = row.get(name)
     if found is None:
@@ -86,15 +86,15 @@ def list_in(row: Row, name: str) -> list[Any]:
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return a text that says something, or None."""
+    """Return a text, or None if it is empty or blank."""
     return value if type(value) is str and value else None
 
 
 def moment_of(value: Any) -> str | None:
-    """Return a time as canonical text; None for no moment.
+    """Return a time as canonical text; None if it is not valid.
 
-    That is ISO 8601, to microseconds, or what has passed since 1970: seconds, or as much more as
-    milliseconds, microseconds and nanoseconds are.
+    It is ISO 8601, to microseconds, or the time since 1970 in seconds, milliseconds, microseconds
+    or nanoseconds, by its magnitude.
     """
     if type(value) is str and not _NUMBER.fullmatch(value):
         return read_time(_FINER.sub(r"\1", value))
@@ -108,12 +108,12 @@ def moment_of(value: Any) -> str | None:
 
 
 def rest_of(row: Row, *, known: tuple[str, ...], times: tuple[str, ...] = ()) -> Row:
-    """Return the members that nothing else holds, to be kept as they are.
+    """Return the members that are not stored elsewhere, unchanged.
 
     Args:
-        row: What was found.
-        known: Members that are somewhere else, as they are.
-        times: Members that are somewhere else as canonical times; kept where that is another text.
+        row: The row.
+        known: Members that are stored elsewhere, unchanged.
+        times: Members that are stored elsewhere as canonical times; included if their text differs.
     """
     return {
         name: part
@@ -123,7 +123,7 @@ def rest_of(row: Row, *, known: tuple[str, ...], times: tuple[str, ...] = ()) ->
 
 
 class RowParser(Protocol):
-    """Makes records of one row; some rows give none."""
+    """Converts a row to records; some rows have none."""
 
     def __call__(self, row: Row) -> Iterator[Model]: ...
 
@@ -131,16 +131,16 @@ class RowParser(Protocol):
 def rows_of(
     document: ForeignReader, file: str, reading: ReadContext, make: RowParser
 ) -> Iterator[Model]:
-    """Yield what is made of the rows of a list; bad ones are refused.
+    """Yield the records of the rows of a list; bad rows are refused.
 
-    The list may be a member ``conversations`` of an object; an object without it is a row itself,
-    and others may follow it, each on a line.
+    The list may be a member ``conversations`` of an object; an object without it is a row,
+    and others may follow, each on a line.
 
     Args:
-        document: Where it starts.
-        file: What to call it in errors; empty for the input itself.
-        reading: Where bad rows go.
-        make: What makes records of one.
+        document: A reader at its start.
+        file: Its name in errors; empty for the input itself.
+        reading: Takes bad rows.
+        make: Converts a row to records.
     """
     if document.peek() != "{":
         yield from _made(document.values(), document, file, reading, make)
@@ -189,15 +189,15 @@ def from_files(
     *,
     other_products: Collection[str] = (),
 ) -> Iterator[Model]:
-    """Yield what is made of the files of an export; one that is damaged is refused by itself.
+    """Yield the records of the files of an export; a damaged file is refused alone.
 
     Args:
         archive: The export.
-        reading: Where bad files go, and what has no place is counted.
-        place: What to call it in errors.
-        by_file: What makes records of the rows of each file; None for one that is no memory. Files
-            that are not in it are left to whoever asks.
-        other_products: Paths of files that hold no memory of this product.
+        reading: Takes bad files, and counts what cannot be stored.
+        place: The name of the export in errors.
+        by_file: The conversion of the rows of each file; None for one without memory. Other
+            files are up to the caller.
+        other_products: Paths of files without memory of this product.
     """
     left = Counter(_folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None)
     for file in archive.files:
@@ -221,36 +221,36 @@ def from_files(
 
 
 def _folder_of(file: ArchiveFile) -> str:
-    """Return what many files like this one are counted as: their folder, and their ending."""
+    """Return the name under which many similar files are counted: folder and suffix."""
     folder, ending = file.path.rpartition("/")[0], file.name.rpartition(".")[2]
     return f"{folder}/*.{ending}" if folder else f"*.{ending}"
 
 
 def _holds_none(file: ArchiveFile) -> bool:
-    """Tell whether a file holds no memory: of the account, the product's page, or a medium."""
+    """Return whether a file has no memory: account data, the product's page, or media."""
     name = file.name.lower()
     is_listed = name in _OF_THE_ACCOUNT or _MANIFEST.fullmatch(name) is not None
     return is_listed or name.rpartition(".")[2] in _MEDIA
 
 
 def _kind_of(file: ArchiveFile) -> str:
-    """Return what a file without memory is counted as: its own name, or its ending."""
+    """Return the name under which a file without memory is counted: its name or suffix."""
     ending = file.name.rpartition(".")[2] if "." in file.name else "file"
     return file.name if ending in ("json", "html") else f"*.{ending}"
 
 
 def require_some(some: bool, place: Place) -> None:  # noqa: FBT001 - it is all that is asked
-    """Refuse an export with nothing in it.
+    """Refuse an empty export.
 
     Raises:
-        EmptyInputError: If there was nothing.
+        EmptyInputError: If it is empty.
     """
     if not some:
         raise EmptyInputError("the export contains no memories", file=place.name)
 
 
 def read_only(title: str) -> NoReturn:
-    """Refuse to write what only its product writes.
+    """Refuse to write a format that only its product writes.
 
     Raises:
         UsageError: Always.
@@ -268,21 +268,21 @@ _HASHES = re.compile(r"#{1,6}[ \t]+\S[^\n]*")
 
 
 class Paragraph(NamedTuple):
-    """A stretch of text between blank lines."""
+    """A paragraph of a text."""
 
     heading: str | None
-    """The line above it, as it was written."""
+    """The heading above it, unchanged."""
 
     number: int
-    """From 1, below that heading."""
+    """Its number below that heading, from 1."""
 
     text: str
 
 
 def paragraphs(text: str) -> Iterator[Paragraph]:
-    """Yield the paragraphs of a text; joined again, nothing but blank lines is missing.
+    """Yield the paragraphs of a text; only blank lines are dropped.
 
-    A heading with nothing below it is a paragraph.
+    A heading without text is a paragraph.
     """
     heading, waiting, number = None, False, 0
     for part in _BLANK.split(text.replace("\r\n", "\n").strip("\n")):
@@ -302,7 +302,7 @@ def paragraphs(text: str) -> Iterator[Paragraph]:
 
 
 def words_of(heading: str) -> str:
-    """Return a heading without its marks."""
+    """Return the text of a heading, without markup."""
     return heading.strip("#*: \t")
 
 
@@ -313,7 +313,7 @@ def _is_heading(line: str) -> bool:
 TYPE = "session_event"
 
 INSTRUCTIONS = "context"
-"""The role of a message that is instructions, or surroundings: nobody said it there."""
+"""The role of a message with instructions or environment, which nobody wrote in the chat."""
 
 
 class ChatTurn(NamedTuple):
@@ -321,10 +321,10 @@ class ChatTurn(NamedTuple):
 
     id: str
     parent: str | None
-    """The message before it; None, or one that is not there, for a first one."""
+    """The previous message; None, or a missing one, for a first message."""
 
     event: SessionEvent
-    """Its role, words, time and origin; where it stands is put in here."""
+    """Its role, text, time and origin; its position is set here."""
 
 
 class ChatConversation(NamedTuple):
@@ -333,17 +333,17 @@ class ChatConversation(NamedTuple):
     start: SessionEvent
     turns: list[ChatTurn]
     leaf: str | None
-    """The last message of the way that counts; None for the last in the list."""
+    """The last message of the main branch; None for the last in the list."""
 
 
 def origin_at(provider: str, identity: str, source: str | None, kept: Row) -> Origin:
-    """Return where a record was in an export.
+    """Return the origin of a record in an export.
 
     Args:
         provider: The format's name.
-        identity: Its id there.
-        source: The account, where the export names it.
-        kept: What has no member of its own.
+        identity: Its ID in the export.
+        source: The account, if the export names it.
+        kept: Members that are stored unchanged.
     """
     return Origin(
         provider=provider, source=source, id=identity, as_written=kept, trust=TrustClass.IMPORTED
@@ -351,11 +351,11 @@ def origin_at(provider: str, identity: str, source: str | None, kept: Row) -> Or
 
 
 def events(talk: ChatConversation, report: Report) -> Iterator[SessionEvent]:
-    """Yield a conversation's events, what is named before what names it.
+    """Yield a conversation's events; an event comes before those that refer to it.
 
     Args:
-        talk: The conversation; every turn has an id of its own.
-        report: Where messages that hang together in a ring are counted.
+        talk: The conversation; the IDs of its turns are unique.
+        report: Counts messages in a cycle.
     """
     tree = _Tree(talk)
     yield talk.start
@@ -370,7 +370,7 @@ def events(talk: ChatConversation, report: Report) -> Iterator[SessionEvent]:
 
 
 class _Chain:
-    """Where the next message of a session goes."""
+    """The end of a session, to which the next message is appended."""
 
     def __init__(self, session: str, last: str | None = None, number: int = 0) -> None:
         self.session = session
@@ -379,11 +379,11 @@ class _Chain:
 
 
 class _Tree:
-    """The messages of one conversation."""
+    """The messages of a conversation."""
 
     def __init__(self, talk: ChatConversation) -> None:
         self.out = dict[str, _Chain]()
-        """Where the message after each one goes that was given out."""
+        """The chain ends after each message that was yielded."""
 
         self._start = talk.start
         self._turns = {turn.id: turn for turn in talk.turns}
@@ -395,16 +395,16 @@ class _Tree:
             self._leaf = talk.turns[-1].id
 
     def main(self) -> list[str]:
-        """Return the way to the leaf, from the first."""
+        """Return the main branch, from the first message to the leaf."""
         found, at = dict[str, None](), self._leaf
         while at is not None and at not in found:
             found[at] = None
             at = self._before(self._turns[at])
-        # Of a ring nothing comes first.
+        # A cycle has no first message.
         return [] if at is not None else list(reversed(found))
 
     def others(self) -> Iterator[str]:
-        """Yield the first message of every other way; what a way leads to, when that is out."""
+        """Yield the first message of every other branch, after the message that it continues."""
         waiting = [None, *self.main()]
         for at in waiting:
             for child in self._children.get(at, ()):
@@ -413,14 +413,14 @@ class _Tree:
                     waiting.extend(self.down(child))
 
     def down(self, first: str) -> list[str]:
-        """Return the way from a message on; where it parts, to the newest."""
+        """Return the branch from a message on; at a fork, to the newest message."""
         found = [first]
         while children := self._children.get(found[-1]):
             found.append(children[-1])
         return found
 
     def fork(self, first: str) -> tuple[SessionEvent, _Chain]:
-        """Return what begins another way, and where its first message goes."""
+        """Return the event that starts another branch, and the chain end for its first message."""
         before = self._before(self._turns[first])
         chain = self.out[before] if before is not None else _Chain(standing(self._start))
         origin = self._start.origin
@@ -438,7 +438,7 @@ class _Tree:
         return fork, _Chain(standing(fork), number=chain.number)
 
     def way(self, ids: list[str], chain: _Chain) -> Iterator[SessionEvent]:
-        """Yield messages that follow each other."""
+        """Yield the messages of a branch."""
         for each in ids:
             number = chain.number + 1
             found = _put(self._turns[each].event, chain, number)
@@ -467,17 +467,17 @@ def _put(event: SessionEvent, chain: _Chain, number: int) -> SessionEvent:
 
 
 def standing(event: SessionEvent) -> str:
-    """Return what stands for an event's id until it has one."""
+    """Return the placeholder of an event's ID."""
     origin = event.origin
     assert origin is not None  # noqa: S101 - each event that is read has one
     return placeholder(TYPE, event.scope, origin)
 
 
 class TranscriptConversation:
-    """A conversation that is read line by line, as a program appended to it.
+    """A conversation that is read line by line, in the order of appending.
 
-    What goes on from the last message goes on; what goes on from an earlier one is a fork. So the
-    same file, when it has grown, begins with the same events.
+    A message after the last one continues the conversation; one after an earlier message is a
+    fork. So the same file, after it has grown, begins with the same events.
 
     Args:
         start: The conversation's own event.
@@ -490,19 +490,19 @@ class TranscriptConversation:
         self._gone_on = set[str]()
 
     def passes(self, name: str, parent: str | None) -> None:
-        """Take note of a line that is no message, but that messages may name as the one before."""
+        """Note a line that is not a message, but that messages may name as their predecessor."""
         self._at.setdefault(name, self._chain(parent))
 
     def knows(self, name: str) -> bool:
-        """Tell whether a line of that id was there."""
+        """Return whether a line with this ID was read."""
         return name in self._at
 
     def last(self) -> str | None:
-        """Return the id of the last line."""
+        """Return the ID of the last line."""
         return next(reversed(self._at), None)
 
     def message(self, name: str, parent: str | None, event: SessionEvent) -> Iterator[SessionEvent]:
-        """Yield a message, and before it a fork, where one begins with it."""
+        """Yield a message, after the fork that it begins, if any."""
         chain = self._chain(parent)
         if chain.last in self._gone_on:
             fork = SessionEvent(
@@ -521,11 +521,11 @@ class TranscriptConversation:
         yield found
 
     def called(self, name: str, line: str) -> SessionEvent:
-        """Return what gives the conversation another name.
+        """Return the event that renames the conversation.
 
         Args:
             name: The name.
-            line: What to call the line that said so.
+            line: The name of its line.
         """
         return SessionEvent(
             event="session",
@@ -536,7 +536,7 @@ class TranscriptConversation:
         )
 
     def origin(self, name: str) -> Origin:
-        """Return where something is in this conversation."""
+        """Return the origin of a record in this conversation."""
         origin = self.start.origin
         assert origin is not None  # noqa: S101 - each event that is read has one
         return origin_at(origin.provider or "", f"{origin.id}/{name}", origin.source, {})
@@ -549,14 +549,14 @@ _CHUNK = 1 << 18
 
 
 class LineParser(Protocol):
-    """Makes records of the lines of one file."""
+    """Converts the lines of a file to records."""
 
     def take(self, row: Row, number: int) -> Iterator[Model]:
-        """Yield what a line says; ``number`` from 1."""
+        """Yield the records of a line; ``number`` is from 1."""
         ...
 
     def end(self) -> Iterator[Model]:
-        """Yield what is known once there are no more lines."""
+        """Yield the records that are known at the end."""
         ...
 
 
@@ -568,14 +568,14 @@ def from_transcripts(
     *,
     first: str = "",
 ) -> Iterator[Model]:
-    """Yield what is in the transcripts of an input; other files are counted as lost.
+    """Yield the records of the transcripts of an input; other files are counted as lost.
 
     Args:
         archive: The input.
-        reading: The bounds, and where bad lines go.
-        place: What to call the input in errors.
-        make: What makes records of the lines of one file; None for one that is no transcript.
-        first: The name of files that are read before the others.
+        reading: The limits; takes bad lines.
+        place: The name of the input in errors.
+        make: Returns the parser of a file's lines; None for a file that is not a transcript.
+        first: The name of files to read before the others.
     """
     for file in sorted(archive.files, key=lambda one: one.name != first):
         is_one = file.info is None or file.name.endswith(".jsonl")
@@ -590,14 +590,14 @@ def from_transcripts(
 def from_lines(
     archive: ChatArchive, file: ArchiveFile, reading: ReadContext, place: Place, taking: LineParser
 ) -> Iterator[Model]:
-    """Yield what the lines of one file say; bad ones are refused.
+    """Yield the records of the lines of a file; bad lines are refused.
 
     Args:
         archive: The input.
-        file: The file of it.
-        reading: The bounds, and where bad lines go.
-        place: What to call the input in errors.
-        taking: What makes records of the lines.
+        file: The file.
+        reading: The limits; takes bad lines.
+        place: The name of the input in errors.
+        taking: The parser of the lines.
     """
     where = archive.file_of(file)
     with archive.stream(file) as stream:
@@ -630,7 +630,7 @@ def _row_of(line: bytes, place: Place, reading: ReadContext) -> Row:
 
 
 def _lines(stream: BinaryIO, bound: int) -> Iterator[bytes]:
-    """Yield the lines of a file, without their ends."""
+    """Yield the lines of a file, without line ends."""
     waiting, size, is_first = list[bytes](), 0, True
     while chunk := stream.read(_CHUNK):
         start, *lines = chunk.split(b"\n")

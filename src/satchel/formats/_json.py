@@ -1,4 +1,4 @@
-"""JSON of other products: its members, its lines, and what a memory keeps of a row."""
+"""JSON of other products: recognition, lines, and the members that a memory does not reproduce."""
 
 import base64
 import json
@@ -25,15 +25,15 @@ from satchel.ports.losses import Report
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 
 Step = bytes | int
-"""A key as it is spelled in the file, or a position in an array."""
+"""A key as spelled in the file, or an index of an array."""
 
 
 def json_members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:
-    """Yield the path of every value that starts in ``head``, with the byte that it starts with.
+    """Yield the path of every value that starts in ``head``, with its first byte.
 
-    Lenient: it tells formats apart and validates nothing. Text inside strings is never taken for
-    structure, so what a memory says cannot make its file look like another product's. What does not
-    begin as JSON, such as an archive with JSON in it, has none.
+    It is lenient: it is for recognition and validates nothing. Text in strings is never taken for
+    structure, so a memory's text cannot make its file look like another product's. A file that does
+    not begin as JSON, such as an archive with JSON in it, has no paths.
     """
     path: list[Step] = []
     naming, plain = False, head.removeprefix(BOM)
@@ -57,7 +57,7 @@ def json_members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:
 
 
 def says_nothing(head: bytes, others: frozenset[bytes]) -> bool:
-    """Tell whether a file has something in it, and nothing by which another product is known.
+    """Return whether a file is not empty, and has no members of another product.
 
     Args:
         head: Its first bytes.
@@ -69,7 +69,7 @@ def says_nothing(head: bytes, others: frozenset[bytes]) -> bool:
 
 
 def _step(path: list[Step]) -> bool:
-    """Go to the next element, where this is inside an array."""
+    """Advance to the next element, if inside an array; return whether it is."""
     if not path or not isinstance(path[-1], int):
         return False
     path[-1] += 1
@@ -77,15 +77,15 @@ def _step(path: list[Step]) -> bool:
 
 
 CHUNK = 1 << 18
-"""Bytes that are asked for at a time."""
+"""Number of bytes read at a time."""
 
 
 class Decompressor:
-    """The bytes of a file, decompressed where it is gzip; nothing is written anywhere.
+    """The bytes of a file, decompressed if it is gzip; nothing is written to disk.
 
     Args:
         stream: The file; read, never closed.
-        limits: How far it may expand.
+        limits: Limits on its expansion.
     """
 
     def __init__(self, stream: BinaryIO, limits: Limits) -> None:
@@ -99,10 +99,10 @@ class Decompressor:
         self._inflate = zlib.decompressobj(wbits=31) if start.startswith(GZIP_MAGIC) else None
 
     def read(self) -> bytes:
-        """Return some bytes more; none at the end.
+        """Return the next bytes; empty at the end.
 
         Raises:
-            MalformedError: If the file is cut, damaged, or goes on behind the compressed data.
+            MalformedError: If it is truncated, damaged, or has data after the compressed part.
             LimitError: If it expands too far.
         """
         if self._inflate is None:
@@ -137,13 +137,13 @@ class Decompressor:
 
 
 def reader_of(stream: BinaryIO, place: Place, reading: ReadContext) -> ForeignReader:
-    """Return what reads a file, compressed or not."""
+    """Return a JSON reader of a file, compressed or not."""
     source = cast("BinaryIO", _Source(stream, place.name, reading))
     return ForeignReader(source, place.name, item_bytes=reading.limits.line_bytes)
 
 
 class _Source:
-    """A file, decompressed where it is gzip."""
+    """A file, decompressed if it is gzip."""
 
     def __init__(self, stream: BinaryIO, name: str, reading: ReadContext) -> None:
         self._stream = stream
@@ -152,7 +152,7 @@ class _Source:
         self._unpacked: Decompressor | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """Return some bytes more, however many; none at the end."""
+        """Return the next bytes, of any number; empty at the end."""
         del size
         try:
             if self._unpacked is None:
@@ -166,18 +166,18 @@ _SPACE = b" \t\r\n"
 
 
 class LineReader:
-    """The lines of a file that are not blank.
+    """The non-blank lines of a file.
 
     Args:
-        source: Where the bytes come from.
+        source: The bytes of the file.
     """
 
     def __init__(self, source: Decompressor) -> None:
         self.number = 0
-        """Of the last line."""
+        """Number of the last line, from 1."""
 
         self.broken = False
-        """Whether nothing can be read any more."""
+        """Whether reading failed, so that no line follows."""
 
         self._source = source
         self._chunk = b""
@@ -188,7 +188,7 @@ class LineReader:
         """Return the next line, or None at the end.
 
         Raises:
-            LimitError: If it is longer than ``bound`` bytes; the next call goes on behind it.
+            LimitError: If it is longer than ``bound`` bytes; the next call continues after it.
         """
         while not self._ended:
             line = self._line(bound)
@@ -218,7 +218,7 @@ class LineReader:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _fill(self) -> bool:
-        """Go to the next bytes; tell whether there are any."""
+        """Read the next bytes; return whether there are any."""
         try:
             self._chunk, self._at = self._source.read(), 0
         except InputError:
@@ -234,15 +234,15 @@ class LineReader:
 def json_object(
     line: bytes, bound: int, mending: Callable[[], None] | None = None
 ) -> dict[str, Any]:
-    """Return the object that a line is.
+    """Return the JSON object in a line.
 
     Args:
         line: Its bytes.
         bound: Largest value in it, in characters.
-        mending: Called where there are halves of characters in it, as ``ForeignReader`` does.
+        mending: Called for unpaired surrogates, as by ``ForeignReader``.
 
     Raises:
-        MalformedError: If it is not one JSON object.
+        MalformedError: If it is not a JSON object.
         LimitError: If it is too large or too deep.
     """
     try:
@@ -267,13 +267,13 @@ _NAMED = "numbers that JSON cannot represent (NaN, Infinity) are written as in P
 def as_json(
     value: Any, report: Report, *, compact: bool = False, indent: int | None = None
 ) -> bytes:
-    """Encode as Python's own JSON does, large integers and numbers beyond a double included.
+    """Encode as Python's ``json`` does, including large integers and numbers beyond a double.
 
     Args:
-        value: The value, in the reversible form of ``seal.encoding.carry``.
-        report: Where is counted what JSON cannot hold.
-        compact: Leave out all white space.
-        indent: How far to indent; None for one line.
+        value: The value, in the reversible form for foreign values.
+        report: Counts values that JSON cannot hold.
+        compact: Whether to omit white space.
+        indent: Spaces per level; None for one line.
     """
 
     def other(part: object) -> str:
@@ -302,15 +302,15 @@ def as_json(
 
 
 class _Marked:
-    """Puts texts in the place of numbers that no double holds, to be numbers again when written."""
+    """Replaces numbers beyond a double by marked texts, which become numbers again on writing."""
 
     def __init__(self) -> None:
         self.found = False
         self.named = False
-        """Whether one is named, since it is no number in JSON."""
+        """Whether a value is not a number in JSON, such as NaN."""
 
     def of(self, value: Any) -> Any:
-        """Return a value with its marks; one that needs none is returned as it is."""
+        """Return a value with marked texts; a value without such numbers is returned unchanged."""
         if type(value) is list:
             return self._list(value)
         if type(value) is not dict:
@@ -338,10 +338,10 @@ class _Marked:
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:
-    """Return a member that has to be a text.
+    """Return a required text member.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not a text.
     """
     part = row.get(name)
     if type(part) is not str:
@@ -354,16 +354,16 @@ _MISSING = object()
 
 
 def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Return the members to keep so that ``reproduce`` gives ``found`` back.
+    """Return the members to store so that ``reproduce`` returns ``found``.
 
     Args:
         found: The source's record.
-        written: What the writer makes of the mapped record.
+        written: The writer's output for the mapped record.
     """
     kept = {
         name: part
         for name, part in found.items()
-        # Most are the very same object, or plain texts.
+        # Most are the same object, or plain texts.
         if (other := written.get(name, _MISSING)) is not part
         and (other is _MISSING or not _same(part, other))
     }
@@ -372,7 +372,7 @@ def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any
 
 
 def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
-    """Return the source's record again, from what the writer made and what was kept."""
+    """Return the source's record from the writer's output and the stored members."""
     out = {name: part for name, part in written.items() if kept.get(name) != ABSENT}
     out.update({name: part for name, part in kept.items() if part != ABSENT})
     return with_numbers(out, out.pop(NUMBERS, None))
@@ -385,14 +385,14 @@ def settled(
     now: dict[str, Any],
     means: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return what ``reproduce`` does, without what would say something else than the record does.
+    """Return the result of ``reproduce`` without members that contradict the record.
 
     Args:
-        written: What the writer made of the record.
-        kept: What was kept of the source's record.
-        again: Gives what a record says that is made of a row.
-        now: What the record says.
-        means: The member of a record that says what a member of a row says.
+        written: The writer's output for the record.
+        kept: The stored members of the source's record.
+        again: Returns the members of the record of a row.
+        now: The members of the record.
+        means: Members of a row, with the members of a record that have the same meaning.
     """
     row = reproduce(written, kept)
     then = again(row)
@@ -403,7 +403,7 @@ def settled(
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two JSON values are the same; ``1`` and ``true`` are not."""
+    """Return whether two JSON values are equal; ``1`` and ``true`` are not."""
     if one is other:
         return True
     kind = type(one)

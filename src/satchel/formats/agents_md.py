@@ -445,4 +445,4 @@ def _is_a_block(text: str) -> bool:
 
 
 FORMAT = AgentsMd()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -75,7 +75,7 @@ class Aletheia:
 
 
 FORMAT = Aletheia()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def container_of(records: RecordSet, report: Report) -> Row:

@@ -350,4 +350,4 @@ def _json(value: Row) -> bytes:
 
 
 FORMAT = Ama()
-"""What the registry finds."""
+"""The instance that the registry loads."""

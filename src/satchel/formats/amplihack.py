@@ -122,4 +122,4 @@ def _json(value: Any) -> bytes:
 
 
 FORMAT = Amplihack()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -253,4 +253,4 @@ def _as_text(value: Any) -> str:
 
 
 FORMAT = AmplihackDb()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -169,4 +169,4 @@ def _origin(identity: str, kept: Row) -> Origin:
 
 
 FORMAT: Any = AmplihackFlat()
-"""What the registry finds."""
+"""The instance that the registry loads."""

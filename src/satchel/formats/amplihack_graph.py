@@ -108,4 +108,4 @@ def _said(row: Row) -> Row:
 
 
 FORMAT = AmplihackGraph()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -509,4 +509,4 @@ def _has_conversations(head: bytes) -> bool:
 
 
 FORMAT = ChatGPT()
-"""What the registry finds."""
+"""The instance that the registry loads."""

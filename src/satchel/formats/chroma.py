@@ -114,4 +114,4 @@ def entries_in(
 
 
 FORMAT = Chroma()
-"""What the registry finds."""
+"""The instance that the registry loads."""

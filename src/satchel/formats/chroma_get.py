@@ -266,4 +266,4 @@ def _numbers(carried: Any) -> Any:
 
 
 FORMAT = ChromaGet()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -494,4 +494,4 @@ def _all_there(
 
 
 FORMAT = Claude()
-"""What the registry finds."""
+"""The instance that the registry loads."""

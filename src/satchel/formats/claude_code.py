@@ -223,4 +223,4 @@ def _parted(archive: ChatArchive) -> tuple[dict[str, ChatArchive], ChatArchive]:
 
 
 FORMAT = ClaudeCode()
-"""What the registry finds."""
+"""The instance that the registry loads."""

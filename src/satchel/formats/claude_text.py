@@ -191,4 +191,4 @@ def _counted(record: Sealed, entry: Entry, section: _Section, report: Report) ->
 
 
 FORMAT = ClaudeText()
-"""What the registry finds."""
+"""The instance that the registry loads."""

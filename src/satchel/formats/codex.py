@@ -365,4 +365,4 @@ def _is_rollout(head: bytes) -> bool:
 
 
 FORMAT = Codex()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -467,7 +467,7 @@ class Cognee:
 
 
 FORMAT = Cognee()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _put(sink: BinaryIO, leaving: CogneeWriter, container: Row, writing: WriteContext) -> None:

@@ -122,4 +122,4 @@ def _container(records: RecordSet) -> dict[str, Any]:
 
 
 FORMAT = CursorRules()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -1,11 +1,11 @@
-"""What Google Takeout gives out of Gemini: "My Activity", conversations, Gems; alone or packed.
+"""Google Takeout of Gemini: "My Activity", conversations and Gems; single files or an archive.
 
-An activity is a question with its answer, or something else that was done; other answers become
-forks. What names its conversation is a session with it; all else of one day (UTC) is one session,
-since Google does not say what belongs together. Activities of other products are counted as lost.
-Conversations that have files of their own (``Gemini in Workspace``) are sessions, Gems are who an
-assistant is to be. The export has no memories. Of a page, times are understood where their language
-is known and their zone is certain; they are always kept as they were written.
+An activity is a question with its answer, or another action; alternative answers become forks.
+Activities with a conversation ID are one session; the others of a day (UTC) are one session, since
+Google does not relate them. Activities of other products are counted as lost. Conversations with
+their own files (``Gemini in Workspace``) are sessions; Gems are identities of an assistant. The
+export has no memories. The times of a page are parsed if their language is known and their zone is
+certain; their text is always stored.
 """
 
 import re
@@ -798,4 +798,4 @@ def _is_list(head: bytes) -> bool:
 
 
 FORMAT = Gemini()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -537,7 +537,7 @@ class Graphiti:
 
 
 FORMAT = Graphiti()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _from_database(place: Place, reading: ReadContext) -> Iterator[Model]:

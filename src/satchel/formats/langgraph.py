@@ -79,4 +79,4 @@ class LangGraph:
 
 
 FORMAT = LangGraph()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -549,4 +549,4 @@ def _tell(database: Database, reading: ReadContext) -> None:
 
 
 FORMAT = LangGraphCheckpoints()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -71,4 +71,4 @@ def _rows(records: RecordSet, report: Report) -> Iterator[dict[str, Any]]:
 
 
 FORMAT = LangGraphItems()
-"""What the registry finds."""
+"""The instance that the registry loads."""

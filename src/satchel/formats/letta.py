@@ -635,7 +635,7 @@ class Letta:
 
 
 FORMAT = Letta()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 # -- reading -------------------------------------------------------------------------------

@@ -214,7 +214,7 @@ class LettaPassages:
 
 
 FORMAT = LettaPassages()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _is_one(archive: ChatArchive, file: ArchiveFile) -> bool:

@@ -270,4 +270,4 @@ def _alike(path: str) -> str:
 
 
 FORMAT = MarkdownMemory()
-"""What the registry finds."""
+"""The instance that the registry loads."""

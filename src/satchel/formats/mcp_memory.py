@@ -609,4 +609,4 @@ def _json(value: Row, report: Report) -> bytes:
 
 
 FORMAT = McpMemory()
-"""What the registry finds."""
+"""The instance that the registry loads."""

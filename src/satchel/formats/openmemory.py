@@ -202,4 +202,4 @@ def _entry(row: Row, tables: _Tables, reading: ReadContext) -> Semantic | None:
 
 
 FORMAT = OpenMemory()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -120,7 +120,7 @@ class PamSdk:
 
 
 FORMAT = PamSdk()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _collect(document: SdkDocument) -> dict[str, _SdkEntry]:

@@ -87,4 +87,4 @@ def _says_something(entry: Entry) -> bool:
 
 
 FORMAT = QdrantPoints()
-"""What the registry finds."""
+"""The instance that the registry loads."""
