@@ -23,6 +23,9 @@ _HARMLESS = {
     "replace",
     "structs",
 }
+_ALLOWED = {"satchel/model/values.py: from msgspec.msgpack import Decoder"}
+"""What ``resolved`` itself needs."""
+
 _TAKES = {  # a type, as which argument
     "msgspec.convert": 1,
     "msgspec.json.Decoder": 0,
@@ -94,7 +97,7 @@ def test_a_type_used_first_by_several_at_once_does_not_crash(then: str) -> None:
 
 
 def test_msgspec_alone_still_crashes() -> None:
-    """Once this fails on every release that we allow, ``satchel.model.values`` can go."""
+    """Once this fails on every release that we allow, ``satchel.model.values.resolved`` can go."""
     assert _run(_TYPES.replace("USED", "") + _THREADS) != 0
 
 
@@ -118,15 +121,14 @@ assert len(done) == 8
 
 
 def test_no_type_reaches_msgspec_unresolved() -> None:
-    """Whoever names a type to msgspec names ``resolved(type)``; built-in ones need nothing."""
-    found = [
-        f"{path.relative_to(_SRC)}:{node.lineno}: {ast.unparse(node)}"
+    """Code that passes a type to msgspec passes ``resolved(type)``; built-in ones need nothing."""
+    unresolved = [
+        f"{path.relative_to(_SRC)}: {ast.unparse(node)}"
         for path in _SRC.rglob("*.py")
-        if path.name != "type_info.py"
         for node in _unresolved(ast.parse(path.read_text()))
     ]
 
-    assert found == []
+    assert [line for line in unresolved if line not in _ALLOWED] == []
 
 
 @pytest.mark.parametrize(

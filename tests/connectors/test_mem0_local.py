@@ -401,9 +401,7 @@ def test_another_version_there_is_left_unless_it_is_to_be_replaced(tmp_path: Pat
     assert _written(other, entry, overwrite=True).vectors == {"": [0.5, 0.5]}
 
 
-def test_a_batch_that_is_cut_short_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_batch_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between the history and the memories: run again, each is there once."""
     batch = [seal(_TEA)]
     with monkeypatch.context() as cut:

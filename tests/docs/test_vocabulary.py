@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "satchel").rglob("*.py"))
-FOLDERS = ("guides", "python", "explanation")
+FOLDERS = ("tutorials", "guides", "python", "explanation")
 PAGES = [
     ROOT / "README.md",
     *(path for name in FOLDERS for path in sorted((ROOT / "docs" / name).glob("*.md"))),
@@ -72,7 +72,7 @@ ALLOWED = {
 }
 """Folders and files whose texts are data or another product's, and why."""
 
-MESSAGES, GUIDES, REFERENCE = 0, 3, 32
+MESSAGES, GUIDES, REFERENCE = 0, 0, 32
 """How many are left of each; lower them, never raise them."""
 
 DOCSTRINGS = {
@@ -94,7 +94,7 @@ DOCSTRINGS = {
     "files": 45,
     "formats": 55,
     "http": 29,
-    "inference": 15,
+    "inference": 14,
     "ledger": 78,
     "mcp": 8,
     "model": 4,
@@ -104,7 +104,7 @@ DOCSTRINGS = {
     "rehydrate": 22,
     "replication": 42,
     "runtime": 31,
-    "screening": 14,
+    "screening": 15,
     "sessions": 22,
     "setup": 9,
     "stores": 60,
@@ -184,6 +184,16 @@ def test_generated_pages_are_in_the_vocabulary() -> None:
         for line in _found(path, enumerate(path.read_text().splitlines(), 1))
     ]
     assert len(found) <= REFERENCE, "\n".join(found)
+
+
+def test_names_of_tests_are_in_the_vocabulary() -> None:
+    """A test name is a sentence that people read when it fails."""
+    names = [
+        name.replace("_", " ")
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in re.findall(r"def (test_\w+)", path.read_text())
+    ]
+    assert [name for name in names if WORDS.search(name)] == []
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))

@@ -99,7 +99,7 @@ def test_each_shared_sample_is_recognised_and_read_whole(
 
 @pytest.mark.shared
 @pytest.mark.parametrize("sample", ["claude_export/users.json", "chatgpt_export/user.json"])
-def test_who_somebody_is_holds_no_memory(shared_data: Path, sample: str) -> None:
+def test_a_person_record_holds_no_memory(shared_data: Path, sample: str) -> None:
     """By itself it is no export; with the others it is named as what was left."""
     path = shared_data / "chat-exports" / sample
 

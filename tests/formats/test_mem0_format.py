@@ -120,7 +120,7 @@ def test_as_written_cannot_put_other_words_into_a_memory(tmp_path: Path) -> None
     assert row["extra"] == "kept"
 
 
-def test_as_written_that_is_no_record_is_left_out(tmp_path: Path) -> None:
+def test_an_original_form_that_is_no_record_is_dropped(tmp_path: Path) -> None:
     """A kept text of the wrong type does not make a file that cannot be read."""
     origin = Origin(provider="mem0", as_written={"memory": 5})
     document, _ = _written(tmp_path / "out.json", Semantic(text="fine", origin=origin))
@@ -226,7 +226,7 @@ def test_a_memory_that_cannot_be_sealed_is_named_by_line(tmp_path: Path) -> None
 
 
 @pytest.mark.prove
-def test_the_real_library_writes_what_we_give_back(tmp_path: Path) -> None:
+def test_the_real_library_writes_what_we_return(tmp_path: Path) -> None:
     """mem0ai itself, offline: its get_all() is JSON-equal after three sealed files."""
     path = tmp_path / "get_all.json"
     python = peers.environment("mem0ai") / "python"
@@ -295,7 +295,7 @@ def _makes_entry(row: dict[str, Any]) -> bool:
     return True
 
 
-def test_decoded_memories_are_not_looked_at_again() -> None:
+def test_decoded_memories_are_not_parsed_again() -> None:
     """Otherwise the quick way could be left for good without anybody noticing."""
     usual = {"id": "1", "memory": "tea", "metadata": {"a": 0.5}, "user_id": "ada"}
     assert type(mem0.decoded_entry_of(usual)) is PlainSemantic
@@ -311,7 +311,7 @@ def test_most_memories_take_the_short_way(shared_data: Path) -> None:
     assert len(taken_short) * 2 > len(rows)
 
 
-def test_bad_rows_are_left_out_and_named_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_malformed_rows_are_skipped_and_named_on_request(tmp_path: Path) -> None:
     """By their places in the list; the rest is there, whatever came before it."""
     rows = [{"id": "1", "memory": "tea"}, 7, {"id": "3"}, {"id": "4", "memory": "water"}]
     path = tmp_path / "m.json"

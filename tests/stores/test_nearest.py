@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ledger_kit import created, memories
 
 from satchel.ports.vectors import Generation, pack_vector
-from satchel.stores.nearest import nearest
 from satchel.stores.sqlite import SqliteStore
+from satchel.stores.vectors import nearest
 
 needs_numpy = pytest.mark.skipif(find_spec("numpy") is None, reason="numpy is not installed")
 WAYS = [pytest.param(True, id="numpy", marks=needs_numpy), pytest.param(False, id="plain")]

@@ -387,7 +387,7 @@ def _cut_after(bank: str, appends: int, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("which", ["current", "all"])
 @pytest.mark.parametrize("at", range(9))
-def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
+def test_an_interrupted_one_is_invisible_and_resumed(
     store: Store, at: int, which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault: at any append. The next one, from the same moment, gives what one alone would."""
@@ -424,7 +424,7 @@ def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
         assert view.open_imports() == []
 
 
-def test_a_conflict_that_arises_meanwhile_is_dealt_with_by_the_next_one(store: Store) -> None:
+def test_a_conflict_that_arises_concurrently_is_resolved_by_the_next_one(store: Store) -> None:
     """Fault: somebody else took the slot before the end; it cannot be closed, and nothing shows."""
     for how, expected in (
         (BankConflictPolicy.SKIP, "meanwhile"),

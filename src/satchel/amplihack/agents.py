@@ -263,7 +263,7 @@ def _graph(folder: Path, agent: str, *, writes: bool) -> Path:
         raise MissingExtraError(
             "this agent's memory is in an older Kuzu graph",
             file=str(legacy),
-            hint='Install its engine: python -m pip install "satchel[kuzu]"',
+            hint='Install its engine: python -m pip install "satchel[graph]"',
         )
     path = store_selection.agent_graph(folder, agent)
     if writes:

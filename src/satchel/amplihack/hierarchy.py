@@ -11,12 +11,11 @@ import msgspec
 
 from satchel.amplihack.agents import hierarchical, opened_agent
 from satchel.amplihack.facts import INDEX, NO_LINKS, SIMILAR_TO, Linker, similar_links
-from satchel.bank.drafts import labels, moment
 from satchel.bank.lifetime import Lifetime
-from satchel.bank.memory_ids import find_memory
+from satchel.bank.machine_keys import signing_key
+from satchel.bank.memory_input import find_memory, parse_moment, unique_tags
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal_many
 from satchel.errors import EmptyInputError, UsageError
@@ -55,7 +54,7 @@ class NewFact(msgspec.Struct, frozen=True, kw_only=True):
     """``temporal_index`` is its position in the order of events, from 1."""
 
     created_at: Any = None
-    """A moment in any form of ``drafting.moment``; None for now."""
+    """A moment in any form of ``parse_moment``; None for now."""
 
 
 class StoredFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,9 +225,9 @@ def _shared(said: NewFact | NewEpisode, agent: str | None) -> dict[str, Any]:
     made = said.created_at
     return {
         "text": said.content,
-        "tags": tuple(labels(list(said.tags))),
+        "tags": tuple(unique_tags(list(said.tags))),
         "metadata": dict(said.metadata),
-        "created_at": now() if made is None else moment(made, "created_at"),
+        "created_at": now() if made is None else parse_moment(made, "created_at"),
         "scope": None if agent is None else Scope(agent=agent),
     }
 

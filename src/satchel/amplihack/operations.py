@@ -32,9 +32,8 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.transfer.export_results import ExportOptions
-from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.export_records import ExportOptions
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions
 
 _PAGE = {
     "python": "`satchel.amplihack` has the classes of amplihack's page.",

@@ -24,9 +24,9 @@ from satchel.amplihack.sessions import (
     store_learnings,
 )
 from satchel.bank.connections import empty_store, has_store, open_configured, store_exists
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.config.store_selection import BackendChoice, agents_in, backend_from, backend_of
 from satchel.crypto.sealed_records import seal

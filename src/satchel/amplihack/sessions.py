@@ -9,9 +9,9 @@ import msgspec
 from blake3 import blake3
 
 from satchel.amplihack.facts import fact_of, jaccard
+from satchel.bank.changes import MOST_TRIES, contents
 from satchel.bank.memory import PROVIDER, gist_of, has_expired
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import MOST_TRIES, contents
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.projection import VerifiedRecord

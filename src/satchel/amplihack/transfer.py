@@ -51,18 +51,19 @@ from satchel.model.values import agent_name
 from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.registry import formats
-from satchel.receipts.account import receipt_text
+from satchel.receipts.receipt import receipt_text
 from satchel.receipts.steps import join_receipt_bodies, save_receipt
 from satchel.runtime.files import PRIVATE_FILE, PRIVATE_FOLDER, OpenFile, target_error
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import (
     WHOLE,
+    Export,
     ExportCounts,
     ExportDestination,
+    ExportOptions,
     collect_records,
     scope_of,
 )
-from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import ExportPart, export, export_part
 from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file

@@ -14,13 +14,13 @@ from satchel.amplihack.transfer import (
     export_agent,
     import_agent,
 )
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.options import PathPermission
 from satchel.config.settings import load_settings
 from satchel.config.store_selection import HIERARCHY, BackendChoice, agent_graph, legacy_graph
 from satchel.crypto.keys import SigningKey
 from satchel.ports.operations import PathText
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.import_results import ImportOptions
 
 __all__ = ["ExportResult", "HierarchicalTransfer", "HierarchicalTransferBackend", "ImportResult"]

@@ -1,9 +1,9 @@
 """The result of verifying a file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -49,13 +49,13 @@ class Outcome(StrEnum):
 _EXIT = {Outcome.GOOD: 0, Outcome.OLDER: 0, Outcome.MALFORMED: 4}
 _REFUSED = 3
 
-Standing = Literal["trusted", "retired", "revoked", "other bank", "other role", "unknown"]
+KeyTrust = Literal["trusted", "retired", "revoked", "other bank", "other role", "unknown"]
 """How far a key is trusted for artifacts of a bank.
 
 ``other bank``: for other banks only. ``other role``: as a writer only, which signs no artifacts.
 """
 
-STANDING_TEXTS: dict[Standing, str] = {
+KEY_TRUST_TEXTS: dict[KeyTrust, str] = {
     "trusted": "a trusted key",
     "retired": "a retired key",
     "revoked": "a revoked key",
@@ -105,7 +105,7 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     valid: bool
-    standing: Standing = "unknown"
+    trust: KeyTrust = "unknown"
     name: str | None = None
     problem: str | None = None
 
@@ -191,7 +191,7 @@ def shortfall(signers: Iterable[Signer], trusted: int, needed: int) -> str:
         needed: How many have to.
     """
     keys = " and ".join(
-        sorted({STANDING_TEXTS[signer.standing] for signer in signers if signer.valid})
+        sorted({KEY_TRUST_TEXTS[signer.trust] for signer in signers if signer.valid})
     )
     return f"signed by {keys}; {trusted} of {needed} required trusted signatures"
 
@@ -215,7 +215,7 @@ class TrustPolicy:
     threshold: int = 1
     """How many distinct trusted keys must have signed."""
 
-    def standing(self, key: str, bank: str | None, profile: Profile = "satchel") -> Standing:
+    def standing(self, key: str, bank: str | None, profile: Profile = "satchel") -> KeyTrust:
         """Return how far a key is trusted for files of a bank; None is a file without one."""
         known = self.registry.find(key) if self.registry else None
         if known is not None and known.state == "revoked":
@@ -241,3 +241,56 @@ class TrustPolicy:
         """Return the name a key has in the registry."""
         known = self.registry.find(key) if self.registry else None
         return None if known is None else known.name
+
+
+@dataclass(slots=True)
+class VerificationRun:
+    """One verification in progress."""
+
+    file: str
+    policy: TrustPolicy
+    steps: dict[int, VerificationStep] = field(default_factory=dict)
+    findings: list[VerificationFinding] = field(default_factory=list)
+    signers: list[Signer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    records: dict[str, int] = field(default_factory=dict)
+    step_names: ClassVar[Mapping[int, str]] = STEPS
+
+    def add_finding(
+        self,
+        outcome: Outcome,
+        message: str,
+        *,
+        name: str | None = None,
+        identity: str | None = None,
+    ) -> None:
+        """Add a problem.
+
+        Args:
+            outcome: The verdict of it.
+            message: What is wrong.
+            name: The member of the file that it is about.
+            identity: ID of the record that it is about.
+        """
+        self.findings.append(
+            VerificationFinding(outcome=outcome, message=message, field=name, id=identity)
+        )
+
+    def end_step(self, number: int, state: StepState, detail: str) -> None:
+        """Set the result of a step."""
+        self.steps[number] = VerificationStep(
+            number=number, name=self.step_names[number], state=state, detail=detail
+        )
+
+    def verify_trust(self, counting: Iterable[Signer]) -> bool:
+        """Run step 3: return whether enough of the signatures count."""
+        trusted, needed = list(counting), self.policy.threshold
+        if len(trusted) >= needed:
+            names = ", ".join(signer.name or signer.key for signer in trusted)
+            self.end_step(3, "passed", f"trusted: {names}")
+            return True
+        if any(signer.valid for signer in self.signers):
+            why = shortfall(self.signers, len(trusted), needed)
+            self.add_finding(Outcome.UNTRUSTED, why)
+            self.end_step(3, "failed", why)
+        return False

@@ -22,12 +22,10 @@ from satchel.artifact.verification import (
     ChainLink,
     Outcome,
     Signer,
-    StepState,
     TrustPolicy,
     Verification,
     VerificationFinding,
-    VerificationStep,
-    shortfall,
+    VerificationRun,
 )
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.keyring import KnownStatement
@@ -56,7 +54,7 @@ def notes_of_heirs(
     """
     for signer in signers:
         old = heirs.get(signer.key)
-        if old is None or not signer.valid or signer.standing != "unknown":
+        if old is None or not signer.valid or signer.trust != "unknown":
             continue
         if policy.standing(old, bank) in ("trusted", "retired"):
             yield (
@@ -99,10 +97,9 @@ def verify_artifact(
         UsageError: If the entry asked for is not in it.
         SdkFile: If the published SDK wrote it; it is judged by its own profile.
     """
-    asked = request or VerificationRequest()
-    run = _Run(str(path), policy, asked)
+    run = _ArtifactRun(str(path), policy, request=request or VerificationRequest())
     try:
-        with open_artifact(path, asked.limits) as artifact:
+        with open_artifact(path, run.request.limits) as artifact:
             run.verify(artifact)
     except (MalformedError, LimitError) as error:
         run.broken(error)
@@ -110,21 +107,14 @@ def verify_artifact(
 
 
 @dataclass(slots=True)
-class _Run:
-    """One verification in progress."""
+class _ArtifactRun(VerificationRun):
+    """The verification of one artifact."""
 
-    file: str
-    policy: TrustPolicy
-    asked: VerificationRequest
-    steps: dict[int, VerificationStep] = field(default_factory=dict)
-    findings: list[VerificationFinding] = field(default_factory=list)
-    signers: list[Signer] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    request: VerificationRequest = field(default_factory=VerificationRequest)
     chain: list[ChainLink] = field(default_factory=list)
     counting: list[str] = field(default_factory=list)
     """Keys whose valid signatures count."""
 
-    records: dict[str, int] = field(default_factory=dict)
     unproved_forms: list[str] = field(default_factory=list)
     artifact: Artifact | None = None
     digest: str | None = None
@@ -133,19 +123,19 @@ class _Run:
         """Run the steps."""
         self.artifact = artifact
         self.records = dict(artifact.statement.counts)
-        artifact.body.on_progress = self.asked.on_progress
+        artifact.body.on_progress = self.request.on_progress
         self.digest = statement_digest(artifact.statement_value)
         signed_head = artifact.statement.head
         head = None if signed_head is None else parse_head(signed_head)
-        self._step(1, "passed", f"{artifact.encoding}, {artifact.statement.format}")
+        self.end_step(1, "passed", f"{artifact.encoding}, {artifact.statement.format}")
         self._signatures(artifact)
-        trusted = self._trust(artifact)
+        trusted = self._trust()
         whole = self._body(artifact)
         if trusted:
             self._freshness(artifact, head)
         # A changed body is read whole, to find the record that differs.
         redacted = "redactions" in artifact.statement.counts  # a signature says less than the log
-        if self.asked.deep or self.asked.entry or not trusted or not whole or redacted:
+        if self.request.deep or self.request.entry or not trusted or not whole or redacted:
             self._contents(artifact, head)
         elif head is not None:
             self._whose_log(artifact, head)
@@ -165,7 +155,7 @@ class _Run:
         # Steps 3 and 5 may have been left out; after 4 it is the records that are being read.
         last = max(self.steps, default=0)
         reached = 6 if last in (4, 5) else last + 1
-        self._step(reached, "failed", error.message)
+        self.end_step(reached, "failed", error.message)
         if error.hint:
             self.notes.append(error.hint)
 
@@ -173,7 +163,7 @@ class _Run:
         """Return the value."""
         for number in STEPS:
             if number not in self.steps:
-                self._step(number, "not run", self._why_not(number))
+                self.end_step(number, "not run", self._why_not(number))
         artifact = self.artifact
         return Verification(
             file=self.file,
@@ -187,7 +177,7 @@ class _Run:
             notes=self.notes,
             chain=self.chain,
             unproved_forms=self.unproved_forms,
-            require_fresh=self.asked.require_fresh,
+            require_fresh=self.request.require_fresh,
         )
 
     # -- the steps -------------------------------------------------------------------------
@@ -199,38 +189,28 @@ class _Run:
                 Signer(
                     key=found.key,
                     valid=found.valid,
-                    standing=self.policy.standing(found.key, bank) if found.valid else "unknown",
+                    trust=self.policy.standing(found.key, bank) if found.valid else "unknown",
                     name=self.policy.name(found.key),
                     problem=found.problem,
                 )
             )
         valid = sum(signer.valid for signer in self.signers)
         if not self.signers:
-            self._find(Outcome.UNSIGNED, "the file is not signed")
-            self._step(2, "failed", "no signature")
+            self.add_finding(Outcome.UNSIGNED, "the file is not signed")
+            self.end_step(2, "failed", "no signature")
         elif not valid:
-            self._find(Outcome.TAMPERED, "no signature matches the statement")
-            self._step(2, "failed", f"0 of {len(self.signers)} valid")
+            self.add_finding(Outcome.TAMPERED, "no signature matches the statement")
+            self.end_step(2, "failed", f"0 of {len(self.signers)} valid")
         else:
-            self._step(2, "passed", f"{valid} of {len(self.signers)} valid")
+            self.end_step(2, "passed", f"{valid} of {len(self.signers)} valid")
 
-    def _trust(self, artifact: Artifact) -> bool:
+    def _trust(self) -> bool:
         counting = [signer for signer in self.signers if signer.valid and self._counts(signer)]
         self.counting = [signer.key for signer in counting]
-        need = self.policy.threshold
-        if len(counting) >= need:
-            names = ", ".join(signer.name or signer.key for signer in counting)
-            self._step(3, "passed", f"trusted: {names}")
-            return True
-        if any(signer.valid for signer in self.signers):
-            why = shortfall(self.signers, len(counting), need)
-            self._find(Outcome.UNTRUSTED, why)
-            self._step(3, "failed", why)
-        del artifact
-        return False
+        return self.verify_trust(counting)
 
     def _counts(self, signer: Signer) -> bool:
-        if signer.standing == "revoked":
+        if signer.trust == "revoked":
             seen = self.policy.seen
             if seen is not None and self.digest and seen.has(self.digest, signer.key):
                 self.notes.append(
@@ -239,7 +219,7 @@ class _Run:
                 )
                 return True
             return False
-        return signer.standing in ("trusted", "retired")
+        return signer.trust in ("trusted", "retired")
 
     def _seen_before(self) -> bool:
         seen, digest = self.policy.seen, self.digest
@@ -252,10 +232,10 @@ class _Run:
     def _body(self, artifact: Artifact) -> bool:
         found = artifact.body.hash()
         if found == artifact.statement.body_hash:
-            self._step(4, "passed", found)
+            self.end_step(4, "passed", found)
             return True
-        self._find(Outcome.TAMPERED, "the body differs from the signed one")
-        self._step(4, "failed", f"found {found}")
+        self.add_finding(Outcome.TAMPERED, "the body differs from the signed one")
+        self.end_step(4, "failed", f"found {found}")
         return False
 
     def _freshness(self, artifact: Artifact, head: SignedHead | None) -> None:
@@ -268,28 +248,30 @@ class _Run:
                 continue
             theirs = (seen.epoch, seen.size)
             if theirs == mine and seen.root != head.signed.root:
-                self._find(
+                self.add_finding(
                     Outcome.FORK,
                     f"a different history of the same length was verified at {seen.at}",
                 )
-                self._step(5, "failed", "same size, different root")
+                self.end_step(5, "failed", "same size, different root")
                 return
             if seen.key in self.counting:
                 newest = max(newest, theirs)
         if newest > mine:
-            self._find(
+            self.add_finding(
                 Outcome.OLDER,
                 f"a newer copy was verified here: {_at(newest)}; this one is {_at(mine)}",
             )
-            self._step(5, "failed", f"{_at(mine)}; newest verified here: {_at(newest)}")
+            self.end_step(5, "failed", f"{_at(mine)}; newest verified here: {_at(newest)}")
         else:
-            self._step(5, "passed", _at(mine))
+            self.end_step(5, "passed", _at(mine))
 
     def _contents(self, artifact: Artifact, head: SignedHead | None) -> None:
         counts = artifact.statement.counts
-        needs_lineage = self.asked.entry is not None or "redactions" in counts
+        needs_lineage = self.request.entry is not None or "redactions" in counts
         lineage = Lineage() if needs_lineage else None
-        contents = BodyContents(artifact, self.asked.limits, head.signed if head else None, lineage)
+        contents = BodyContents(
+            artifact, self.request.limits, head.signed if head else None, lineage
+        )
         try:
             try:
                 contents.read(artifact.body)
@@ -300,8 +282,8 @@ class _Run:
             self._records(artifact, contents)
             self._provenance(artifact, contents, lineage)
             self._log(artifact, contents, head)
-            if self.asked.entry and lineage is not None:
-                self._chain(lineage, self.asked.entry)
+            if self.request.entry and lineage is not None:
+                self._chain(lineage, self.request.entry)
         finally:
             contents.close()
             if lineage is not None:
@@ -322,14 +304,14 @@ class _Run:
     def _records(self, artifact: Artifact, contents: BodyContents) -> None:
         wrong = len(contents.findings) + contents.more_findings
         if contents.root_hash != artifact.statement.root_hash:
-            self._find(Outcome.TAMPERED, "the root hash does not match the entries")
+            self.add_finding(Outcome.TAMPERED, "the root hash does not match the entries")
             wrong += 1
         if contents.counts != artifact.statement.counts:
-            self._find(Outcome.TAMPERED, "the counts do not match the sections")
+            self.add_finding(Outcome.TAMPERED, "the counts do not match the sections")
             wrong += 1
         self.records = contents.counts
         total = sum(contents.counts.values())
-        self._step(6, "failed" if wrong else "passed", f"{total} records, {wrong} problems")
+        self.end_step(6, "failed" if wrong else "passed", f"{total} records, {wrong} problems")
 
     def _provenance(
         self, artifact: Artifact, contents: BodyContents, lineage: Lineage | None
@@ -338,16 +320,18 @@ class _Run:
         self._duplicates(artifact, report)
         if report.missing:
             examples = ", ".join(identity for identity, _ in report.missing_examples[:3])
-            self._find(Outcome.INCOMPLETE, f"{report.missing} parents are missing: {examples}")
+            self.add_finding(
+                Outcome.INCOMPLETE, f"{report.missing} parents are missing: {examples}"
+            )
         if report.dangling:
             self.notes.append(f"{report.dangling} source events are not in this file")
         cycle = None
         if contents.cycle_possible and lineage is not None:
             cycle = lineage.cycle()
         if cycle:
-            self._find(Outcome.TAMPERED, "an entry is its own ancestor", identity=cycle)
+            self.add_finding(Outcome.TAMPERED, "an entry is its own ancestor", identity=cycle)
         wrong = report.duplicates or report.missing or cycle
-        self._step(
+        self.end_step(
             7,
             "failed" if wrong else "passed",
             f"{contents.roots} roots, {report.missing} missing, {report.duplicates} duplicates",
@@ -377,12 +361,12 @@ class _Run:
         if repeated := contents.unproved().duplicates:
             wrong.append(f"{repeated} duplicate proofs")
         for message in wrong:
-            self._find(Outcome.TAMPERED, message)
+            self.add_finding(Outcome.TAMPERED, message)
         shown = self._shows_whose(head, contents.keys)
         self.notes += notes_of_heirs(
             contents.keys.heirs, self.signers, self.policy, head.signed.bank
         )
-        self._step(
+        self.end_step(
             8,
             "failed" if wrong or not shown else "passed",
             f"size {head.signed.size}, {contents.proofs} proofs",
@@ -390,7 +374,7 @@ class _Run:
 
     def _whose_log(self, artifact: Artifact, head: SignedHead) -> None:
         """Verify who owns the log, if nothing else of the contents is verified."""
-        keys = BankKeys(artifact.statement.bank, self.asked.limits)
+        keys = BankKeys(artifact.statement.bank, self.request.limits)
         try:
             for line in artifact.body.section("keys"):
                 model = decode_record(line)
@@ -404,9 +388,9 @@ class _Run:
             return  # a trusted key signed the bytes; whether they are sound is for ``deep``
         wrong = self._head(artifact, head, keys)
         for message in wrong:
-            self._find(Outcome.TAMPERED, message)
+            self.add_finding(Outcome.TAMPERED, message)
         if not self._shows_whose(head, keys) or wrong:
-            self._step(8, "failed", f"size {head.signed.size}, proofs not verified")
+            self.end_step(8, "failed", f"size {head.signed.size}, proofs not verified")
 
     def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
         """Return the problems of the signed head itself."""
@@ -424,10 +408,10 @@ class _Run:
         """Require that the file shows the head to be the bank's; note why if it does not."""
         signed = head.signed
         if not keys.is_founded:
-            self._find(Outcome.INCOMPLETE, "no bank record shows who owns the log")
+            self.add_finding(Outcome.INCOMPLETE, "no bank record shows who owns the log")
             return False
         if keys.adopter is not None and not self.policy.adopts(keys.adopter, signed.bank):
-            self._find(
+            self.add_finding(
                 Outcome.UNTRUSTED,
                 f"{keys.adopter} adopted the bank, and is not trusted as an owner of it",
             )
@@ -437,7 +421,9 @@ class _Run:
             )
             return False
         if self.policy.standing(signed.key, signed.bank) == "revoked" and not self._seen_before():
-            self._find(Outcome.UNTRUSTED, f"the log head is signed by a revoked key: {signed.key}")
+            self.add_finding(
+                Outcome.UNTRUSTED, f"the log head is signed by a revoked key: {signed.key}"
+            )
             return False
         return True
 
@@ -484,14 +470,6 @@ class _Run:
         changed = body is not None and body.state == "failed"
         return Outcome.TAMPERED if changed and outcome is Outcome.MALFORMED else outcome
 
-    def _find(self, outcome: Outcome, message: str, *, identity: str | None = None) -> None:
-        self.findings.append(VerificationFinding(outcome=outcome, message=message, id=identity))
-
-    def _step(self, number: int, state: StepState, detail: str) -> None:
-        self.steps[number] = VerificationStep(
-            number=number, name=STEPS[number], state=state, detail=detail
-        )
-
     def _why_not(self, number: int) -> str:
         if self.artifact is None:
             return "the file could not be parsed"
@@ -526,14 +504,14 @@ def verify_file(
         UnknownFormatError: If it is no sealed file at all.
         UsageError: If the entry asked for is not in it.
     """
-    asked = request or VerificationRequest()
+    request = request or VerificationRequest()
     try:
-        return verify_artifact(path, policy, asked)
+        return verify_artifact(path, policy, request)
     except SdkFileError:
-        if asked.entry is not None:
+        if request.entry is not None:
             raise UsageError(
                 "chains can be followed in artifacts only, and this is an SDK file",
                 file=str(path),
                 hint="Convert it first: satchel convert.",
             ) from None
-        return judge_sdk_file(path, policy, asked.limits)
+        return judge_sdk_file(path, policy, request.limits)

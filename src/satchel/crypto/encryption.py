@@ -10,12 +10,11 @@ import binascii
 import io
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, cast
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 from blake3 import blake3
@@ -36,6 +35,7 @@ from satchel.model.values import now, resolved
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
 from satchel.runtime.output import Outlet, WrappedOutlet
 from satchel.runtime.private_files import require_secret
+from satchel.runtime.scratch import temporary_file
 
 VARIABLE = "SATCHEL_IDENTITY"
 """Environment variable with files of identities, joined by the separator of paths."""
@@ -449,8 +449,8 @@ def _pyrage() -> Any:
         import pyrage
     except ImportError:
         raise MissingExtraError(
-            "encryption needs a library that is not installed",
-            hint="Install it: pip install 'satchel[encrypt]'",
+            "encryption needs pyrage, which is not installed",
+            hint="Reinstall satchel.",
         ) from None
     return pyrage
 
@@ -477,7 +477,7 @@ def plain_file(file: OpenFile, unlocking: Unlocker) -> Iterator[OpenFile]:
     if is_plain:
         yield file
         return
-    with _temporary() as plain:
+    with temporary_file() as plain:
         with open_input(file) as stream:
             decrypt(stream, plain, unlocking)
         plain.flush()
@@ -504,7 +504,7 @@ class EncryptedOutlet(WrappedOutlet):
     @contextmanager
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
         """Give a file to write plain bytes to; see ``Outlet.writing``."""
-        with self._inner.writing(overwrite=overwrite, mode=mode) as sink, _temporary() as plain:
+        with self._inner.writing(overwrite=overwrite, mode=mode) as sink, temporary_file() as plain:
             yield plain
             plain.seek(0)
             encrypt(plain, sink, self._lock, self._recipient)
@@ -517,7 +517,7 @@ class EncryptedOutlet(WrappedOutlet):
 
     def written(self) -> OpenFile:
         """Open what was written, decrypted from what is on the disk; the caller closes it."""
-        with self._inner.written() as file, _temporary() as plain, open_input(file) as stream:
+        with self._inner.written() as file, temporary_file() as plain, open_input(file) as stream:
             decrypt_with(stream, plain, self._reader)
             plain.flush()
             return OpenFile(os.dup(plain.fileno()), self.path)
@@ -547,19 +547,6 @@ def encrypted_outlet(outlet: Outlet, lock: Lock) -> Outlet:
             hint="Add --encrypt-to age1..., or --encrypt-passphrase.",
         )
     return outlet
-
-
-@contextmanager
-def _temporary() -> Iterator[BinaryIO]:
-    try:
-        with tempfile.TemporaryFile() as plain:
-            yield cast("BinaryIO", plain)
-    except OSError as error:
-        raise TargetError(
-            f"cannot write temporary data: {error.strerror or error}",
-            file=tempfile.gettempdir(),
-            hint="Free disk space there, or set TMPDIR to a larger folder.",
-        ) from error
 
 
 STORE_KEY_FORMAT = "satchel-store-key/1"

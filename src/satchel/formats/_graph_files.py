@@ -44,7 +44,7 @@ class Engine(NamedTuple):
 
 ENGINES = (
     Engine("ladybug", "LadybugDB", b"LBUG", "graph", 49),
-    Engine("kuzu", "Kuzu", b"KUZU", "kuzu", 39),
+    Engine("kuzu", "Kuzu", b"KUZU", "graph", 39),
 )
 """LadybugDB 0.22 reads storage versions from 40, Kuzu 0.11 only its own."""
 

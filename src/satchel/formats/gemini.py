@@ -4,8 +4,7 @@ An activity is a question with its answer, or another action; alternative answer
 Activities with a conversation ID are one session; the others of a day (UTC) are one session, since
 Google does not relate them. Activities of other products are counted as lost. Conversations with
 their own files (``Gemini in Workspace``) are sessions; Gems are identities of an assistant. The
-export has no memories. The times of a page are parsed if their language is known and their zone is
-certain; their text is always stored.
+export has no memories. Times on a page are parsed if language and zone are known, always stored.
 """
 
 import re

@@ -1,12 +1,13 @@
-"""Who may sign the heads of a bank, and in which epoch: what its ``config`` records decide.
+"""The keys that may sign the heads of a bank, and its epoch, as its ``config`` records define them.
 
-Owners sign them. One action admits a writer key; three end a key (see ``keys.ended``). The others
-take the log up again, after its end was lost, it went two ways, or its keys were lost: such a
-decision stands exactly where the log goes on, names the root up to there and the head that is given
-up, and starts the next epoch. Nothing else does, so the epoch of a head follows from the log.
+Owners sign these records. One action admits a writer key; three end a key (see ``crypto.keys``).
+The others resume the log after its end was lost, after it forked, or after its keys were lost. Such
+a decision follows directly on the state that it resumes, names the root of that state and the head
+that is abandoned, and starts the next epoch. Nothing else starts one, so the epoch of a head
+follows from the log.
 
-Read from the log itself, from records that are proved to be in it; nothing beside the log is
-asked. Source: docs/spec/5-log.md, docs/spec/6-keys-and-tokens.md.
+Only records that are verified to be in the log count. Source: docs/spec/5-log.md,
+docs/spec/6-keys-and-tokens.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,17 +47,17 @@ ADMISSION = "writer_added"
 """The action of the config record that admits a writer key."""
 
 RENAMED = "renamed"
-"""The action of the config record that gives a bank another name."""
+"""The action of the config record that renames a bank."""
 
 REVOKED = "token_revoked"
-"""The action of the config record that ends a capability token."""
+"""The action of the config record that revokes a capability token."""
 
 ACCEPTED, RESTORED, ADOPTED = "rollback_accepted", "restored", "adopted"
 DECISIONS = frozenset({ACCEPTED, RESTORED, ADOPTED})
 """The actions of the config records that start an epoch."""
 
 RootAt = Callable[[int], str]
-"""Gives the root that a log had at a size, as text."""
+"""Returns the root of a log at a size, as text."""
 
 _MOST_SIGNATURES = 16
 
@@ -70,24 +71,24 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @classmethod
     def of(cls, head: Head) -> "LogState":
-        """Return the state that a head is of."""
+        """Return the state of a head."""
         return cls(epoch=head.epoch, size=head.size, root=head.root)
 
 
 class EpochDecision(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """That a log is taken up again: the payload of a config record that starts an epoch."""
+    """The payload of a config record that resumes a log and starts an epoch."""
 
     bank: Id
     epoch: Count
-    """The new one."""
+    """The new epoch."""
 
     resumed: LogState
-    """The state that the log goes on from; the record is the next after it."""
+    """The state that the log resumes from; this record is the next one."""
 
     abandoned: LogState | None = None
-    """The newest state that is given up, where one was known."""
+    """The newest state that is abandoned, if one was known."""
 
     key: KeyId | None = None
     """The new owner, for an adoption."""
@@ -95,10 +96,10 @@ class EpochDecision(
     reason: str | None = None
 
     def fits(self, seq: int, epoch: int, root_at: RootAt) -> bool:
-        """Tell whether it was made for this place of this log.
+        """Return whether the decision was made for this position of this log.
 
         Args:
-            seq: Where it stands.
+            seq: Its log position.
             epoch: The epoch of the log before it.
             root_at: The roots of the log.
         """
@@ -112,17 +113,17 @@ class EpochDecision(
 
 
 class RecordedDecision(NamedTuple):
-    """A decision that counts, and how it was made."""
+    """A decision in force, and how it was made."""
 
     decision: EpochDecision
     action: str
     at: str | None
-    """By the clock of whoever made it."""
+    """By the clock of the machine that made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The keys of a bank, and the decisions that it stands on."""
+    """The keys of a bank, and the decisions in force."""
 
     owners: frozenset[str]
     writers: frozenset[str] = frozenset()
@@ -130,43 +131,43 @@ class Authority:
     """Owners before the bank was adopted."""
 
     decided: tuple[RecordedDecision, ...] = ()
-    """In the order of the log."""
+    """In log order."""
 
     name: str | None = None
-    """What an owner called the bank last, or whoever founded it."""
+    """The newest name that an owner, or the founder, gave the bank."""
 
     revoked: frozenset[str] = frozenset()
-    """Ids of capability tokens that an owner revoked."""
+    """IDs of the capability tokens that an owner revoked."""
 
     ended: tuple[KeyEnd, ...] = ()
-    """How keys of the bank ended, in the order of the log."""
+    """Ends of keys of the bank, in log order."""
 
     forked: tuple[KeyEnd, ...] = ()
-    """Second successions of a key, which count for nothing."""
+    """Second successions of a key, which have no effect."""
 
     threshold: int = 1
-    """How many owners have to sign a decision."""
+    """Number of owners that must sign a decision."""
 
     turns: int = 0
-    """How often that was set."""
+    """Number of times that the threshold was set."""
 
     added: tuple[OwnerAddition, ...] = ()
-    """Owners that others took in, in the order of the log."""
+    """Owners that others added, in log order."""
 
     @property
     def keys(self) -> KeyState:
-        """The keys, those that ended among them."""
+        """The keys, ended ones included."""
         of = (self.owners, self.writers, self.ended, self.forked)
         return KeyState(*of, self.threshold, self.turns, self.added)
 
     @property
     def revoked_keys(self) -> frozenset[str]:
-        """Keys of the bank whose word an owner took back."""
+        """Keys of the bank that an owner revoked."""
         return self.keys.revoked
 
     @property
     def epoch(self) -> int:
-        """The epoch that the log is in."""
+        """The current epoch of the log."""
         return self.decided[-1].decision.epoch if self.decided else 0
 
     @property
@@ -176,22 +177,22 @@ class Authority:
         return next(found, None)
 
     def admits(self, key: str) -> bool:
-        """Tell whether heads signed by a key count."""
+        """Return whether heads signed by a key are valid."""
         return key in self.owners or key in self.writers
 
     def owned_by(self, known: frozenset[str]) -> bool:
-        """Tell whether every owner is one of some keys, their heir, or was taken in by them."""
+        """Return whether every owner is in ``known``, succeeds one, or was added by them."""
         keys = self.keys
         believed = keys.believed(known)
         return all(keys.line_of(owner) & believed for owner in self.owners)
 
     def owner_until(self, key: str) -> int | None:
-        """Return the place where a key ended in honour; None for one that did not, or was none."""
+        """Return the log position at which a key ended unrevoked; None if it did not."""
         newest = self.adoption
         return honest_end(self.keys, key, 0 if newest is None else newest.resumed.size)
 
     def why_not(self, key: str) -> str:
-        """Return in words why the heads of a key do not count."""
+        """Return why the heads of a key are not valid, in words."""
         found = self.keys.ending(key)
         if found is None:
             return "which no owner admitted"
@@ -200,13 +201,13 @@ class Authority:
 
 
 def starts_epoch(record: Sealed) -> bool:
-    """Tell whether a record is a decision, whether it counts or not."""
+    """Return whether a record is a decision, in force or not."""
     model = record.model if record.type == "config" else None
     return isinstance(model, Config) and model.action in DECISIONS
 
 
 def founding(bank: Sealed) -> Authority:
-    """Return who may sign when only the first record is there.
+    """Return the authority of a log that has its first record only.
 
     Raises:
         VerificationError: If it is not a bank record.
@@ -219,15 +220,15 @@ def founding(bank: Sealed) -> Authority:
 def with_configs(
     authority: Authority, bank: str, configs: Iterable[tuple[int, Sealed]], root_at: RootAt
 ) -> Authority:
-    """Return who may sign once config records are taken into account.
+    """Return the authority after config records.
 
-    What was signed by nobody who may, or made for another bank or place, changes nothing.
+    Records without enough valid signatures, or made for another bank or position, have no effect.
 
     Args:
-        authority: Who may sign before them.
+        authority: The authority before them.
         bank: The bank.
-        configs: Each with its place, in the order of the log.
-        root_at: The roots of the log up to them.
+        configs: The records with their log positions, in order.
+        root_at: The roots of the log up to these records.
     """
     for seq, record in configs:
         model = record.model
@@ -235,18 +236,19 @@ def with_configs(
             continue
         decision = decision_of(model)
         if decision is not None:
-            # The place first: who signed costs more to know.
+            # Compare the position first: verifying signatures costs more.
             fits = decision.bank == bank and decision.fits(seq, authority.epoch, root_at)
             if fits and _may_decide(authority, decision, signers(record)):
                 authority = _after(authority, RecordedDecision(decision, model.action, model.at))
         elif model.payload.get("bank") == bank:
-            # Without the bank in what is signed, one bank's admission could be carried to another.
+            # Require the bank in the signed payload: otherwise a record could be replayed in
+            # another bank.
             authority = _told(authority, seq, record, model)
     return authority
 
 
 def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Authority:
-    """Return who may sign after a record that is about the bank and starts no epoch."""
+    """Return the authority after a record about the bank that starts no epoch."""
     if model.action in ENDING:
         said = (model.action, model.payload)
         keys = keys_after(authority.keys, seq, said, signers(record))
@@ -257,7 +259,7 @@ def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Auth
     member = {ADMISSION: "key", RENAMED: "name", REVOKED: "token"}.get(model.action)
     value = model.payload.get(member) if member is not None else None
     by = signers(record)
-    # What takes away only is for each of them to say.
+    # One owner alone may revoke a token.
     said_by = by & authority.owners if model.action == REVOKED else authority.keys.enough(by)
     if not isinstance(value, str) or not said_by:
         return authority
@@ -265,13 +267,13 @@ def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Auth
         return replace(authority, name=value)
     if model.action == REVOKED:
         return replace(authority, revoked=authority.revoked | {value})
-    if authority.keys.ending(value) is not None:  # what ended does not come back
+    if authority.keys.ending(value) is not None:  # an ended key is not admitted again
         return authority
     return replace(authority, writers=authority.writers | {value})
 
 
 def decision_of(model: Config) -> EpochDecision | None:
-    """Return the decision that a config record states; None when it states none."""
+    """Return the decision in a config record; None if there is no valid one."""
     if model.action not in DECISIONS:
         return None
     try:
@@ -284,7 +286,7 @@ def decision_of(model: Config) -> EpochDecision | None:
 
 
 def _may_decide(authority: Authority, decision: EpochDecision, by: frozenset[str]) -> bool:
-    # Anybody can adopt a copy; who believes it is for each reader to judge (see ``epochs``).
+    # Anybody can adopt a copy; each reader decides whether to trust the adopter (``heads.judge``).
     return authority.keys.enough(by) if decision.key is None else decision.key in by
 
 
@@ -298,7 +300,7 @@ def _after(authority: Authority, decided: RecordedDecision) -> Authority:
 
 
 def signers(record: Sealed) -> frozenset[str]:
-    """Return the keys whose signatures in a record hold."""
+    """Return the keys whose signatures of a record are valid."""
     try:
         signatures = parse_signatures(record.value.get("signatures", []), _MOST_SIGNATURES)
     except MalformedError:
@@ -308,38 +310,38 @@ def signers(record: Sealed) -> frozenset[str]:
 
 
 def admission(bank: str, writer: str, owner: SigningKey, at: str, *also: SigningKey) -> Sealed:
-    """Return the record by which an owner, and others with it, admits a writer key."""
+    """Return the record that admits a writer key, signed by an owner and others."""
     draft = Config(action=ADMISSION, payload={"bank": bank, "key": writer}, at=at)
     return signed_config(draft, owner, *also)
 
 
 def naming(bank: str, name: str, owner: SigningKey, at: str, *also: SigningKey) -> Sealed:
-    """Return the record by which an owner, and others with it, gives a bank another name."""
+    """Return the record that renames a bank, signed by an owner and others."""
     draft = Config(action=RENAMED, payload={"bank": bank, "name": name}, at=at)
     return signed_config(draft, owner, *also)
 
 
 def revoking(bank: str, token: str, owner: SigningKey, at: str, reason: str | None) -> Sealed:
-    """Return the record by which an owner revokes a capability token, and all made from it."""
+    """Return the record that revokes a capability token, and all tokens made from it."""
     payload = {"bank": bank, "token": token} | ({"reason": reason} if reason else {})
     return signed_config(Config(action=REVOKED, payload=payload, at=at), owner)
 
 
 def succeeding(bank: str, old: SigningKey, new: SigningKey, at: str, *also: SigningKey) -> Sealed:
-    """Return the record by which an owner's key is replaced by another, signed by both."""
+    """Return the record that replaces an owner's key, signed by the old and the new key."""
     payload = {"bank": bank, "old": old.did, "new": new.did}
     draft = Config(action=SUCCEEDED, payload=payload, at=at)
     return signed_config(draft, old, new, *also)
 
 
 def adding_owner(bank: str, key: str, at: str, *by: SigningKey) -> Sealed:
-    """Return the record by which owners take in another; that key has to sign it as well."""
+    """Return the record that adds an owner; the added key must be one of the signers."""
     payload = {"bank": bank, "key": key}
     return signed_config(Config(action=OWNER_ADDED, payload=payload, at=at), *by)
 
 
 def setting_threshold(bank: str, threshold: int, turn: int, at: str, *by: SigningKey) -> Sealed:
-    """Return the record by which owners say how many of them have to sign."""
+    """Return the record that sets how many owners must sign a decision."""
     payload = {"bank": bank, "threshold": threshold, "turn": turn}
     return signed_config(Config(action=THRESHOLD_SET, payload=payload, at=at), *by)
 
@@ -353,7 +355,7 @@ def ending(
     reason: str | None = None,
     *also: SigningKey,
 ) -> Sealed:
-    """Return the record by which an owner, and others with it, retires or revokes a key."""
+    """Return the record that retires or revokes a key, signed by an owner and others."""
     payload = {"bank": bank, "key": key} | ({"reason": reason} if reason else {})
     return signed_config(Config(action=action, payload=payload, at=at), owner, *also)
 
@@ -361,15 +363,15 @@ def ending(
 def deciding(
     action: str, decision: EpochDecision, key: SigningKey, at: str, *also: SigningKey
 ) -> Sealed:
-    """Return the record by which an owner, or who becomes one, takes a log up again."""
+    """Return the record that resumes a log, signed by an owner, or by the adopter."""
     draft = Config(action=action, payload=msgspec.to_builtins(decision), at=at)
     return signed_config(draft, key, *also)
 
 
 def signed_config(draft: Config, *owners: SigningKey) -> Sealed:
-    """Return a config record signed by an owner, or by several keys."""
+    """Return a config record signed by one or more keys."""
     unsigned = seal(draft)
-    keys = {key.did: key for key in owners}  # a key signs once
+    keys = {key.did: key for key in owners}  # each key signs once
     signatures = sign(PayloadType.CONFIG, signed_part(unsigned.value), keys.values())
     whole = msgspec.structs.replace(
         draft,

@@ -1,26 +1,26 @@
-"""Columns compared with the log, so that none of them hides a record.
+"""Comparison of a store's columns with the log, so that no column hides a record.
 
-A store looks records up by columns and by its index of links, and whoever can write to it can
-change them. What a read returns is verified record by record; that nothing is missing from it is
-verified here:
+A store finds records by its columns and its index of links, and a program that can write to the
+store can change these. What a read returns is verified record by record; this module verifies that
+nothing is missing from it:
 
-- Standing: each row that its columns call retired, pending or held is so by the log. That costs
-  one pass over three columns, once for a store that is opened or to which somebody else wrote.
-  Questions whose nominees do not depend on these columns verify the rows that they meet and leave
-  out for them (``require_met``), until there were so many that the pass costs less.
-- Types of which the log speaks (``FOLDED``, and configurations): there are as many rows of them as
-  the signed head counts, and each is logged as one. Their columns are not compared for that.
-- Filters: the columns that a filter asks for are what the records' bytes say, in every
-  row. To derive them again is to read everything. So this machine remembers, beside its
-  witness and outside the store, a digest of each block of 256 rows whose columns it verified, and
-  one of each stretch of 16 blocks, and compares that: one pass over the columns that are asked for,
-  the same one as for the standing. A stretch with another digest is compared by its blocks. A block
-  whose digest is another one, or unknown, is verified by its records, and remembered.
+- Standing: each row that its columns mark as retired, pending or withheld is in that state
+  according to the log. That costs one pass over three columns, once for each store that is opened
+  or that another program wrote to. Queries whose nominees do not depend on these columns verify
+  the rows that they skip because of them (``require_met``), until that would cost more than a pass.
+- Types that change the state of other records (``FOLDED``, and configurations): there are as many
+  rows of each as the signed head counts, and each is logged as one. Their columns are not compared.
+- Filters: the columns that a filter uses are what the records' bytes say, in every row. Deriving
+  them reads everything. So this machine caches, beside its witness and outside the store, a digest
+  of each block of 256 rows whose columns it verified, and one of each stretch of 16 blocks, and
+  compares these: one pass over the requested columns, combined with that for the standing. A
+  stretch with another digest is compared by its blocks. A block with another or no digest is
+  verified by its records, and cached.
 
-Who reads from the end of the log on, and stops, has verified the rows up to there and no others: no
-edit of an earlier row can change what was read.
+A reader that reads backwards from the end of the log and stops has verified the rows up to there
+and no others: an edit of an earlier row cannot change what was read.
 
-The digests are a cache: without them, or with others, the same is refused, only later.
+The digests are a cache: without them the same stores are refused, only later.
 """
 
 import threading
@@ -41,41 +41,41 @@ from satchel.ports.rows import CONFIG, Filter, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, Reader
 
 _BLOCK = 1 << BLOCK_BITS
-"""Rows whose columns have one digest."""
+"""Rows in a block, which has one digest for each column."""
 
 _STRETCH_BITS = BLOCK_BITS + 4
-"""Of rows whose digests are compared first: a block at a time takes a fifth longer."""
+"""Rows in a stretch, as a power of two: comparing block by block takes a fifth longer."""
 
 _LARGE = 8192
-"""Records of a bank from which on rows are verified as they are met: of fewer, all are at once."""
+"""Records in a bank from which rows are verified as they are met; in smaller banks all are."""
 
 _MOST_MET = 64
-"""Times that rows are met, and rows that are, before the standing of all is verified."""
+"""Number of queries, and of rows they met, after which the standing of all rows is verified."""
 
 _WORTH_KEEPING = 64
-"""Rows of a block that is not full whose digest is worth being remembered."""
+"""Rows of an incomplete block from which its digest is cached."""
 
 LINKS = "links"
-"""Stands for the index of links among the names of columns."""
+"""Represents the index of links among the names of columns."""
 
 _TYPE = "type: "
-"""With a type, stands for all records of it among the names of columns."""
+"""Prefix of a type; represents all records of that type among the names of columns."""
 
 _STANDING = "standing"
-"""Stands for the columns that say whether a record is current; they are always due."""
+"""Represents the columns that say whether a record is current; they are always required."""
 
 _DIGEST = 16
 _UNKNOWN = bytes(_DIGEST)
 _FORMAT = "satchel-columns/2"
 COUNTED = FOLDED | {CONFIG}
-"""Types all records of which are found by their leaves, and counted by the head."""
+"""Types whose records are found by their leaves, and counted by the head."""
 
 _FEW_COUNTED = 1_000
-"""Of so many records, leaves are verified rather than columns."""
+"""Up to this many records, leaves are verified instead of columns."""
 
 _OWNERS = ("user", "agent", "run", "app", "session", "slot")
 _FILTERED = frozenset({*_OWNERS, "type", "kind", "moment", "id"})
-"""Columns that some filter asks for."""
+"""Columns that a filter can use."""
 
 _CHANGED = "The store was changed by another program. See: satchel doctor."
 
@@ -86,10 +86,10 @@ Digests = dict[str, dict[int, bytes]]
 def require_standing(
     marked: Sequence[MarkedRow], head: Head, fold: Fold, tree: VerifiedTree
 ) -> None:
-    """Require that no row is called retired, pending or held for which the log gives no reason.
+    """Require that the log gives a reason for each row marked as retired, pending or withheld.
 
     Raises:
-        VerificationError: Naming the first that is.
+        VerificationError: Naming the first row without a reason.
     """
     if not marked:
         return
@@ -104,7 +104,7 @@ def require_standing(
 
 
 def columns_of(wanted: Filter) -> frozenset[str]:
-    """Return the columns that decide what a filter finds, but for the standing of records."""
+    """Return the columns that decide what a filter matches, except for the standing of records."""
     names = {name for name in _OWNERS if getattr(wanted, name) is not None}
     if wanted.types is not None and not wanted.types <= COUNTED:
         names.add("type")
@@ -116,11 +116,11 @@ def columns_of(wanted: Filter) -> frozenset[str]:
 
 
 class Stored(Protocol):
-    """A bank, as ``ledger.proved`` reads it."""
+    """A bank, as the verification of columns reads it."""
 
     @property
     def head(self) -> Head:
-        """The head that everything here is verified by."""
+        """The head that everything is verified against."""
         ...
 
     def column_blocks(
@@ -132,32 +132,32 @@ class Stored(Protocol):
         bits: int = BLOCK_BITS,
         marked: bool = True,
     ) -> Iterable[ColumnBlock]:
-        """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
+        """Return columns of rows as they are stored; see ``Reader.column_blocks``."""
         ...
 
     def require_standing(self, marked: Sequence[MarkedRow]) -> None:
-        """Require that the log calls these rows what their columns call them."""
+        """Require that the log confirms the marks of these rows."""
         ...
 
     def require_counted(self, types: frozenset[str]) -> None:
-        """Require that all records of types are there, by their leaves and the head's counts."""
+        """Require that all records of these types exist, by their leaves and the head's counts."""
         ...
 
     def stored_links(self) -> Iterable[LoggedLink]:
-        """Return the index of links as it is stored."""
+        """Return the stored index of links."""
         ...
 
     def verified_columns(self, places: Sequence[int]) -> list[Row]:
-        """Return the rows at positions, derived from their records, if the store has the same."""
+        """Return the rows at log positions, derived from their records, if the store's match."""
         ...
 
 
 class VerifiedColumns:
-    """The columns of one bank, as far as they were verified.
+    """The verified columns of one bank.
 
     Args:
-        bank: Its id.
-        path: The file in which digests are remembered, outside the store; None for not at all.
+        bank: ID of the bank.
+        path: The file in which digests are cached, outside the store; None to cache nothing.
     """
 
     def __init__(self, bank: str, path: Path | None) -> None:
@@ -176,18 +176,18 @@ class VerifiedColumns:
         first: int = 0,
         standing: bool = True,
     ) -> None:
-        """Require that columns of rows are what the records say, and their standing the log's.
+        """Require that columns match the records, and the standing of rows the log.
 
         Args:
             view: The bank.
-            names: Names of columns of ``Row``, or ``LINKS``, for which ``first`` has to be 0.
-            stamp: What the store's is in this view.
-            first: Position of the first row; none before it are verified, but for its block.
-            standing: False where the standing of rows is verified as they are met.
+            names: Names of columns of ``Row``, or ``LINKS``, for which ``first`` must be 0.
+            stamp: The store's stamp in this view.
+            first: Log position of the first row; of those before it, only its block is verified.
+            standing: False if the standing of rows is verified as they are met.
 
         Raises:
-            VerificationError: Naming the first row whose columns are not.
-            StoreError: If columns hold what they cannot.
+            VerificationError: Naming the first row whose columns differ.
+            StoreError: If a column has an impossible value.
         """
         verified, size = self._verified(stamp), view.head.size
         due: dict[range, list[str]] = defaultdict(list)
@@ -209,19 +209,19 @@ class VerifiedColumns:
                 verified[name] = range(start, stop)
 
     def is_sparing(self, view: Stored, stamp: int) -> bool:
-        """Tell whether the standing of all rows is not verified, and need not be yet.
+        """Return whether the standing of all rows is not verified, and need not be yet.
 
-        Whoever leaves rows out for what their columns call them then has to ``require_met`` them.
+        A caller that skips rows because of their columns must then call ``require_met`` for them.
         """
         verified, size = self._verified(stamp).get(_STANDING), view.head.size
         is_verified = verified is not None and not verified.start and verified.stop >= size
         return size >= _LARGE and not is_verified and self._local.met < _MOST_MET
 
     def require_met(self, view: Stored, marked: Sequence[MarkedRow], stamp: int) -> None:
-        """Require the standing of rows that a question met, or of all where these are many.
+        """Require the standing of rows that a query met, or of all rows if there are many.
 
         Raises:
-            VerificationError: If the log does not call a row what its columns call it.
+            VerificationError: If the log does not confirm the columns of a row.
         """
         if self.is_sparing(view, stamp) and len(marked) <= _MOST_MET:
             self._local.met += 1 + len(marked)
@@ -232,13 +232,13 @@ class VerifiedColumns:
     def require_types(
         self, view: Stored, types: frozenset[str], stamp: int, *, first: int = 0
     ) -> None:
-        """Require that no record of types of which the log speaks is hidden.
+        """Require that no record of these types is hidden.
 
         Args:
             view: The bank.
-            types: Of ``COUNTED``.
-            stamp: What the store's is in this view.
-            first: Position from which on; those before it may be.
+            types: Some of ``COUNTED``.
+            stamp: The store's stamp in this view.
+            first: First log position; records before it may be hidden.
 
         Raises:
             VerificationError: If one is.
@@ -258,7 +258,7 @@ class VerifiedColumns:
     def require_standing(
         self, reader: Reader, head: Head, fold: Fold, tree: VerifiedTree, stamp: int
     ) -> None:
-        """Require what ``require`` does of the standing, before something is written."""
+        """Require the standing of all rows as ``require`` does, before a write."""
         verified = self._verified(stamp)
         before = verified.get(_STANDING)
         if before is None or before.start:
@@ -267,14 +267,14 @@ class VerifiedColumns:
             verified[_STANDING] = range(head.size)
 
     def _verified(self, stamp: int) -> dict[str, range]:
-        """Return which rows were verified of each column since somebody else wrote."""
+        """Return the verified rows of each column since another program wrote."""
         if getattr(self._local, "stamp", None) != stamp:
             self._local.stamp, self._local.verified, self._local.met = stamp, {}, 0
         verified: dict[str, range] = self._local.verified
         return verified
 
     def _compare(self, view: Stored, names: Sequence[str], places: range) -> None:
-        """Compare columns of rows; what is in the block before the first was verified before."""
+        """Compare columns of rows; the rows before them in the first block were verified before."""
         if names == [_STANDING]:
             end = None if places.stop == view.head.size else places.stop >> BLOCK_BITS
             blocks = view.column_blocks((), places.start >> BLOCK_BITS, end)
@@ -286,7 +286,7 @@ class VerifiedColumns:
     def _compare_rows(self, view: Stored, names: Sequence[str], compared: range) -> None:
         known = self._remembered(view.head.epoch)
         asked = {name for name in names if name not in (LINKS, _STANDING)}
-        # Who reads the records of a block has verified all of its columns.
+        # Reading the records of a block verified all of its columns.
         lacks = _lacks(known.blocks, asked, compared)
         comparing = _Comparing(
             view=view,
@@ -308,7 +308,7 @@ class VerifiedColumns:
         return self._known[1]
 
     def _read(self, epoch: int) -> "_Known":
-        """Return what is remembered; of an earlier epoch nothing, since its log may be another."""
+        """Return the cached digests; none of an earlier epoch, since its log may be another one."""
         kept = self._file.read(_Remembered)
         said = None if kept is None else (kept.format, kept.bank, kept.epoch)
         if kept is None or said != (_FORMAT, self._bank, epoch):
@@ -328,11 +328,11 @@ class VerifiedColumns:
 
 
 class _Known(NamedTuple):
-    """The digests of columns that were verified."""
+    """The digests of verified columns."""
 
     blocks: Digests
     stretches: Digests
-    """Of full ones, by the position of their first row without its lowest bits."""
+    """Of full stretches, by the position of their first row without its lowest bits."""
 
 
 class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -349,7 +349,7 @@ class _Block(NamedTuple):
     number: int
     places: range
     digests: dict[str, bytes]
-    """Of its columns; nothing where other rows are there than there should be."""
+    """Of its columns; empty if the rows are not the expected ones."""
 
     @property
     def is_full(self) -> bool:
@@ -358,24 +358,24 @@ class _Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Comparing:
-    """One comparison of columns with what the records say."""
+    """One comparison of columns with the records."""
 
     view: Stored
     known: _Known
     asked: set[str]
-    """Columns that have to be right."""
+    """Columns that must be correct."""
 
     columns: list[str]
-    """Those that are remembered, where records are read for it."""
+    """Columns that are cached if records are read."""
 
     links: dict[int, list[LoggedLink]] | None
-    """The index of links by block, where it has to be right."""
+    """The index of links by block, if it must be correct."""
 
     marked: list[MarkedRow] | None
-    """Takes the rows that are marked; None where they do not matter."""
+    """Receives the marked rows; None if they are not needed."""
 
     def compare(self, compared: range) -> bool:
-        """Compare rows, and tell whether something was verified that is worth remembering."""
+        """Compare rows and return whether something was verified that should be cached."""
         whole = range(-(-compared.start >> _STRETCH_BITS), compared.stop >> _STRETCH_BITS)
         if self.links is not None or not whole:
             is_new, _ = self._compare_blocks(compared, self.marked)
@@ -398,11 +398,11 @@ class _Comparing:
     def _compare_blocks(
         self, compared: range, marked: list[MarkedRow] | None
     ) -> tuple[bool, set[str]]:
-        """Compare rows by blocks of them.
+        """Compare rows block by block.
 
         Returns:
-            Whether something was verified that is worth remembering, and the columns of which the
-            digests of all blocks are those that are remembered.
+            Whether something was verified that should be cached, and the columns whose digests
+            match the cache in all blocks.
         """
         is_new, right = False, set(self.columns)
         for block in self._blocks(compared, marked, BLOCK_BITS):
@@ -412,7 +412,7 @@ class _Comparing:
         return is_new, right
 
     def _verify(self, block: _Block, first: int) -> bool:
-        """Verify the rows of a block by their records; tell whether its digests are remembered."""
+        """Verify the rows of a block by their records and return whether its digests are cached."""
         places = range(max(block.places.start, first), block.places.stop)
         own = self.view.verified_columns(places)
         if self.links is not None:
@@ -420,7 +420,7 @@ class _Comparing:
         if not block.is_full and len(places) < _WORTH_KEEPING:
             return False
         for name, digest in block.digests.items():
-            # Of rows before the first, the other columns may never have been looked at.
+            # The other columns of rows before the first may not have been verified.
             if digest and (places == block.places or self._is_asked(name)):
                 self.known.blocks[name][block.number] = digest
         return True
@@ -447,12 +447,13 @@ class _Comparing:
     def _blocks(
         self, compared: range, marked: list[MarkedRow] | None, bits: int
     ) -> Iterator[_Block]:
-        """Yield the blocks of rows; a row that is missing makes its block another one.
+        """Yield the blocks of rows; a missing row changes its block.
 
         Args:
-            compared: The positions of the rows; the last is at the end of a block, or of the log.
-            marked: Takes the rows that are marked, also those of blocks beyond the log.
-            bits: As ``Reader.column_blocks`` takes it.
+            compared: The log positions of the rows; the last is at the end of a block, or of the
+                log.
+            marked: Receives the marked rows, also those of blocks beyond the log.
+            bits: See ``Reader.column_blocks``.
         """
         names, size = self.columns, self.view.head.size
         numbers = range(compared.start >> bits, -(-compared.stop >> bits))
@@ -482,7 +483,7 @@ class _Comparing:
 
 
 def _lacks(known: Digests, names: Iterable[str], compared: range) -> bool:
-    """Tell whether a full block of these rows has no digest of one of these columns."""
+    """Return whether a full block of these rows lacks a digest of one of these columns."""
     full = range(compared.start >> BLOCK_BITS, compared.stop >> BLOCK_BITS)
     return any(number not in known[name] for name in names for number in full)
 

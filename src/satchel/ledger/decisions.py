@@ -1,7 +1,8 @@
-"""What only a person can decide about a bank: a loss, a restore, an adoption, a machine more.
+"""Decisions that only a person can make about a bank: losses, restores, adoptions, keys, owners.
 
-Each decision is a signed record in the log of the bank, so that every reader can see it and no
-writer can pretend it; each may be repeated after a crash. Source: docs/spec/5-log.md, 5.7.
+Each decision is a signed record in the log of the bank, so that every reader sees it and no writer
+can forge it. Each can be repeated after a crash. Source: docs/spec/5-log.md, 5.7;
+docs/spec/6-keys-and-tokens.md, 6.3, 6.4 and 6.8.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,27 +55,27 @@ Drawing = Callable[[TrustedHead, VerifiedTree], Drawn]
 
 
 class _Compared(NamedTuple):
-    """What the witness says of a store."""
+    """A store compared with the witness."""
 
     given_up: AcceptedRollback | None = None
     lost: Head | None = None
-    """What was seen, is not in the log, and was given up by nobody."""
+    """A witnessed head that is not in the log and that no decision abandons."""
 
     refusal: VerificationError | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decider:
-    """A person at this machine, with the keys to decide about a bank.
+    """A person at this machine who has the keys to decide about a bank.
 
     Args:
-        store: Where the bank is.
-        bank: Its id.
-        owner: An owner's key, or that of who becomes one; it signs what is decided.
-        also: The keys of other owners, who sign it as well.
-        writer: This machine's key; it signs the head, and is admitted where it is not.
-        witness: What this machine saw of the bank.
-        clock: Tells when something was decided.
+        store: The store with the bank.
+        bank: ID of the bank.
+        owner: The key of an owner, or of the adopter; it signs the decisions.
+        also: The keys of other owners that sign as well.
+        writer: The key of this machine; it signs the head, and is admitted if necessary.
+        witness: The heads that this machine saw.
+        clock: Returns the time of a decision.
     """
 
     store: Store
@@ -86,18 +87,18 @@ class Decider:
     also: tuple[SigningKey, ...] = ()
 
     def accept_rollback(self, reason: str | None = None) -> EpochDecision | None:
-        """Go on from a store that is behind what this machine saw, or that went another way.
+        """Resume from a store that is behind the witness of this machine, or that forked from it.
 
-        What the store lacks of it is given up. The newer store should be looked for first.
+        The records that the store lacks are abandoned. Look for the newer store first.
 
         Args:
-            reason: For whoever reads the log.
+            reason: Recorded in the log.
 
         Returns:
-            The decision; None when nothing was lost, so that there was nothing to decide.
+            The decision; None if nothing was lost.
 
         Raises:
-            SigningKeyError: If the key is not that of an owner.
+            SigningKeyError: If the key is not an owner's.
             VerificationError: If the store is not what was signed, or the bank is gone.
         """
 
@@ -112,11 +113,9 @@ class Decider:
         return after.authority.decided[-1].decision if after.verdict.given_up else None
 
     def accept_restore(self, reason: str | None = None) -> EpochDecision:
-        """Go on from a store that was just put back from a backup, whatever was seen of the bank.
+        """Resume from a store that was just restored from a backup.
 
-        A backup may lack what other machines saw, so this always starts an epoch.
-
-        Args and Raises: as ``accept_rollback``.
+        A backup may lack records that other machines saw, so this always starts an epoch.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -129,21 +128,21 @@ class Decider:
         return after.authority.decided[-1].decision
 
     def adopt(self, reason: str | None = None, *, with_loss: bool = False) -> EpochDecision:
-        """Go on with a bank whose owners' keys are lost; this owner is the only one from now on.
+        """Adopt a bank whose owners' keys are lost: this owner becomes the only one.
 
-        That binds nobody else: to machines that do not trust this owner's key for the bank it is
-        untrusted, and those that knew it before refuse it. This machine trusts it because the
-        adoption is in its witness.
+        An adoption does not bind others: machines that do not trust this owner's key for the bank
+        treat it as untrusted, and machines that know the bank refuse it. This machine trusts it
+        because the adoption is in its witness.
 
         Args:
-            reason: For whoever reads the log.
-            with_loss: Whether what this machine saw and the store lacks is given up.
+            reason: Recorded in the log.
+            with_loss: Whether to abandon the records that this machine saw and the store lacks.
 
         Raises:
-            UsageError: If the key is that of an owner already.
-            RolledBackError: If the store is behind what this machine saw.
-            ForkedError: If it went another way.
-            AdoptedError: If this machine knows the bank, and somebody else adopted this copy.
+            UsageError: If the key is an owner's already.
+            RolledBackError: If the store is behind the witness.
+            ForkedError: If it forked from the witness.
+            AdoptedError: If this machine knows the bank, and another key adopted this copy.
             VerificationError: If the store is not what was signed.
         """
 
@@ -169,28 +168,28 @@ class Decider:
                 hint="Nothing was adopted. Repair the store first, or find a better copy.",
             )
         adoption = self._decide(self.writer, draw).authority.adoption
-        assert adoption is not None  # noqa: S101 - it was drawn, or was there before
+        assert adoption is not None  # noqa: S101 - it was made now, or before
         self._erase_again()
         return adoption
 
     def admit(self, key: str | None = None) -> None:
-        """Admit the writer key of a machine; nothing happens when it is admitted already.
+        """Admit the writer key of a machine; nothing happens if it is admitted.
 
         Args:
-            key: The public key of another machine; None for this one's.
+            key: The public key of another machine; None for this machine's.
 
         Raises:
-            SigningKeyError: If the owner's key is not that of an owner.
+            SigningKeyError: If the owner's key is not an owner's.
             VerificationError: If the store is not what it was, or not what was signed.
         """
         admitted = self.writer.did if key is None else key
         self._decide(self.owner, lambda found, tree: self._admitting(found, tree, admitted))
 
     def rename(self, name: str) -> None:
-        """Give the bank another name; nothing happens when it has it already.
+        """Rename the bank; nothing happens if it has the name.
 
         Raises:
-            SigningKeyError: If the owner's key is not that of an owner.
+            SigningKeyError: If the owner's key is not an owner's.
             VerificationError: If the store is not what it was, or not what was signed.
         """
 
@@ -206,7 +205,7 @@ class Decider:
         self._decide(self.writer, draw)
 
     def _erase_again(self) -> None:
-        """Erase what this machine erased before, and what a store that was put back has again."""
+        """Erase the records again that this machine erased and a restored store contains."""
         ledger = self._ledger(self.writer)
         while True:
             with ledger.reading() as view:
@@ -226,7 +225,7 @@ class Decider:
         return Ledger(self.store, self.bank, writer=signer, witness=self.witness, clock=self.clock)
 
     def _decide(self, signer: SigningKey, draw: Drawing) -> TrustedHead:
-        """Log what is drawn, where as many owners signed it as the bank wants."""
+        """Log the records of a decision, if enough owners signed it."""
 
         def enough(found: TrustedHead, tree: VerifiedTree) -> Drawn:
             records, given_up = draw(found, tree)
@@ -296,13 +295,13 @@ class Decider:
 
 
 def forget(store: Store, bank: str, *, witness: Witness) -> bool:
-    """Accept that a bank is gone; tell whether this machine knew it.
+    """Accept that a bank is lost and return whether this machine knew it.
 
-    Whatever copy of it turns up later is believed as if never seen. What was removed from it
-    stays noted.
+    A copy of it that turns up later is trusted like a bank that was never seen. The positions of
+    removed records stay noted.
 
     Raises:
-        UsageError: If the bank is there.
+        UsageError: If the store has the bank.
     """
     with store.reading() as reader:
         if reader.head(bank) is not None:
@@ -321,16 +320,16 @@ class KeyDecider(Decider):
     """A person at this machine who decides about the keys of a bank; see ``Decider``."""
 
     def hand_over(self, heirs: Sequence[SigningKey]) -> bool:
-        """Put another key in the place of the owner's, and of that the next; tell if it was new.
+        """Replace the owner's key by its successors, and return whether it was replaced now.
 
-        What it signed, and tokens of its that are in the log, stay good.
+        Records that the old key signed, and its tokens that are in the log, stay valid.
 
         Args:
-            heirs: The new owner's key; where that was replaced as well, those after it.
+            heirs: The new key; if that was replaced as well, its successors in order.
 
         Raises:
-            SigningKeyError: If the key is not that of an owner.
-            UsageError: If a new key had a part in the bank before.
+            SigningKeyError: If the key is not an owner's.
+            UsageError: If a new key had a role in the bank before.
             VerificationError: If the store is not what it was, or not what was signed.
         """
 
@@ -347,16 +346,16 @@ class KeyDecider(Decider):
         return bool(heirs) and bool(self._decide(self.writer, draw))
 
     def end(self, action: str, key: str, reason: str | None = None) -> bool:
-        """Retire or revoke a key of the bank, as one of its owners; tell whether that was new.
+        """Retire or revoke a key of the bank and return whether it was ended now.
 
         Args:
-            action: ``RETIRED`` or ``REVOKED``, of ``ledger.keys.ended``.
-            key: The key, an owner's or a writer's. One that is revoked need not be known.
-            reason: For whoever reads the log.
+            action: ``RETIRED`` or ``REVOKED`` of ``crypto.keys``.
+            key: The key of an owner or a writer. A revoked key need not be known.
+            reason: Recorded in the log.
 
         Raises:
-            SigningKeyError: If this owner's key is not that of an owner.
-            UsageError: If nobody would own the bank then.
+            SigningKeyError: If this owner's key is not an owner's.
+            UsageError: If the bank would have no or too few owners.
             VerificationError: If the store is not what it was, or not what was signed.
         """
         drawn = list[Sealed]()
@@ -389,17 +388,17 @@ class KeyDecider(Decider):
         return bool(drawn)
 
     def add_owner(self, key: str, newcomer: SigningKey | None = None) -> bool:
-        """Make a key one of the owners'; tell whether that was new.
+        """Add a key to the owners and return whether it was added now.
 
         Args:
             key: The key.
-            newcomer: The same with its secret, to sign that it agrees; where that is elsewhere,
-                the refusal has what it is to sign.
+            newcomer: The same key with its secret, to sign its consent; if the secret is elsewhere,
+                the error has the record to sign.
 
         Raises:
-            SigningKeyError: If this owner's key is not that of an owner.
-            ThresholdError: If more have to sign.
-            UsageError: If the key ended in this bank, or there are as many owners as there may be.
+            SigningKeyError: If this owner's key is not an owner's.
+            ThresholdError: If more owners must sign.
+            UsageError: If the key ended in this bank, or the bank has the maximum number of owners.
             VerificationError: If the store is not what it was, or not what was signed.
         """
         drawn = list[Sealed]()
@@ -417,12 +416,12 @@ class KeyDecider(Decider):
         return bool(drawn)
 
     def set_threshold(self, threshold: int) -> bool:
-        """Say how many owners have to sign what is decided; tell whether that was new.
+        """Set how many owners must sign a decision and return whether it changed.
 
         Raises:
-            SigningKeyError: If this owner's key is not that of an owner.
-            ThresholdError: If more have to sign: as many as before, also to ask for fewer.
-            UsageError: If it is below one, or there are fewer owners.
+            SigningKeyError: If this owner's key is not an owner's.
+            ThresholdError: If more owners must sign; the old threshold applies to the change.
+            UsageError: If it is below one or above the number of owners.
             VerificationError: If the store is not what it was, or not what was signed.
         """
         drawn = list[Sealed]()
@@ -447,11 +446,11 @@ class KeyDecider(Decider):
         return bool(drawn)
 
     def enact(self, records: Sequence[Sealed]) -> bool:
-        """Log what was proposed and signed; tell whether that was new.
+        """Log records that were proposed and signed, and return whether any was new.
 
         Raises:
-            ThresholdError: If more owners have to sign.
-            UsageError: If it changes nothing: it is there already, or was for another state.
+            ThresholdError: If more owners must sign.
+            UsageError: If they were made for another state of the bank.
             VerificationError: If the store is not what it was, or not what was signed.
         """
         fresh = list[Sealed]()
@@ -474,14 +473,14 @@ class KeyDecider(Decider):
         return bool(fresh)
 
     def _required_owner(self, found: TrustedHead, tree: VerifiedTree) -> AcceptedRollback | None:
-        """Require that this is an owner, and the store what it was; return what was given up."""
+        """Require an owner's key and an unchanged store, and return what was abandoned."""
         compared = self._as_owner(found, tree)
         if compared.refusal is not None:
             raise compared.refusal
         return compared.given_up
 
     def _changing(self, found: TrustedHead, records: Sequence[Sealed]) -> Iterator[Sealed]:
-        """Yield those of some records that change who may do what."""
+        """Yield the records that change the authority."""
         authority, size, root = found.authority, found.head.size, found.head.root
         place = size
         for record in records:

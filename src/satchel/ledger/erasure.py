@@ -1,9 +1,9 @@
-"""What an erasure record empties, and what it may not.
+"""What an erasure or redaction record removes, and what it may not remove.
 
-Memory may be erased once it is no longer current, or where its bytes no longer hold. What the log
-says of itself and of its records stays: without it nobody could tell what is current, or who may
-sign. An erasure of what the bank does not have is a tombstone that came from elsewhere, such as
-that of a parent; no record with that id is taken any more. Source: docs/spec/7, 7.3.
+Memory can be erased once it is no longer current, or if its bytes are damaged. Records about the
+log and about other records stay: they define what is current and who may sign. Erasing a record
+that the bank does not have adds a tombstone from elsewhere, such as that of a parent; a record with
+that ID is then refused. Source: docs/spec/7, 7.3.
 """
 
 import re
@@ -25,34 +25,36 @@ from satchel.ports.store import Reader, Store, Writer
 from satchel.ports.vectors import sketch_prefix
 
 ERASABLE = frozenset({*Component, "edge", "graph_node", "session_event", "file_version"})
-"""The types of the records that are memory; others speak of the bank or of records."""
+"""Types of memory records; other types are about the bank or about records."""
 
 UNFINISHED = "erasing"
-"""Name of the side value that stands while the store may still keep bytes that were erased."""
+"""Name of the side value that exists while the store may still contain erased bytes."""
 
 BLOB = f"{UNFINISHED}/"
-"""Start of the names of blobs that an erased record named, until they were looked at."""
+"""Prefix of the names of blobs that an erased record named, until they are checked."""
 
 FINGERPRINTS = "known/"
-"""Start of the names of what an import leaves to be recognised by. Hashes without a nonce: whoever
-has them can guess what was erased. They are made again of what is left."""
+"""Prefix of the names of the fingerprints of imported records. They are hashes without a nonce,
+from which erased text could be guessed, so they are computed again without it.
+"""
 
 SEALED = "redacted/"
-"""Start of the names of originals of redacted entries, sealed for those who may recover them."""
+"""Prefix of the names of originals of redacted entries, sealed for those who may recover them."""
 
 DERIVED = "derived/"
-"""Start of the names of what was computed of memories' words, which tells some of them. It is made
-again of what is left."""
+"""Prefix of the names of values computed from the words of memories, which reveal some of them.
+They are computed again from what is left.
+"""
 
 _DIGEST = re.compile(rb"blake3:[0-9a-f]{64}")
 
 
 class ErasureEffect(NamedTuple):
-    """What a commit with erasures empties."""
+    """The removals of a commit with erasures."""
 
     places: list[int]
     side: dict[str, bytes | None]
-    """What is left to do afterwards; see ``finishing``."""
+    """The work that is left after the commit; see ``finish_erasure``."""
 
 
 def emptied_by(
@@ -62,17 +64,17 @@ def emptied_by(
     fold: Fold,
     records: Sequence[PendingRecord],
 ) -> ErasureEffect:
-    """Return what erasure records empty, after whatever else is logged with them.
+    """Return what erasure records remove, after all other records of the commit.
 
     Args:
         writing: The store, without the new records.
         bank: The bank.
-        tree: The tree under what is there; None for a bank that is just founded.
-        fold: What the log says with the new records in it.
-        records: The new records and their values; those of other types are passed over.
+        tree: The tree of the log; None for a new bank.
+        fold: The state of the log with the new records.
+        records: The new records and their values; other types are skipped.
 
     Raises:
-        ErasureRefusedError: If one is not of memory, or is current; or if a new record was erased
+        ErasureRefusedError: If a record is not memory or is current, or if a new record was erased
             before.
     """
     if fold.has_erasures:
@@ -95,9 +97,10 @@ def emptied_by(
 
 
 def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
-    """Return the side values that go with emptying rows, in the same commit.
+    """Return the side values to set in the commit that removes rows.
 
-    They say what ``finishing`` has to do, and take away what could tell the records again.
+    They name the work of ``finish_erasure``, and remove values from which the records could be
+    guessed.
     """
     side: dict[str, bytes | None] = {UNFINISHED: b""}
     side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
@@ -121,14 +124,14 @@ def _require_unerased(fold: Fold, records: Sequence[PendingRecord]) -> None:
 
 
 def blobs_named(body: bytes) -> set[str]:
-    """Return what in the bytes of a record may be the digest of a blob."""
+    """Return possible digests of blobs in the bytes of a record."""
     return {found.decode() for found in _DIGEST.findall(body)}
 
 
 def _require_erasable(fold: Fold, row: Row) -> None:
     if (
         opened_body(row, fold.redacted(row.id, fold.size)) is None
-    ):  # damaged or empty, so that nothing is lost by saying so
+    ):  # damaged or empty, so listing them loses nothing
         return
     if row.type not in ERASABLE:
         raise ErasureRefusedError(
@@ -148,21 +151,22 @@ _ALL = Filter(retired=True, held=True)
 
 
 def is_unfinished(store: Store, bank: str) -> bool:
-    """Tell whether the store may still keep bytes of what was erased from a bank."""
+    """Return whether the store may still contain bytes that were erased from a bank."""
     with store.reading() as reader:
         return UNFINISHED in reader.side(bank, UNFINISHED)
 
 
 def finish_erasure(store: Store, bank: str) -> int:
-    """Drop blobs that only erased records named, and rid the store's files of what was erased.
+    """Drop blobs that only erased records named, and scrub the store's files.
 
-    May be repeated at will; nothing happens where nothing is left to do.
+    It can be repeated; nothing happens if no work is left.
 
     Returns:
-        How many blobs were dropped.
+        Number of dropped blobs.
 
     Raises:
-        StoreError: If the store cannot be scrubbed now; what was erased is gone from the bank.
+        StoreError: If the store cannot be scrubbed now; the records are erased from the bank all
+            the same.
     """
     if not is_unfinished(store, bank):
         return 0
@@ -175,7 +179,7 @@ def finish_erasure(store: Store, bank: str) -> int:
 
 
 def _drop_blobs(writing: Writer, bank: str) -> int:
-    """Drop what no record names any more, of the blobs that erased records named."""
+    """Drop blobs that erased records named and no other record names."""
     asked = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
     unnamed = set(asked)
     for row in writing.scan(bank, _ALL) if asked else ():
@@ -200,20 +204,20 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
     forms: Mapping[str, bytes],
     emptied: ErasureEffect,
 ) -> list[Row]:
-    """Return rows with the forms in the place of entries that redaction records speak of.
+    """Return rows with redacted forms in place of the entries that redaction records name.
 
     Args:
         writing: The store, without the new records.
         bank: The bank.
-        tree: The tree under what is there; None for a bank that is just founded.
-        fold: What the log says with the new records in it.
-        records: The new records and their values; those of other types are passed over.
+        tree: The tree of the log; None for a new bank.
+        fold: The state of the log with the new records.
+        records: The new records and their values; other types are skipped.
         forms: The canonical bytes of the redacted forms, by id.
-        emptied: What the commit empties; these are added to it.
+        emptied: The removals of the commit; those of the redactions are added.
 
     Raises:
-        RedactionRefusedError: If an entry is not there, or is erased; or a form is missing, or is
-            not what the record says.
+        RedactionRefusedError: If an entry does not exist or is erased, or a form is missing or
+            differs from the record.
     """
     before = fold.size - len(records)
     said, brought = dict[str, Redaction](), list[str]()
@@ -245,7 +249,7 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
 def merge_side_values(
     wanted: Iterable[tuple[str, bytes | None]], emptied: Mapping[str, bytes | None]
 ) -> dict[str, bytes | None]:
-    """Return what is set beside the log: what is emptied goes, but for new sealed originals."""
+    """Return the side values to set: removals win, except over new sealed originals."""
     side = dict(wanted)
     kept = {name: value for name, value in side.items() if name.startswith(SEALED)}
     return {**side, **emptied, **kept}
@@ -254,9 +258,9 @@ def merge_side_values(
 def _require_brought(
     writing: Writer, bank: str, fold: Fold, records: Sequence[PendingRecord], brought: Sequence[str]
 ) -> None:
-    """Require of what an import brought that it redacts nothing that is here already.
+    """Require that imported records redact nothing that exists here.
 
-    And that a memory that comes to a log which says in which form it has to stand comes in that.
+    And that an imported memory for which the log has a redaction is in its redacted form.
     """
     if brought and writing.get(bank, list(brought)):
         raise RedactionRefusedError("an import can redact only its own records")
@@ -270,9 +274,9 @@ def _require_brought(
 
 
 def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, before: int) -> None:
-    """Require that a whole entry may take the place of its form: only of one that was brought.
+    """Require that a whole entry may replace its redacted form: only an imported one.
 
-    Its id says that it is what was logged. What was redacted here stays so.
+    Its ID shows that it is the logged entry. Entries that were redacted here stay redacted.
     """
     last = fold.redaction(row.id, before)
     if said.fields or last is None or not fold.batch_number(last[0]):

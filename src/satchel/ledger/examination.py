@@ -1,7 +1,7 @@
-"""Looking at everything a store has of a bank: each record, column, index and node.
+"""Examination of all that a store has of a bank: each record, column, index and node.
 
-A read proves what it hands out. What no read asks for, and what an index leaves out, is seen only
-here. Nothing is changed; ``repairing`` puts right what can be.
+A read verifies what it returns. Records that no read requests, and records missing from an index,
+are found only here. Nothing is changed; ``ledger.repair`` repairs what can be repaired.
 """
 
 from collections import Counter
@@ -38,74 +38,74 @@ TOGETHER = 256
 _MOST_SHOWN = 100
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the records done and the records there are."""
+"""Called regularly with the number of records done and their total."""
 
 
 class Flaw(StrEnum):
-    """What can be wrong."""
+    """A kind of damage."""
 
     STRUCTURE = "structure"
     """The database file itself is damaged."""
 
     HEAD = "head"
-    """The signed head does not hold; nothing can be said of the rest."""
+    """The signed head is invalid; nothing else can be verified."""
 
     MISSING = "missing"
-    """A record that was logged is not there."""
+    """A logged record is missing."""
 
     LEAF = "leaf"
-    """Id, type or time of arrival are not those that were logged."""
+    """ID, type or time of arrival differ from the logged ones."""
 
     BODY = "body"
     """The bytes are not those of the record."""
 
     NODE = "node"
-    """A stored node of the tree is wrong; it can be computed again."""
+    """A stored node of the tree is wrong; it can be recomputed."""
 
     COLUMN = "column"
-    """A column says something else than the log; it can be derived again."""
+    """A column differs from the log; it can be derived again."""
 
     RETURNED = "returned"
-    """A record that was erased has its bytes again; they are removed again."""
+    """An erased record has its bytes again; they can be removed again."""
 
     INDEX = "index"
-    """A record is not found by its id, links or words; they can be indexed again."""
+    """A record is not found by its ID, links or words; it can be indexed again."""
 
 
 class LogFinding(NamedTuple):
-    """One thing that is wrong."""
+    """One problem."""
 
     flaw: Flaw
     seq: int | None
-    """Place in the log."""
+    """Log position."""
 
     message: str
 
 
 @dataclass(slots=True)
 class Examination:
-    """What was found."""
+    """The result of an examination."""
 
     bank: str
     size: int = 0
-    """Records in the log, by the head."""
+    """Records in the log, according to the head."""
 
     counts: Counter[Flaw] = field(default_factory=Counter)
-    """How much of each is wrong."""
+    """Number of problems of each kind."""
 
     shown: list[LogFinding] = field(default_factory=list)
-    """The first hundred."""
+    """The first hundred problems."""
 
     places: dict[Flaw, list[int]] = field(default_factory=dict)
-    """All places in the log, for a repair."""
+    """All log positions with a problem, for a repair."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no problem."""
         return not self.counts
 
     def note(self, flaw: Flaw, message: str, seq: int | None = None) -> None:
-        """Add a finding."""
+        """Add a problem."""
         self.counts[flaw] += 1
         if seq is not None:
             self.places.setdefault(flaw, []).append(seq)
@@ -113,17 +113,17 @@ class Examination:
             self.shown.append(LogFinding(flaw, seq, message))
 
     def withdraw(self, flaw: Flaw) -> None:
-        """Take all findings of one kind back."""
+        """Remove all problems of one kind."""
         self.counts.pop(flaw, None)
         self.places.pop(flaw, None)
         self.shown = [one for one in self.shown if one.flaw is not flaw]
 
 
 def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Examination:
-    """Look at all of a bank, twice: the log first, then what is derived from it.
+    """Examine all of a bank: first the log, then what is derived from it.
 
     Raises:
-        UnknownBankError: If there is no such bank.
+        UnknownBankError: If the store does not have the bank.
         StoreBusyError: If it cannot be read now.
     """
     found = Examination(bank)
@@ -163,18 +163,18 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
 
 
 def blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
-    """Yield the rows of a stretch of the log, some hundred at a time, by their place."""
+    """Yield the rows of a range of the log by position, some hundred at a time."""
     for start in range(places.start, places.stop, TOGETHER):
         some = range(start, min(start + TOGETHER, places.stop))
         yield some, {row.seq: row for row in reader.at(bank, some)}
 
 
 def opened_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | None:
-    """Return the record in a row if its bytes hold and are those of its id.
+    """Return the record in a row if its bytes are intact and have its ID.
 
     Args:
         row: The row.
-        result: The hash of the form in which it has to stand, where it was redacted.
+        result: The hash of the redacted form, if it was redacted.
     """
     if row.body is None:
         return None
@@ -188,13 +188,13 @@ def opened_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | N
 
 
 class _Log:
-    """The first look: at places, leaves, bytes and nodes.
+    """The first pass: positions, leaves, bytes and nodes.
 
     Args:
         reader: A view of the store.
-        head: What is believed.
-        frontier: The peaks under it.
-        found: Where to note what is wrong.
+        head: The verified head.
+        frontier: Its peaks.
+        found: Receives the problems.
     """
 
     def __init__(self, reader: Reader, head: Head, frontier: Frontier, found: Examination) -> None:
@@ -210,7 +210,7 @@ class _Log:
         self._facts = list[LogFact]()
 
     def look(self, places: range, rows: dict[int, Row]) -> None:
-        """Look at a stretch; stretches come in order."""
+        """Examine a range; ranges come in order."""
         bank = self._head.bank
         for seq in places:
             if seq not in rows:
@@ -227,10 +227,10 @@ class _Log:
             self._look_at_body(row)
 
     def finish(self) -> Fold | None:
-        """Return what the log says, if all records that say so are there."""
+        """Return the state of the log, if all records that define it are intact."""
         found, head = self._found, self._head
         if self._whole and PREFIX + self._again.root.hex() == head.root:
-            # All leaves are right, so what they could not be proved by is wrong.
+            # All leaves are right, so a node that fails to prove one is wrong.
             found.withdraw(Flaw.LEAF)
             if self._wrong_nodes:
                 found.note(Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong")
@@ -263,7 +263,7 @@ def _wrong_nodes(reader: Reader, bank: str, start: int, nodes: list[bytes]) -> i
 
 
 def stands(tree: VerifiedTree, seq: int, leaf: bytes) -> bool:
-    """Tell whether a leaf is in the tree at a place."""
+    """Return whether a leaf is in the tree at a position."""
     try:
         tree.require({seq: leaf})
     except VerificationError:
@@ -274,7 +274,7 @@ def stands(tree: VerifiedTree, seq: int, leaf: bytes) -> bool:
 def derived_blocks(
     reader: Reader, head: Head, fold: Fold, places: range
 ) -> Iterator[list[tuple[Row, Row]]]:
-    """Yield rows as they are and as they should be, where bytes hold or were erased."""
+    """Yield rows as stored and as derived, where bytes are intact or were erased."""
     for _, rows in blocks(reader, head.bank, places):
         pairs = []
         for row in sorted(rows.values(), key=attrgetter("seq")):
@@ -282,7 +282,7 @@ def derived_blocks(
             own, logged = row.erased(), opened_body(row, result)
             batch, erased = fold.batch_number(row.seq), fold.is_erased(row.id, head.size)
             if result is not None and logged is None and opened_body(row) is not None:
-                erased = True  # it is whole again, and the form cannot be made of that
+                erased = True  # it is whole again, and its form cannot be made from that
             if erased:
                 own = replace(own, batch=batch)
             elif logged is not None:
@@ -310,20 +310,20 @@ def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examin
 
 _BLOCK = 1 << BLOCK_BITS
 _HINT = "The store was changed by another program. See: satchel doctor --deep, and --repair."
-"""Called now and then with the records done and the records there are."""
+"""Called regularly with the number of records done and their total."""
 
 
 def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) -> None:
-    """Compare everything that a store holds of a bank with its log.
+    """Compare all that a store contains of a bank with its log.
 
     Args:
         reader: A view of the store.
         view: The bank in it.
-        progress: Told how far it is.
+        progress: Called with the progress.
 
     Raises:
         VerificationError: Naming the first difference.
-        StoreError: If something cannot be read.
+        StoreError: If the store cannot be read.
     """
     bank, size = view.head.bank, view.head.size
     generations = reader.vectors.generations(bank)
@@ -332,7 +332,7 @@ def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) 
         places = range(start, min(start + _BLOCK, size))
         stored = sorted(reader.at(bank, places), key=attrgetter("seq"))
         if not _are_logged(reader, bank, frontier, stored, places):
-            view.verified_columns(places)  # says which record is another one, if one is
+            view.verified_columns(places)  # names the record that differs, if one does
             raise VerificationError(
                 f"nodes of the tree over the records {start} to {places[-1]} are wrong", hint=_HINT
             )
@@ -360,7 +360,7 @@ def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) 
 def _are_logged(
     reader: Reader, bank: str, frontier: Frontier, rows: Sequence[Row], places: range
 ) -> bool:
-    """Tell whether rows are at all of some positions, and the stored nodes over them are right."""
+    """Return whether rows are at all of these positions, with correct stored nodes."""
     if [row.seq for row in rows] != list(places):
         return False
     first = leaf_position(places.start)
@@ -376,7 +376,7 @@ def _are_logged(
 def _require_vectors(
     reader: Reader, bank: str, generations: dict[Generation, int], ids: list[str]
 ) -> None:
-    """Require that vectors can be read, and count them; nothing here can tell their numbers."""
+    """Require that vectors can be read, and count them; their values cannot be verified."""
     for generation in generations:
         generations[generation] -= len(reader.vectors.get(bank, generation, ids))
 

@@ -1,4 +1,4 @@
-"""Believing a store's newest head: who signed it, what it counts, what the log says."""
+"""Verification of a store's newest head: its signer, its counts, and the state of its log."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,43 +46,43 @@ from satchel.ports.store import Reader, StoredHead
 
 
 class BankStanding(StrEnum):
-    """What a bank is to this machine."""
+    """How this machine treats a bank."""
 
     OWN = "own"
-    """It trusts the bank's owners, or has added to the bank before."""
+    """It trusts the bank's owners, or wrote to the bank before."""
 
     UNTRUSTED = "untrusted"
-    """All is verified, but by keys that this machine does not trust."""
+    """Its records are verified, but their keys are not trusted here."""
 
 
 class SeenHead(NamedTuple):
-    """A head that was believed before."""
+    """A head that this machine accepted before."""
 
     head: Head
     who: str
-    """Who saw it, for a sentence."""
+    """The witness of it, for a message."""
 
     own: bool = True
     """Whether the bank was this machine's own then."""
 
     witnessed: bool = False
-    """Whether the witness has it, with the places of what was removed."""
+    """Whether it is in the witness file, together with the positions of removed records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a machine makes of a store's newest head."""
+    """The result of judging a store's newest head."""
 
     standing: BankStanding = BankStanding.OWN
     notes: tuple[str, ...] = ()
-    """What its reader should know: that something which was seen here was given up."""
+    """Notices for the reader: that a state seen here was abandoned."""
 
     given_up: AcceptedRollback | None = None
-    """What the witness knows that is true no more."""
+    """The part of the witness that is no longer valid."""
 
 
 OWN = Verdict()
-"""Nothing was seen before that the log lacks."""
+"""The verdict if the log contains everything that was seen."""
 
 
 def judge(
@@ -92,20 +92,20 @@ def judge(
     seen: Sequence[SeenHead],
     trusted: frozenset[str] | None,
 ) -> Verdict:
-    """Judge a head that is sound in itself.
+    """Judge a head that is valid in itself.
 
     Args:
-        head: The store's newest.
-        authority: Who may sign, and which decisions are in the log.
-        tree: The tree under it.
-        seen: Heads that were believed before.
-        trusted: The keys that this machine trusts as owners of this very bank; None for not
-            judging who founded it.
+        head: The newest head of the store.
+        authority: The keys that may sign, and the decisions in the log.
+        tree: Its tree.
+        seen: Heads that this machine accepted before.
+        trusted: The keys that this machine trusts as owners of this bank; None to accept any
+            founder.
 
     Raises:
-        AdoptedError: If somebody adopted the bank whom this machine does not know.
-        RolledBackError: If the store is behind what was seen, and no owner accepted it.
-        ForkedError: If the store went another way, and no owner accepted it.
+        AdoptedError: If an unknown key adopted the bank.
+        RolledBackError: If the store is behind a seen head, and no owner accepted that.
+        ForkedError: If the store forked from a seen head, and no owner accepted that.
     """
     standing = _standing(authority, tree, [saw.head for saw in seen if saw.own], trusted)
     notes, given_up = [_forked(one) for one in authority.forked], None
@@ -121,14 +121,14 @@ def judge(
 def require_continues(
     saw: SeenHead, authority: Authority, head: Head, tree: VerifiedTree
 ) -> RecordedDecision | None:
-    """Require that a log goes on from a head that was seen, or says why it does not.
+    """Require that a log continues from a seen head, or has a decision that abandons it.
 
     Returns:
-        None when nothing is lost; or else the decision by which what was seen was given up.
+        The decision that abandons the head; None if nothing was lost.
 
     Raises:
-        RolledBackError: If the store is behind it.
-        ForkedError: If the store went another way.
+        RolledBackError: If the store is behind the head.
+        ForkedError: If the store forked from it.
     """
     seen = saw.head
     if seen.root == head.root or contains(tree, seen):
@@ -150,15 +150,15 @@ def require_continues(
 
 
 def contains(tree: VerifiedTree, seen: Head) -> bool:
-    """Tell whether a log begins with a head that was seen."""
+    """Return whether a log starts with a seen head."""
     return seen.size <= tree.size and PREFIX + tree.root_at(seen.size).hex() == seen.root
 
 
 def _giving_up(decided: Sequence[RecordedDecision], seen: Head) -> RecordedDecision | None:
     """Return the decision that names a head, or that ended its epoch before it.
 
-    One that names another head of the same size was made by somebody who saw another history, so
-    it says nothing of this one.
+    A decision about another head of the same size was made by a machine that saw another history,
+    so it does not count for this one.
     """
     for one in decided:
         if one.decision.abandoned == LogState.of(seen):
@@ -177,7 +177,7 @@ def _standing(
 ) -> BankStanding:
     known = trusted or frozenset()
     adoption = authority.adoption
-    # All of them: each may decide anything, and nobody asked those whom a bank record names.
+    # All owners: each may decide anything, and naming a key in a bank record needs no consent.
     if authority.owned_by(known):
         return BankStanding.OWN
     if adoption is None:
@@ -221,7 +221,7 @@ _DOCTOR = "Nothing was changed. See: satchel doctor."
 
 @dataclass(frozen=True, slots=True)
 class TrustedHead:
-    """A head that was checked, and who may sign the next one."""
+    """A verified head, and the keys that may sign the next one."""
 
     stored: StoredHead
     head: Head
@@ -229,14 +229,14 @@ class TrustedHead:
     authority: Authority
     fold: Fold
     verdict: Verdict
-    """What it is to this machine."""
+    """How this machine treats it."""
 
 
 RedactionLookup = Callable[[Row], str | None]
-"""Gives the hash of the form in which a row's record has to stand; None for a whole one."""
+"""Returns the hash of the redacted form of a row's record; None for a whole record."""
 
 Judging = Callable[[Head, Authority, VerifiedTree], Verdict]
-"""Judges a head that is sound in itself by what was seen before, or refuses it."""
+"""Judges a head that is valid in itself by earlier ones, or refuses it."""
 
 
 def load_trusted_head(
@@ -247,19 +247,19 @@ def load_trusted_head(
     before: TrustedHead | None = None,
     remembered: FoldCache | None = None,
 ) -> TrustedHead:
-    """Check a stored head: signature, peaks, counts, key, epoch, and what the log says.
+    """Verify a stored head: signature, peaks, counts, key, epoch and the state of the log.
 
     Args:
         reader: A view of the store.
         bank: The bank.
         stored: The head.
-        judging: Judges it before the fold of ``before`` takes anything from it.
-        before: The head that this program saw last; where the log goes on from it, it is read
+        judging: Judges the head before the state of ``before`` is extended.
+        before: The head that this program verified last; if the log continues from it, it is read
             from there.
-        remembered: What this machine remembers of the log; None for reading all of it.
+        remembered: The cached state of the log; None to read all of it.
 
     Raises:
-        VerificationError: Naming what does not hold.
+        VerificationError: Naming what is invalid.
     """
     head, frontier = verified_head(bank, stored)
     require_counts(reader, head)
@@ -291,11 +291,11 @@ def load_trusted_head(
 
 
 def verified_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
-    """Check a stored head by itself: its signature, and that its peaks give its root.
+    """Verify a stored head in itself: its signature, and that its peaks give its root.
 
     Raises:
-        VerificationError: Naming what does not hold.
-        UnfinishedCopyError: If it is empty: the bank is on its way here.
+        VerificationError: Naming what is invalid.
+        UnfinishedCopyError: If it is empty: a copy of the bank is in progress.
     """
     if not stored.signed:
         raise UnfinishedCopyError(
@@ -317,14 +317,14 @@ def verified_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
 
 
 def read_bank_name(reader: Reader, bank: str) -> str | None:
-    """Return what a bank is called, from its first record and its config records.
+    """Return the name of a bank, from its first record and its config records.
 
-    Proves these and their number, and nothing else of the bank: that costs little, however long
-    the log is.
+    Verifies these records and their number, and nothing else of the bank, so the cost does not
+    depend on the length of the log.
 
     Raises:
         VerificationError: If they are not what was signed.
-        UnknownBankError: If there is no such bank.
+        UnknownBankError: If the store does not have the bank.
     """
     stored = reader.head(bank)
     if stored is None:
@@ -339,15 +339,15 @@ def read_bank_name(reader: Reader, bank: str) -> str | None:
 
 
 def nodes_of(reader: Reader, bank: str) -> Fetch:
-    """Return what fetches the stored nodes of a bank's tree from a view."""
+    """Return a function that fetches the stored nodes of a bank's tree."""
     return lambda places: reader.nodes(bank, places)
 
 
 def require_counts(reader: Reader, head: Head) -> None:
-    """Require that there are as many rows of each type as the head says.
+    """Require that there are as many rows of each type as the head counts.
 
     Raises:
-        VerificationError: Naming the first type that is short or over.
+        VerificationError: Naming the first type with another number.
     """
     there, said = reader.counts(head.bank), head.counts
     for name in sorted(there.keys() | said.keys()):
@@ -359,10 +359,10 @@ def require_counts(reader: Reader, head: Head) -> None:
 
 
 def require_types(reader: Reader, head: Head, tree: VerifiedTree, types: frozenset[str]) -> None:
-    """Require that all records of types are found, by their leaves and how many the head counts.
+    """Require that all records of these types exist, by their leaves and the head's counts.
 
     Raises:
-        VerificationError: If one is hidden, or another one.
+        VerificationError: If one is missing or differs.
     """
     rows = reader.scan(head.bank, Filter(types=types, retired=True, held=True))
     there = 0
@@ -394,18 +394,18 @@ def missing_bank_error(
 def require_logged(
     tree: VerifiedTree, bank: str, rows: Sequence[Row], redacted: RedactionLookup | None = None
 ) -> list[tuple[Sealed, Model] | None]:
-    """Return the records of rows, each proved to be the one that was logged there.
+    """Return the records of rows, each verified to be the one logged at its position.
 
-    None stands for an erased record.
+    None represents an erased record.
 
     Args:
         tree: The tree under the log.
-        bank: Whose log.
+        bank: ID of the bank.
         rows: The rows.
-        redacted: Tells which of them are redacted; None when none is.
+        redacted: Looks up which of them are redacted; None if none is.
 
     Raises:
-        VerificationError: Naming the first place that does not hold.
+        VerificationError: Naming the first position that differs.
     """
     require_leaves(tree, bank, rows)
     return records_of(rows, redacted)
@@ -414,19 +414,19 @@ def require_logged(
 def records_of(
     rows: Sequence[Row], redacted: RedactionLookup | None = None
 ) -> list[tuple[Sealed, Model] | None]:
-    """Return the records of rows whose leaves are proved elsewhere; see ``require_logged``.
+    """Return the records of rows whose leaves are verified elsewhere; see ``require_logged``.
 
     Raises:
-        VerificationError: Naming the first whose bytes are not those of its id.
+        VerificationError: Naming the first whose bytes do not have its ID.
     """
     return [_record(row, redacted(row) if redacted is not None else None) for row in rows]
 
 
 def require_leaves(tree: VerifiedTree, bank: str, rows: Sequence[Row]) -> None:
-    """Require that rows have the ids, types and times that were logged at their places.
+    """Require that rows have the IDs, types and times logged at their positions.
 
     Raises:
-        VerificationError: As ``require_logged``; nothing is said of their bytes.
+        VerificationError: As ``require_logged``; their bytes are not verified.
     """
     tree.require({row.seq: record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows})
 
@@ -469,9 +469,9 @@ def _told(
     said: Mapping[str, int],
     types: frozenset[str],
 ) -> list[tuple[int, Sealed, Model]]:
-    """Return what the log says of itself and of its records, from a place on.
+    """Return the records that define the state of the log, from a position on.
 
-    That none is hidden is seen by their numbers, which the heads give.
+    The counts of the heads show that none is missing.
     """
     bank, found = head.bank, list[tuple[int, Sealed, Model]]()
     hidden = sum(head.counts.get(name, 0) - said.get(name, 0) for name in types)

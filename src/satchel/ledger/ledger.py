@@ -1,4 +1,4 @@
-"""A bank's log over a store: appends that are signed and witnessed, reads that are proved."""
+"""The log of a bank in a store: signed and witnessed appends, verified reads."""
 
 import threading
 from collections import Counter
@@ -64,23 +64,23 @@ from satchel.ports.store import ColumnChange, Commit, RangeChange, Reader, Store
 from satchel.runtime.processes import in_child
 
 Clock = Callable[[], str]
-"""Gives the present moment: 27 characters, UTC."""
+"""Returns the current time: 27 characters, UTC."""
 
 
 class Ledger:
     """One bank in a store.
 
-    May be used from any thread. Appends of several threads that wait for each other are committed
-    together: one transaction, one head, one sync.
+    Thread-safe. Appends of several threads that wait for each other are committed together: one
+    transaction, one head, one sync.
 
     Args:
-        store: Where the bank is.
-        bank: Its id.
-        writer: The key that signs heads; None for reading only.
-        witness: What this machine saw of the bank; None for no protection against rollback.
-        trusted: The keys that this machine trusts as owners of this very bank, its own included;
-            None for not judging who founded it.
-        clock: Tells when records arrive.
+        store: The store with the bank.
+        bank: ID of the bank.
+        writer: The key that signs heads; None to read only.
+        witness: The heads that this machine saw; None for no protection against rollback.
+        trusted: The keys that this machine trusts as owners of this bank, its own included; None to
+            accept any founder.
+        clock: Returns the time at which records arrive.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Ledger:
         name: str | None = None,
         clock: Clock = now,
     ) -> "Ledger":
-        """Start a bank: its first record says who owns it, its second admits the writer key."""
+        """Create a bank. Its first record names the owner, its second admits the writer key."""
         with cls.founded(
             store, owner=owner, writer=writer, witness=witness, name=name, clock=clock
         ) as (ledger, _):
@@ -136,7 +136,7 @@ class Ledger:
         name: str | None = None,
         clock: Clock = now,
     ) -> Iterator[tuple["Ledger", LogTransaction]]:
-        """Start a bank with what is appended in a block, committed together when that ends well."""
+        """Create a bank with the records appended in a block, committed together at its end."""
         at = clock()
         bank = seal(Bank(owner_keys=(owner.did,), created_at=at, name=name))
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
@@ -148,7 +148,7 @@ class Ledger:
         ledger._acknowledge(made.after)
 
     def _begin(self) -> None:
-        """Start without anything under way; a child's parent goes on with what it had."""
+        """Start without pending work: after a fork it belongs to the parent."""
         self._lock = threading.Lock()
         self._queue: list[Ticket] = []
         self._local = threading.local()
@@ -162,27 +162,27 @@ class Ledger:
         given: Precondition | None = None,
         forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
-        """Add records to the log and return their places; they are durable then, and witnessed.
+        """Append records to the log and return their log positions; they are durable and witnessed.
 
         Args:
             records: The records.
-            batch: Id of the source record of the import that they belong to, which is in the log;
-                they stay invisible until ``batches.closing`` of it is appended.
-            side: Unlogged values to set in the same moment, or to remove.
-            given: What the records build on; nothing is appended when it is so no more.
-            forms: What redaction records among them put in the place of entries, by id.
+            batch: ID of the source record of their import, which is in the log; they stay invisible
+                until the receipt of ``closing_receipt`` is appended.
+            side: Unlogged values to set in the same commit; None removes one.
+            given: The state that the records are based on; nothing is appended if it changed.
+            forms: The redacted forms of the redaction records among them, by ID.
 
         Raises:
-            ChangedError: If what was given is not so any more.
-            MalformedError: If a record is not what a reader would accept.
+            ChangedError: If the state in ``given`` changed.
+            MalformedError: If a reader would refuse a record.
             LimitError: If one is too large.
-            UsageError: If there is no such import, or it is complete.
-            SlotTakenError: If a record speaks of what a current one speaks of already.
-            RedactionRefusedError: If a form is not one of what it redacts.
-            ErasureRefusedError: If what it erases has to stay, or it was erased itself.
-            ReadOnlyStoreError: If no key may sign here, or the bank is untrusted.
-            VerificationError: If the store is not what it was.
-            StoreError: If it cannot be written; nothing of this append is kept then.
+            UsageError: If the import does not exist or is complete.
+            SlotTakenError: If a current record has the slot of a record.
+            RedactionRefusedError: If a form does not match its redaction.
+            ErasureRefusedError: If a record may not be erased, or a new record was erased before.
+            ReadOnlyStoreError: If this machine has no admitted key, or the bank is untrusted.
+            VerificationError: If the store is not in the expected state.
+            StoreError: If the store cannot be written; nothing is appended.
         """
         if not records:
             return []
@@ -191,24 +191,24 @@ class Ledger:
         return self._appended(Ticket(looked, batch, side or {}, given, forms or {}))
 
     def append_rows(self, rows: Sequence[Row], *, batch: str) -> list[int]:
-        """Add records of an import of which this process derived the rows; see ``append``.
+        """Append records of an import whose rows this process derived; see ``append``.
 
         Args:
-            rows: From ``unplaced_row``, of records that were sealed or opened here.
-            batch: Id of the import's source record.
+            rows: Results of ``unplaced_row`` for records that were sealed or opened here.
+            batch: ID of the import's source record.
         """
         return self._appended(Ticket(pending_from_rows(rows), batch)) if rows else []
 
     @contextmanager
     def transaction(self) -> Iterator[LogTransaction]:
-        """Give the right to append several times, committed together when the block ends well.
+        """Yield a transaction for several appends, committed together at the end of the block.
 
-        Other appends wait. Nothing of it is there when the block fails.
+        Other appends wait. If the block raises, nothing is appended.
 
         Raises:
-            ReadOnlyStoreError: If no key may sign here, or the bank's owners are not trusted.
-            VerificationError: If the store is not what it was.
-            StoreError: If it cannot be written.
+            ReadOnlyStoreError: If this machine has no admitted key, or the bank is untrusted.
+            VerificationError: If the store is not in the expected state.
+            StoreError: If the store cannot be written.
         """
         with self._lock:
             witnessed, found = self._witnessed(), None
@@ -218,7 +218,7 @@ class Ledger:
                     _require_known(found)
                     made = _Transaction(self, writing, found)
                     yield made
-            except BaseException:  # also when the store could not keep it in the end
+            except BaseException:  # also if the commit fails at the end
                 if found is not None:
                     found.fold.forget_from(found.head.size)
                 raise
@@ -236,16 +236,17 @@ class Ledger:
 
     @contextmanager
     def reading(self, *, fresh: bool = False) -> Iterator[View]:
-        """Give one consistent, verified view.
+        """Yield a consistent, verified view.
 
         Args:
-            fresh: Believe nothing of what the log says that was verified before.
+            fresh: Verify the state of the log again instead of using the cached one.
 
         Raises:
-            VerificationError: If the store is not what it was, or not what was signed.
-            UnknownBankError: If there is no such bank.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
+            UnknownBankError: If the store does not have the bank.
         """
-        # The witness first: a commit between the two can only make the store newer than it.
+        # Read the witness first: a commit in between can only make the store newer.
         witnessed = self._witnessed()
         removed = self._witness.positions(self.bank) if self._witness is not None else ()
         with self._store.reading() as reader:
@@ -256,10 +257,10 @@ class Ledger:
             yield View(reader, found, tree, removed, self._columns, self._local.stamp)
 
     def audit(self, progress: Progress | None = None) -> View:
-        """Compare everything that the store holds of the bank with its log; see ``ledger.audit``.
+        """Compare all that the store contains of the bank with its log; see ``examination.audit``.
 
         Returns:
-            The view that was verified, for what its head and its owners say.
+            The verified view.
 
         Raises:
             SatchelError: As ``reading``, and for each difference.
@@ -274,18 +275,18 @@ class Ledger:
             [TrustedHead, VerifiedTree], tuple[Sequence[Sealed], AcceptedRollback | None]
         ],
     ) -> TrustedHead:
-        """Commit what somebody decides about the bank as it is; see ``ledger.decisions``.
+        """Commit a decision of a person about the bank as it is; see ``ledger.decisions``.
 
-        What was seen before is not compared with it: that is for ``draw`` to do.
+        The head is not compared with earlier ones: ``draw`` does that.
 
         Args:
-            draw: Gives, for the store's newest head, which is sound in itself, the records to log
-                on top of it, and what this machine is to forget. No records when the log has them
-                already, and only this machine does not know.
+            draw: Returns, for the store's newest head, which is valid in itself, the records to
+                append, and the part of the witness to discard. No records if the log has them
+                already and only this machine's witness does not.
 
         Raises:
-            RolledBackError: If the bank is gone.
-            VerificationError: If the store is not what was signed.
+            RolledBackError: If the store lost the bank.
+            VerificationError: If the store differs from what was signed.
         """
         witnessed = self._witnessed()
         with self._lock, self._store.writing() as writing:
@@ -303,7 +304,7 @@ class Ledger:
     # -- appending -------------------------------------------------------------------------
 
     def _commit_waiting(self) -> None:
-        """Commit what waits, all together; where that fails, one by one."""
+        """Commit all waiting appends together; if that fails, one by one."""
         waiting = [self._queue.pop(0) for _ in range(len(self._queue))]
         try:
             self._commit_together(waiting)
@@ -331,7 +332,7 @@ class Ledger:
                 _require_known(found)
                 require_given(found, waiting, writing)
                 after = self._commit(writing, found, waiting)
-        except BaseException:  # also when the store could not keep it in the end
+        except BaseException:  # also if the commit fails at the end
             if found is not None:
                 found.fold.forget_from(found.head.size)
             raise
@@ -344,7 +345,7 @@ class Ledger:
         waiting: Sequence[Ticket],
         stored_here: StoredDigest | None = None,
     ) -> TrustedHead:
-        """Add what waits to the log, under a new head."""
+        """Append the records of waiting tickets under a new head."""
         at = self._clock()
         frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
         fold, before = found.fold if found else Fold(), frontier.size
@@ -384,9 +385,9 @@ class Ledger:
             ),
         )
         writing.append(self.bank, commit)
-        if sweeps and changes:  # what is said of one record counts after what is said of all
+        if sweeps and changes:  # a change of one record applies after a change of all
             writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
-        # What an import brought redacted and is whole again was not removed here.
+        # Records that an import redacted and that are whole again were not removed here.
         returned = {row.seq for row in replaced if not is_redacted_form(row.body or b"")}
         waiting[0].emptied = [place for place in emptied.places if place not in returned]
         verdict = found.verdict if found else OWN
@@ -405,7 +406,7 @@ class Ledger:
         counts: dict[str, int],
         at: str,
     ) -> tuple[Head, StoredHead]:
-        """Return the head of a log that has grown, and how it is stored."""
+        """Return the head of a grown log, and its stored form."""
         head = Head(
             v=1,
             bank=self.bank,
@@ -419,7 +420,7 @@ class Ledger:
         return head, StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
 
     def _begun(self, found: TrustedHead) -> UnnamedImport:
-        """Begin an import in a transaction, behind what the log has."""
+        """Begin an import in a transaction, at the end of the log."""
         self._admitted(found.authority)
         frontier = Frontier(found.frontier.size, found.frontier.peaks)
         return UnnamedImport(self.bank, frontier, self._clock())
@@ -427,7 +428,7 @@ class Ledger:
     def _named(
         self, writing: Writer, found: TrustedHead, begun: UnnamedImport, source: Sealed
     ) -> TrustedHead:
-        """Add what names an import to the log, under a new head."""
+        """Append the records that name an import, under a new head."""
         (rows, facts), size, at = begun.named(source), begun.size, self._clock()
         found.fold.take(facts, size)
         begun.put_nodes(writing)
@@ -440,7 +441,7 @@ class Ledger:
     def _authority_after(
         self, found: TrustedHead | None, records: Sequence[Sealed | None]
     ) -> Authority:
-        """Return who may sign once new records are in the log."""
+        """Return the authority after new records."""
         start, root = (found.head.size, found.head.root) if found else (0, "")
         new = ((seq, one) for seq, one in enumerate(records, start) if one is not None)
         return with_configs(
@@ -460,7 +461,7 @@ class Ledger:
         *,
         visible: bool,
     ) -> tuple[list[Row], list[ColumnChange], list[RangeChange]]:
-        """Return the rows of new records as the log has them, and what changes in others."""
+        """Return the rows of new records as logged, and the changes of existing ones."""
         size = before + len(records)
         facts = [
             LogFact(seq, one.row.id, one.model)
@@ -481,7 +482,7 @@ class Ledger:
         return rows, changes, effect.sweeps
 
     def _acknowledge(self, found: TrustedHead, emptied: Sequence[int] = ()) -> None:
-        """Witness what is durable now."""
+        """Record a durable head in the witness."""
         if self._witness is not None:
             if emptied:
                 self._witness.note_removed(self.bank, emptied)
@@ -490,7 +491,7 @@ class Ledger:
             self._witness.note_here(self.bank, found.authority.name)
         self._latest = found
 
-    # -- believing -------------------------------------------------------------------------
+    # -- verifying the head ---------------------------------------------------------------
 
     def _witnessed(self) -> Head | None:
         found = self._witness.cached_last(self.bank) if self._witness is not None else None
@@ -499,7 +500,7 @@ class Ledger:
     def _trusted(
         self, reader: Reader, witnessed: Head | None, *, fresh: bool = False
     ) -> TrustedHead:
-        """Return the store's newest head once all that can be said against it was looked at."""
+        """Return the store's newest head after all verification."""
         latest = self._latest  # before the store's: a commit in between makes that one newer
         stored, stamp = reader.head(self.bank), reader.stamp()
         if stored is None:
@@ -525,9 +526,9 @@ class Ledger:
         return found
 
     def _writable(self, writing: Writer, witnessed: Head | None) -> TrustedHead:
-        """Return what ``_trusted`` does, where the columns call nothing retired that is not.
+        """Return the head as ``_trusted`` does, with the standing of all rows verified.
 
-        What is appended is decided by them; readers verify them with those they ask for.
+        Appends depend on these columns; readers verify them together with the ones they use.
         """
         found = self._trusted(writing, witnessed)
         tree = self._tree(writing, found)
@@ -535,7 +536,7 @@ class Ledger:
         return found
 
     def _tree(self, reader: Reader, found: TrustedHead) -> VerifiedTree:
-        """Return this thread's tree under a head, reading from a view."""
+        """Return this thread's tree of a head, which reads from a view."""
         held = getattr(self._local, "tree", None)
         if held is None or held[0] != found.stored:
             held = (found.stored, VerifiedTree(found.frontier, nodes_of(reader, self.bank)))
@@ -566,24 +567,24 @@ class _Transaction:
         return self._added(Ticket(pending_from_rows(rows), batch, visible=visible))
 
     def _added(self, ticket: Ticket) -> list[int]:
-        self.after = self._ledger._commit(self._writing, self.after, [ticket], self._digest)  # noqa: SLF001 - a part of it
+        self.after = self._ledger._commit(self._writing, self.after, [ticket], self._digest)  # noqa: SLF001 - part of the ledger
         return ticket.places
 
     def begin_import(self, size: int | None = None) -> None:
         if size not in (None, self.after.head.size):
             raise ChangedError("it was changed by another process", hint="Read it again.")
-        self._import = self._ledger._begun(self.after)  # noqa: SLF001 - a part of it
+        self._import = self._ledger._begun(self.after)  # noqa: SLF001 - part of the ledger
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
         assert self._import is not None  # noqa: S101 - it was begun
         pending_from_rows([row for row in rows if row.type not in ENTRY_TYPES])
-        placed = self._import.placed(rows, self._ledger._clock())  # noqa: SLF001 - a part of it
+        placed = self._import.placed(rows, self._ledger._clock())  # noqa: SLF001 - part of the ledger
         commit = Commit(rows=placed, nodes=(), head=self.after.stored)
         self._writing.append(self._ledger.bank, commit)
 
     def name_import(self, source: Sealed) -> int:
         assert self._import is not None  # noqa: S101 - it was begun
-        self.after = self._ledger._named(self._writing, self.after, self._import, source)  # noqa: SLF001 - a part of it
+        self.after = self._ledger._named(self._writing, self.after, self._import, source)  # noqa: SLF001 - part of the ledger
         return self._start
 
     def require_stored(self) -> None:
@@ -602,7 +603,7 @@ class _Transaction:
 
 
 def _counts_with(new: Counter[str], found: TrustedHead | None) -> dict[str, int]:
-    """Return how many records of each type a log has, with new ones."""
+    """Return the number of records of each type in a log with new records."""
     counts = new + Counter(found.head.counts if found else {})
     return dict(sorted(counts.items()))
 

@@ -1,13 +1,14 @@
-"""The fold of a log: what its records say of others, as it was at any of its sizes.
+"""The state of a bank's records as its log defines it, at any size of the log.
 
-Whether a record is current, held or not yet visible is decided here alone, from status, source,
-receipt and erasure records that are proved to be in the log. A store keeps the outcome in columns
-to search by; they are compared with this and believed no further.
+Whether a record is current, retired or not yet visible is decided here alone, from status, source,
+receipt and erasure records that are verified to be in the log. A store has the result in columns
+for its searches; these are compared with this state and not trusted beyond that.
 
-An import is a batch: its ``source`` record, then groups, each a receipt that says how many records
-after it belong to the batch, then a receipt that closes it. Until then its records are invisible
-and its status records without effect; and again once a status says of its source record that the
-import is undone. Source: docs/spec/5-log.md, 5.8.
+An import is a batch: its ``source`` record, then groups, each a receipt that says how many of the
+following records belong to the batch, then a receipt that closes it. Until then its records are
+invisible and its status records have no effect. A status of its source record that says ``undone``
+has the same effect. The state of a bank is cached outside the store, because opening a bank would
+otherwise read all of these records (see ``FoldCache``). Source: docs/spec/5-log.md, 5.8.
 """
 
 import os
@@ -35,23 +36,23 @@ from satchel.runtime.files import PRIVATE_FILE, atomic_write
 from satchel.runtime.private_files import open_unshared
 
 Likely = Callable[[bytes], bool]
-"""Tells whether a record with these canonical bytes could be wanted."""
+"""Returns whether a record with these canonical bytes may match."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRecord:
-    """A record, proved to stand at its place in the log of its bank."""
+    """A record that is verified to be at its position in the log of its bank."""
 
     record: Sealed
     model: Model
     """Its typed value."""
 
     row: Row
-    """Its columns, derived again from the bytes and the log; as they were at the moment asked."""
+    """Its columns, derived from the bytes and the log, as of the requested moment."""
 
     @property
     def seq(self) -> int:
-        """Its place in the log."""
+        """Its log position."""
         return self.row.seq
 
 
@@ -60,60 +61,60 @@ class LogImport:
     """One import into a bank."""
 
     source: str
-    """Id of its source record."""
+    """ID of its source record."""
 
     place: int
-    """Place of that in the log."""
+    """Log position of the source record."""
 
     records: int
-    """How many records came with it so far, statuses included."""
+    """Records imported so far, statuses included."""
 
     complete: bool
-    """Whether its records were made visible."""
+    """Whether its records are visible."""
 
     undone: bool
-    """Whether it was taken back."""
+    """Whether it was undone."""
 
 
 class StatusEvent(NamedTuple):
-    """What one status record says of a record."""
+    """The effect of one status record on a record."""
 
     place: int
-    """From where on it counts."""
+    """Log position from which it applies."""
 
     seq: int
-    """Where it stands; not the same where it came with an import."""
+    """Log position of the status record; differs from ``place`` if it was imported."""
 
     state: str
     by: str | None
-    """Id of the record that takes the place of the one it speaks of."""
+    """ID of the record that replaces the other."""
 
 
 class Promotion(NamedTuple):
-    """What raises the trust in a record."""
+    """A record that raises the trust in another."""
 
     trust: str | None
-    """The class that it names; None for none."""
+    """The trust class that it sets; None if it sets none."""
 
     batch: int
-    """Number of the import that it came with; 0 for none."""
+    """Number of the import that contains it; 0 if it was not imported."""
 
 
 class Precondition(NamedTuple):
-    """What somebody saw, and builds on."""
+    """The state that an append is based on."""
 
     size: int
-    """Records in the log then."""
+    """Records in the log."""
 
     records: Sequence[tuple[str, int]]
-    """Ids and places of the records whose standing counts."""
+    """IDs and log positions of the records whose state must not have changed."""
 
     sessions: Sequence[str] = ()
-    """Sessions that nothing may have been added to."""
+    """Sessions that must have no new records."""
 
 
 def misled(row: Row) -> VerificationError:
-    """Return the error of a store whose columns are not those of a record."""
+    """Return the error for a store whose columns differ from a record."""
     return VerificationError(
         f"the index contradicts record {row.seq}",
         hint="The store was changed by another program. See: satchel doctor.",
@@ -124,14 +125,14 @@ GROUP, CLOSED = "batch_group", "batch_closed"
 """Actions of the receipts that make up a batch."""
 
 MOST_IN_GROUP = 1 << 16
-"""Records in one group of a batch; a receipt that says more counts for nothing."""
+"""Maximum number of records in one group; a receipt that names more has no effect."""
 
 FOLDED = frozenset({"status", "source", "receipt", "erasure", "redaction"})
-"""The types of the records that say something of others."""
+"""Types of the records that change the state of others."""
 
 
 class LogFact(NamedTuple):
-    """One record of the log that says something of others."""
+    """A record of the log that changes the state of others."""
 
     seq: int
     id: str
@@ -139,10 +140,10 @@ class LogFact(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What new records change of those that were there."""
+    """The change that new records make to existing ones."""
 
     targets: list[str]
-    """Ids of the records whose standing may be another now."""
+    """IDs of the records whose state may have changed."""
 
     sweeps: list[RangeChange]
 
@@ -152,19 +153,20 @@ class LogBatch:
     """One import."""
 
     source: str
-    """Id of its source record."""
+    """ID of its source record."""
 
     number: int
-    """Place of that record; rows of the batch carry it."""
+    """Log position of the source record; rows of the batch have this number."""
 
     spans: list[tuple[int, int]] = field(default_factory=list)
-    """First and last places of its records; what is between two is not of the batch."""
+    """First and last log positions of its records; records between two spans are not of the batch.
+    """
 
     closed: int | None = None
-    """Place of the receipt that made it visible."""
+    """Log position of the receipt that closed it."""
 
     def is_open(self, size: int) -> bool:
-        """Tell whether it was not closed yet when the log had ``size`` records."""
+        """Return whether the batch was open when the log had ``size`` records."""
         return self.closed is None or self.closed >= size
 
 
@@ -174,10 +176,10 @@ class _Event(NamedTuple):
     batch: LogBatch | None
     by: str | None = None
     trust: str | None = None
-    """What a promotion raises to, where it says so."""
+    """The trust class that a promotion sets, if it names one."""
 
     def place(self) -> int | None:
-        """Return the place from which it counts."""
+        """Return the log position from which it applies."""
         return self.seq if self.batch is None else self.batch.closed
 
 
@@ -185,7 +187,7 @@ class _SavedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seq: int
     state: str
     batch: str | None = None
-    """Id of the import's source record."""
+    """ID of the import's source record."""
 
     by: str | None = None
     trust: str | None = None
@@ -208,10 +210,10 @@ class _SavedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SavedFold(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log says of its records, as it is saved."""
+    """The state of a log's records, as it is saved."""
 
     events: dict[str, msgspec.Raw]
-    """By the id of what they are said of; a reader decodes those that it asks for."""
+    """By the ID of the record that the events are about; each is decoded on first use."""
 
     replaced: dict[str, list[str]]
     batches: list[_SavedBatch]
@@ -223,18 +225,18 @@ _STAYS = RowState(None, hold=False)
 
 
 class Fold:
-    """What a log says of its records; it only grows, so one serves views of all sizes."""
+    """The state of a log's records. It only grows, so one instance serves views of all sizes."""
 
     def __init__(self) -> None:
         self.size = 0
-        """Records of the log that were looked at."""
+        """Records of the log that were read."""
 
         self._lock = threading.Lock()
         self._events: dict[str, tuple[_Event, ...]] = {}
         self._saved: dict[str, msgspec.Raw] = {}
-        """Events as they were saved, until they are asked for."""
+        """Saved events that are not decoded yet."""
 
-        self._replaced: dict[str, list[str]] = {}  # by what took their place
+        self._replaced: dict[str, list[str]] = {}  # by the record that replaced them
         self._batches: dict[str, LogBatch] = {}
         self._starts: list[int] = []
         self._spans: list[tuple[int, LogBatch]] = []
@@ -242,7 +244,7 @@ class Fold:
         self._redacted: dict[str, list[tuple[int, str]]] = {}
 
     def saved(self, size: int) -> SavedFold:
-        """Return what the first ``size`` records say, to begin with another time."""
+        """Return the state of the first ``size`` records, for ``restored``."""
         with self._lock:
             events = dict(self._saved)
             for target, said in list(self._events.items()):
@@ -272,7 +274,7 @@ class Fold:
 
     @classmethod
     def restored(cls, saved: SavedFold, size: int) -> "Fold":
-        """Return a fold that has taken the first ``size`` records, from what was saved of them."""
+        """Return the state of the first ``size`` records from what ``saved`` returned."""
         fold = cls()
         fold.size = size
         fold._saved, fold._replaced = saved.events, saved.replaced
@@ -286,7 +288,7 @@ class Fold:
         return fold
 
     def _events_of(self, identity: str) -> tuple[_Event, ...]:
-        """Return what was said of a record, as far as the log was looked at."""
+        """Return the events of a record, as far as the log was read."""
         events = self._events.get(identity)
         if events is None:
             raw = self._saved.get(identity)
@@ -294,23 +296,23 @@ class Fold:
                 return ()
             found = msgspec.msgpack.decode(raw, type=resolved(list[_SavedEvent]))
             made = tuple(one.event(self._batches) for one in found)
-            # Whoever took something of it meanwhile has these as well.
+            # A caller that decoded events since then has these as well.
             events = self._events.setdefault(identity, made)
         return events
 
     def _all_said(self) -> list[tuple[str, tuple[_Event, ...]]]:
-        """Return all that was said of records."""
+        """Return the events of all records."""
         for target in self._saved:
             self._events_of(target)
         return list(self._events.items())
 
     def take(self, facts: Iterable[LogFact], size: int) -> Effect:
-        """Take what is said in the records up to ``size``, and return what that changes.
+        """Read records up to ``size`` and return the change that they make.
 
         Args:
-            facts: All records of the types ``FOLDED`` from ``self.size`` on, in order; what was
-                taken before may come again.
-            size: How long the log is with them.
+            facts: All records of the types ``FOLDED`` from ``self.size`` on, in order; they may
+                include records that were read before.
+            size: Number of records in the log, these included.
         """
         effect = Effect([], [])
         with self._lock:
@@ -321,7 +323,7 @@ class Fold:
         return effect
 
     def forget_from(self, size: int) -> None:
-        """Forget what was taken from a place on: it was not committed in the end."""
+        """Forget the records from a log position on, because they were not committed."""
         with self._lock:
             kept = {
                 target: tuple(event for event in events if event.seq < size)
@@ -342,7 +344,7 @@ class Fold:
             self.size = size
 
     def standing(self, identity: str, seq: int, size: int) -> RowState:
-        """Return what a record was when the log had ``size`` records."""
+        """Return the state of a record when the log had ``size`` records."""
         batch = self._batch_at(seq)
         events = self._all_events(identity, seq)
         if batch is None and not events:
@@ -359,7 +361,7 @@ class Fold:
         return RowState(retired, hold)
 
     def said(self, identity: str, seq: int, size: int) -> list[StatusEvent]:
-        """Return what was said of a record when the log had ``size`` records, in order."""
+        """Return the status events of a record when the log had ``size`` records, in order."""
         events = self._events_of(identity)
         batch = self._batch_at(seq)
         if batch is not None:
@@ -371,7 +373,7 @@ class Fold:
         return sorted(said for said in found if said[:2] in counted)
 
     def versions(self, identity: str, size: int) -> set[str]:
-        """Return the ids of all records that took one another's place, up to and from one."""
+        """Return the IDs of all versions of a record, earlier and later ones included."""
         found, waiting = {identity}, [identity]
         while waiting:
             one = waiting.pop()
@@ -382,7 +384,7 @@ class Fold:
         return found
 
     def _by(self, identity: str, size: int) -> set[str]:
-        """Return what took the place of a record."""
+        """Return the records that replaced a record."""
         events = [event for event in self._events_of(identity) if event.by is not None]
         counted = {seq for _, seq, _ in self._counted(events, size)}
         return {event.by for event in events if event.by is not None and event.seq in counted}
@@ -390,12 +392,12 @@ class Fold:
     def is_same(
         self, was: Precondition, size: int, changing: AbstractSet[str] = frozenset()
     ) -> bool:
-        """Tell whether nothing was said since of what somebody builds on.
+        """Return whether the state that an append is based on is unchanged.
 
         Args:
-            was: What was seen.
-            size: How long the log is now.
-            changing: Ids of records of which something is about to be said.
+            was: The state.
+            size: Number of records in the log now.
+            changing: IDs of records that are about to change.
         """
         for identity, seq in was.records:
             batch = self._batch_at(seq)
@@ -406,7 +408,7 @@ class Fold:
         return True
 
     def promotions(self, identity: str, size: int) -> list[Promotion]:
-        """Return what had raised the trust in a record when the log had ``size`` records."""
+        """Return the promotions of a record when the log had ``size`` records."""
         return [
             Promotion(event.trust, 0 if event.batch is None else event.batch.number)
             for event in self._events_of(identity)
@@ -414,9 +416,9 @@ class Fold:
         ]
 
     def retired_since(self, size: int) -> list[str]:
-        """Return ids of what a status may have retired after the first ``size`` records.
+        """Return IDs of records that may have been retired after the first ``size`` records.
 
-        The newest status first. An import that was taken back is named by its source record.
+        The newest status comes first. An import that was undone is named by its source record.
         """
         found = {
             target: event.seq
@@ -427,7 +429,7 @@ class Fold:
         return sorted(found, key=lambda target: -found[target])
 
     def batch_number(self, seq: int) -> int:
-        """Return the number of the batch that a place belongs to; 0 for none."""
+        """Return the number of the batch at a log position; 0 if there is none."""
         batch = self._batch_at(seq)
         return 0 if batch is None else batch.number
 
@@ -436,12 +438,12 @@ class Fold:
         return self._batches.get(source)
 
     def batches(self) -> list[LogBatch]:
-        """Return the imports, in the order in which they began."""
+        """Return the imports, oldest first."""
         with self._lock:
             return sorted(self._batches.values(), key=attrgetter("number"))
 
     def is_undone(self, batch: LogBatch, size: int) -> bool:
-        """Tell whether an import was taken back when the log had ``size`` records."""
+        """Return whether an import was undone when the log had ``size`` records."""
         undone = False
         for event in self._events_of(batch.source):
             if event.batch is None and event.seq < size:
@@ -449,30 +451,30 @@ class Fold:
         return undone
 
     def is_erased(self, identity: str, size: int) -> bool:
-        """Tell whether a record that was erased says so when the log had ``size`` records."""
+        """Return whether a record was erased when the log had ``size`` records."""
         return self._erased.get(identity, size) < size
 
     def redaction(self, identity: str, size: int) -> tuple[int, str] | None:
-        """Return the place of a record's last redaction, and the hash of its form."""
+        """Return the log position of a record's last redaction, and the hash of its form."""
         said = self._redacted.get(identity, ())
         return next((one for one in reversed(said) if one[0] < size), None)
 
     def redacted(self, identity: str, size: int) -> str | None:
-        """Return the hash of the form in which a record stands; None for one that is whole."""
+        """Return the hash of a record's redacted form; None if it is not redacted."""
         found = self.redaction(identity, size) if self._redacted else None
         return None if found is None else found[1]
 
     @property
     def has_erasures(self) -> bool:
-        """Whether anything was erased, as far as the log was looked at."""
+        """Whether anything was erased, as far as the log was read."""
         return bool(self._erased)
 
     def erased_at(self, identity: str) -> int | None:
-        """Return the place of the record by which a record was erased."""
+        """Return the log position of the erasure record of a record."""
         return self._erased.get(identity)
 
     def retirement(self, identity: str, seq: int, size: int) -> StatusEvent | None:
-        """Return what retired a record when the log had ``size`` records; None while it stands."""
+        """Return the event that retired a record as of ``size`` records; None if it was current."""
         found = None
         for said in self.said(identity, seq, size):
             if said.state in RETIRING:
@@ -482,24 +484,24 @@ class Fold:
         return found
 
     def said_of(self, identity: str, size: int) -> list[int]:
-        """Return the places of the status records that name a record, where they count."""
+        """Return the log positions of the status records about a record, where they apply."""
         return [seq for _, seq, _ in sorted(self._counted(self._events_of(identity), size))]
 
     def open_spans(self, size: int) -> list[tuple[int, int]]:
-        """Return first and last places of stretches with all records that are not visible yet.
+        """Return the first and last log positions of the spans whose records are not visible yet.
 
-        The receipts between two groups of one import are in them as well.
+        The receipts between two groups of one import are included.
         """
         found: list[tuple[int, int]] = []
         for (last, batch), first in zip(self._spans, self._starts, strict=True):
             if first < size and batch.is_open(size):
                 if found and found[-1][1] == first - 2:
-                    first = found.pop()[0]  # noqa: PLW2901 - one stretch
+                    first = found.pop()[0]  # noqa: PLW2901 - one span
                 found.append((first, last))
         return found
 
     def _all_events(self, identity: str, seq: int) -> tuple[_Event, ...]:
-        """Return what was said of a record, and of the import that it came with."""
+        """Return the events of a record, and of the import that contains it."""
         batch = self._batch_at(seq)
         events = self._events_of(identity)
         return events if batch is None else events + self._events_of(batch.source)
@@ -517,7 +519,7 @@ class Fold:
                 self._sweep(model.target, event, effect)
         elif isinstance(model, Erasure):
             self._erased.setdefault(model.entry, seq)
-        elif isinstance(model, Redaction):  # also with an import, for a form that it brings
+        elif isinstance(model, Redaction):  # also in an import, for a form that it contains
             self._redacted.setdefault(model.entry, []).append((seq, model.result))
         elif batch is not None:
             return
@@ -547,7 +549,7 @@ class Fold:
                         self._sweep(target, event, effect)
 
     def _targets(self, batch: LogBatch) -> list[str]:
-        """Return the records that an import says something of."""
+        """Return the records that an import changes."""
         return [
             target
             for target, events in self._all_said()
@@ -555,7 +557,7 @@ class Fold:
         ]
 
     def _sweep(self, source: str, event: _Event, effect: Effect) -> None:
-        """Note what a status of a whole import changes."""
+        """Note the changes of a status that applies to a whole import."""
         batch = self._batches.get(source)
         if batch is None:
             return
@@ -576,7 +578,7 @@ class Fold:
                 effect.sweeps.append(RangeChange(*span, None, hold=HOLDS[event.state]))
 
     def _counted(self, events: Iterable[_Event], size: int) -> Iterator[tuple[int, int, str]]:
-        """Yield what is in force at a size: the place from which it is, its own, and the state."""
+        """Yield the events in force at a size: applicable from, log position, state."""
         for event in events:
             place = event.place()
             if place is not None and self._counts(event, size):
@@ -612,17 +614,17 @@ _T = TypeVar("_T")
 
 
 class CacheFile:
-    """One file.
+    """One file with a cached value.
 
     Args:
-        path: Where; None for remembering nothing.
+        path: The file; None to cache nothing.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def read(self, type_: type[_T]) -> _T | None:
-        """Return what was written last; None where it cannot be read."""
+        """Return the value that was written last; None if there is none or it cannot be read."""
         if self._path is None:
             return None
         with suppress(OSError, SatchelError, msgspec.DecodeError):
@@ -637,7 +639,7 @@ class CacheFile:
         return None
 
     def write(self, value: object) -> None:
-        """Remember a value instead of the one before."""
+        """Replace the cached value; nothing happens if it cannot be written."""
         if self._path is None:
             return
         body = msgspec.msgpack.encode(value)
@@ -647,27 +649,32 @@ class CacheFile:
 
 _FORMAT = "satchel-fold/1"
 _MANY = 256
-"""Records that are worth remembering."""
+"""Number of records from which caching is worth it."""
 
 _PART = 8
-"""What is remembered is written again when it has grown by one in so many."""
+"""The cache is rewritten when the number of records has grown by a fraction of one in this many."""
 
 
 class KnownFold(NamedTuple):
-    """What is known of the beginning of a log."""
+    """The cached state of the start of a log."""
 
     fold: Fold
     size: int
     counts: dict[str, int]
-    """Of its records, by type."""
+    """Number of records, by type."""
 
 
 class FoldCache:
-    """What is remembered of one bank.
+    """The cached state of one bank.
+
+    A cached state is valid for a log that starts with the head for which it was computed, which the
+    tree proves. The records after it are read from the store and verified; the counts of both heads
+    show that none is missing. So an edit of an older record that changes others has no effect here;
+    ``satchel doctor`` does not use the cache and finds it.
 
     Args:
-        bank: Its id.
-        path: The file, outside the store; None for remembering nothing.
+        bank: ID of the bank.
+        path: The file, outside the store; None to cache nothing.
     """
 
     def __init__(self, bank: str, path: Path | None) -> None:
@@ -675,7 +682,7 @@ class FoldCache:
         self._file = CacheFile(path)
 
     def read(self, tree: VerifiedTree) -> KnownFold:
-        """Return what is remembered, if the log under a head goes on from it."""
+        """Return the cached state, if the log under a head starts with it."""
         kept = self._file.read(_Remembered)
         if kept is None or (kept.format, kept.bank) != (_FORMAT, self._bank):
             return KnownFold(Fold(), 0, {})
@@ -688,12 +695,12 @@ class FoldCache:
         return KnownFold(Fold.restored(kept.fold, kept.size), kept.size, kept.counts)
 
     def write(self, head: Head, fold: Fold, known: KnownFold) -> None:
-        """Remember what a log says, where that is much more than is remembered.
+        """Write the state of a log, if it is much larger than the cached one.
 
         Args:
-            head: The head under which it is so.
-            fold: What it says.
-            known: What is remembered.
+            head: The head of the log.
+            fold: The state.
+            known: The cached state.
         """
         before = _speaking(known.counts)
         if _speaking(head.counts) - before < max(_MANY, before // _PART):

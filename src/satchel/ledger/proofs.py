@@ -1,4 +1,4 @@
-"""Proving the rows of a store: each was logged, and has the columns that it has to have."""
+"""Verification of a store's rows: each was logged, and has the columns of its record."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,26 +29,27 @@ from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, Reader
 
 
 class ErasedRecords:
-    """What was erased from a bank, by its log and by what this machine remembers.
+    """The records that were erased from a bank, according to its log and its witness.
 
     Args:
-        found: The bank as it is read.
-        removed: Sorted places that were erased on this machine, as its witness has them.
+        found: The verified head of the bank.
+        removed: Sorted log positions of the records that this machine erased, from its witness.
     """
 
     def __init__(self, found: TrustedHead, removed: Sequence[int]) -> None:
         self._fold, self._size = found.fold, found.head.size
-        # From where the log was taken up again it has other records, which nobody removed.
+        # From the position at which the log was resumed it has other records, which were not
+        # erased.
         given_up = found.verdict.given_up
         end = given_up.size if given_up is not None else self._size
         self.removed = removed[: bisect_left(removed, end)]
 
     def __contains__(self, row: object) -> bool:
-        """Tell whether the log says of a row's record that it was erased."""
+        """Return whether the log says that a row's record was erased."""
         return isinstance(row, Row) and self._fold.is_erased(row.id, self._size)
 
     def require_reason(self, row: Row) -> None:
-        """Require that the log says why a row is empty.
+        """Require that the log gives a reason for an empty row.
 
         Raises:
             VerificationError: If it does not.
@@ -60,7 +61,7 @@ class ErasedRecords:
             )
 
     def require_kept(self, row: Row) -> None:
-        """Refuse the bytes of a record that was erased, by the log or on this machine.
+        """Refuse the bytes of a record that was erased, according to the log or the witness.
 
         Raises:
             VerificationError: If it was.
@@ -83,14 +84,14 @@ class ErasedRecords:
 _TOGETHER, _FEW = 256, 10
 
 _MOST_LINKED = 50_000
-"""Records whose links are kept in memory for one view, as proved."""
+"""Records whose verified links one view keeps in memory."""
 
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 
 
 class VerifiedRows:
-    """The records of a bank: what a store nominates is proved before it is handed out."""
+    """The records of a bank, each verified before it is returned."""
 
     def __init__(
         self,
@@ -102,15 +103,15 @@ class VerifiedRows:
         stamp: int,
     ) -> None:
         self.head: Final = found.head
-        """The head that everything here is proved by."""
+        """The head that everything is verified against."""
         self.signed: Final = found.stored.signed
         """The same head with its signature, as canonical JSON."""
         self.standing: Final = found.verdict.standing
         """Whether the bank is this machine's own, or untrusted."""
         self.notes: Final = found.verdict.notes
-        """Sentences for whoever reads: what this machine saw of the bank and was given up."""
+        """Notices for the reader: states of the bank that were seen here and abandoned."""
         self.authority: Final = found.authority
-        """Whose bank it is, and what its owners decided."""
+        """The owners of the bank, and their decisions."""
         self._reader = reader
         self._tree = tree
         self._fold = found.fold
@@ -122,22 +123,22 @@ class VerifiedRows:
         self._stamp = stamp
 
     def get(self, ids: Sequence[str]) -> dict[str, VerifiedRecord]:
-        """Return records by id; those that are not here, or erased, are left out.
+        """Return records by ID; missing and erased ones are omitted.
 
         Raises:
-            VerificationError: If one is not what was logged.
+            VerificationError: If one differs from the logged record.
         """
         rows, wanted = self._reader.get(self._bank, ids), set(ids)
         for row in rows:
-            if row.id not in wanted:  # the index of ids led to another record
+            if row.id not in wanted:  # the index of IDs points to another record
                 raise misled(row)
         return {logged.record.id: logged for logged in self._proved(rows)}
 
     def at(self, places: Sequence[int]) -> list[VerifiedRecord]:
-        """Return the records at places of the log, in its order; those not to be seen are left out.
+        """Return the records at log positions, in log order; invisible ones are omitted.
 
         Raises:
-            VerificationError: If one is not what was logged.
+            VerificationError: If one differs from the logged record.
         """
         rows = self._reader.at(self._bank, places)
         return self._proved(sorted(rows, key=attrgetter("seq")))
@@ -150,22 +151,22 @@ class VerifiedRows:
         likely: Likely | None = None,
         complete: bool = True,
     ) -> Iterator[VerifiedRecord]:
-        """Yield the records that a filter wants, in the order of the log.
+        """Yield the records that match a filter, in log order.
 
-        Args:
-            wanted: Which.
-            after: Start after this place.
-            likely: Tells by the bytes of a record whether the caller could want it; only with a
-                filter that wants records of some sort. What is skipped is hashed and not decoded.
-            complete: False where a record that the store skips does no harm: what is made of the
-                records only nominates.
-
-        None can be hidden. Where the filter wants records of all sorts, each position that the
-        store skips has to have a reason in the log; else the columns that the filter asks for are
+        None can be hidden. If the filter matches records of all types, the log must give a reason
+        for each position that the store skips; otherwise the columns that the filter uses are
         verified in every row.
 
+        Args:
+            wanted: The filter.
+            after: Start after this log position.
+            likely: Returns whether the bytes of a record may match; only with a filter on types.
+                Skipped records are hashed and not decoded.
+            complete: False if a record that the store hides does no harm, because the result only
+                nominates.
+
         Raises:
-            VerificationError: If one is not what was logged, or is hidden.
+            VerificationError: If a record differs from the logged one, or is hidden.
         """
         if complete and not wanted.is_plain:
             self._require_columns(wanted, first=after + 1, by_bytes=likely is not None)
@@ -197,9 +198,10 @@ class VerifiedRows:
         return found[0] if found else None
 
     def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[VerifiedRecord]:
-        """Yield the records with a link that starts, or ends, at a record's id.
+        """Yield the records with a link from, or to, a record.
 
-        That none is missing is verified where ``require_columns`` was asked for ``LINKS`` before.
+        That none is missing is verified only if ``require_columns`` was called for ``LINKS``
+        before.
         """
         rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
         for logged in self._proved(rows):
@@ -211,14 +213,14 @@ class VerifiedRows:
     def links(
         self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
     ) -> list[LoggedLink]:
-        """Return the links that start, or end, at names, as ``ports.traversal.Walked.links``.
+        """Return the links from, or to, names; see ``ports.links``.
 
-        The record that makes each is verified. That none is missing is not: who lists links asks
-        ``require_columns`` for ``LINKS`` before, and who only nominates by them does not.
+        The record of each is verified. That none is missing is not: a caller that lists links calls
+        ``require_columns`` for ``LINKS`` before; one that only nominates does not.
 
         Raises:
-            VerificationError: If one is not what was logged.
-            StoreError: If the store cannot be walked.
+            VerificationError: If a record differs from the logged one.
+            StoreError: If the store cannot be read.
         """
         if not isinstance(self._reader, LinkView):
             raise StoreError("links of this store cannot be followed")
@@ -237,21 +239,21 @@ class VerifiedRows:
         return any(True for end in ends for _ in neighbours(end))
 
     def require_columns(self, *names: str) -> None:
-        """Require that columns of all rows are what the records say, and their standing the log's.
+        """Require that columns match the records, and the standing of rows the log.
 
         Args:
             names: Names of columns of ``Row``, or ``columns.LINKS`` for the index of links.
 
         Raises:
-            VerificationError: Naming a row whose columns are not.
+            VerificationError: Naming a row whose columns differ.
         """
         self._columns.require(self, frozenset(names), self._stamp)
 
     def require_excluded(self, rows: Iterable[Row]) -> None:
-        """Require the standing of rows that a question leaves out for what their columns say.
+        """Require the standing of rows that a query skipped because of their columns.
 
         Raises:
-            VerificationError: If the log does not say so of one.
+            VerificationError: If the log does not confirm one.
         """
         marked = [
             MarkedRow(row.seq, row.id, row.type, row.at, row.retired, row.hold)
@@ -268,13 +270,13 @@ class VerifiedRows:
         by_bytes: bool = False,
         standing: bool = True,
     ) -> None:
-        """Require that the columns hold by which a filter looks for records.
+        """Require the columns that a filter uses to find records.
 
         Args:
             wanted: The filter.
-            first: Position from which on.
-            by_bytes: Whether records are skipped by their bytes, which are those of their id.
-            standing: As ``VerifiedColumns.require`` takes it.
+            first: First log position.
+            by_bytes: Whether records are skipped by their bytes, which have their IDs.
+            standing: See ``VerifiedColumns.require``.
         """
         if wanted.types is not None and wanted.types <= COUNTED:
             self._columns.require_types(self, wanted.types, self._stamp, first=first)
@@ -290,38 +292,38 @@ class VerifiedRows:
         bits: int = BLOCK_BITS,
         marked: bool = True,
     ) -> Iterable[ColumnBlock]:
-        """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
+        """Return columns of rows as they are stored; see ``Reader.column_blocks``."""
         return self._reader.column_blocks(
             self._bank, names, first=first, end=end, bits=bits, marked=marked
         )
 
     def require_counted(self, types: frozenset[str]) -> None:
-        """Require that all records of types are there, by their leaves and the head's counts."""
+        """Require that all records of these types exist, by their leaves and the head's counts."""
         require_types(self._reader, self.head, self._tree, types)
 
     def require_standing(self, marked: Sequence[MarkedRow]) -> None:
-        """Require that the log calls these rows what their columns call them."""
+        """Require that the log confirms the marks of these rows."""
         require_standing(marked, self.head, self._fold, self._tree)
 
     def stored_links(self) -> Iterable[LoggedLink]:
-        """Return the index of links as it is stored."""
+        """Return the stored index of links."""
         return self._reader.every_link(self._bank)
 
     def verified_columns(self, places: Sequence[int]) -> list[Row]:
-        """Return the rows at positions, derived from their records, if the store has the same.
+        """Return the rows at log positions, derived from their records, if the store's match.
 
         Raises:
-            VerificationError: If it has not.
+            VerificationError: If one differs.
         """
         return self._own_rows(self._at(places))
 
     def require_rows(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows of an audit, derived from their records, if they are the same.
+        """Return the rows of an audit, derived from their records, if they match.
 
-        Their leaves are not proved: an audit computes the whole tree.
+        Their leaves are not verified: an audit computes the whole tree.
 
         Raises:
-            VerificationError: If one is not, or was erased and has its bytes again.
+            VerificationError: If one differs, or was erased and has its bytes again.
         """
         for row in rows:
             if row.body is not None:
@@ -343,7 +345,7 @@ class VerifiedRows:
         return own
 
     def _links_made(self, places: set[int]) -> dict[int, tuple[RecordLink, ...]]:
-        """Return what current records link, proved; a walk meets each of them from both ends."""
+        """Return the verified links of current records; a traversal meets each from both ends."""
         if len(self._linked) + len(places) > _MOST_LINKED:
             self._linked.clear()
         places -= self._linked.keys()
@@ -353,7 +355,7 @@ class VerifiedRows:
         return self._linked
 
     def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
-        """Prove rows, and leave out what nobody sees."""
+        """Verify rows, and omit the invisible ones."""
         found = require_logged(self._tree, self._bank, rows, self._redacted)
         proved = []
         for row, logged in zip(rows, found, strict=True):
@@ -370,7 +372,7 @@ class VerifiedRows:
         return self._fold.redacted(row.id, self.head.size)
 
     def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
-        """Return the columns of a record, and refuse a store that has others."""
+        """Return the derived columns of a record, and refuse a store with others."""
         batch = self._fold.batch_number(row.seq)
         own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
         own = own.changed(self._fold.standing(record.id, row.seq, self.head.size))
@@ -386,7 +388,7 @@ class VerifiedRows:
         return replace(logged, row=logged.row.changed(then))
 
     def _explain(self, places: Sequence[int], wanted: Filter) -> None:
-        """Require that records were left out for what the log says of them."""
+        """Require that the log gives a reason for each omitted record."""
         size = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
         for start in range(0, len(places), _TOGETHER):
             for row in self._at(places[start : start + _TOGETHER]):
@@ -395,7 +397,7 @@ class VerifiedRows:
                     raise misled(row)
 
     def _at(self, places: Sequence[int]) -> list[Row]:
-        """Return the rows at places, proved to be the ones that were logged there."""
+        """Return the rows at log positions, verified to be the logged ones."""
         rows = sorted(self._reader.at(self._bank, places), key=attrgetter("seq"))
         if [row.seq for row in rows] != list(places):
             raise VerificationError(
@@ -406,7 +408,7 @@ class VerifiedRows:
 
 
 def is_unlikely(row: Row, likely: Likely) -> bool:
-    """Tell whether a row can be skipped: its bytes are those of its id, and not wanted."""
+    """Return whether a row can be skipped: its bytes have its ID and do not match."""
     if row.body is None or likely(row.body):
         return False
     return row.id == PREFIX + hash_without_id(row.body, row.id).hex()

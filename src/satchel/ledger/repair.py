@@ -1,9 +1,8 @@
-"""Putting a store right: what is derived is derived again, what is damaged is set aside.
+"""Repair of a store: derived data is derived again, damaged data is set aside.
 
-Nothing is deleted. The bytes of a record that no longer hold go to the store's side as they are
-(``damaged/PLACE``), and the log says by a signed erasure record that the memory is lost. What
-cannot be put right, a record that is gone or a head that does not hold, is left as it is: that is
-a case for a backup.
+Nothing is deleted. The damaged bytes of a record are moved to the side values as they are
+(``damaged/POSITION``), and a signed erasure record in the log says that the memory is lost. A
+missing record or an invalid head cannot be repaired: restore a backup.
 """
 
 from collections.abc import Iterator
@@ -40,36 +39,36 @@ from satchel.ports.rows import Row
 from satchel.ports.store import Reader, Store, Writer
 
 DAMAGED = "damaged/"
-"""Start of the names under which damaged bytes are kept beside the log."""
+"""Prefix of the names of damaged bytes, beside the log."""
 
 REASON = "damaged: the bytes no longer match the ID"
 
 
 @dataclass(frozen=True, slots=True)
 class BankRepair:
-    """What was done."""
+    """The result of a repair."""
 
     before: Examination
     after: Examination
     lost: tuple[int, ...]
-    """Places of records whose bytes were set aside."""
+    """Log positions of records whose bytes were set aside."""
 
 
 def repair(
     store: Store, ledger: Ledger, *, at: str, progress: Progress | None = None
 ) -> BankRepair:
-    """Put right what can be, and say what is lost.
+    """Repair what can be repaired, and report what is lost.
 
     Args:
-        store: Where the bank is.
-        ledger: The bank in it, with a key that may add to it.
-        at: The present moment.
-        progress: Told of each examination, before and after.
+        store: The store with the bank.
+        ledger: The bank, with an admitted key.
+        at: The current time.
+        progress: Called with the progress of each examination.
 
     Raises:
-        StoreDamagedError: If nothing can be put right: the head does not hold, or a record that
-            says something of others is gone. Nothing was changed then.
-        ReadOnlyStoreError: If no key may sign here.
+        StoreDamagedError: If nothing can be repaired: the head is invalid, or a record that changes
+            others is missing. Nothing was changed.
+        ReadOnlyStoreError: If this machine has no admitted key.
     """
     before = examine(store, ledger.bank, progress=progress)
     if before.is_sound:
@@ -121,10 +120,10 @@ def _put_nodes(writing: Writer, head: Head) -> None:
 
 
 def _as_logged(reader: Reader, tree: VerifiedTree, bank: str, seq: int) -> Iterator[Row]:
-    """Yield a row with the id, type and time that were logged, where these can be found again.
+    """Yield a row with the logged ID, type and time, if these can be found.
 
-    The bytes tell id and type; the time is its own or that of a record next to it, which came
-    with the same commit.
+    The bytes contain ID and type; the time is the row's own or that of a neighbor in the same
+    commit.
     """
     rows = {row.seq: row for row in reader.at(bank, [seq - 1, seq, seq + 1])}
     row = rows.get(seq)
@@ -154,7 +153,7 @@ def _wrong_rows(writing: Writer, head: Head, fold: Fold) -> Iterator[Row]:
 
 
 def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) -> tuple[int, ...]:
-    """Keep bytes that do not hold beside the log, and then log that these records are lost."""
+    """Move damaged bytes beside the log, and then log that these records are lost."""
     bank, damaged = ledger.bank, list[Row]()
     with store.reading() as reader:
         for _, rows in blocks(reader, bank, range(head.size)):
@@ -166,7 +165,7 @@ def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) ->
             ]
     if not damaged:
         return ()
-    # First the bytes: an erasure removes them from their places.
+    # Copy the bytes first: an erasure removes them.
     kept = {f"{DAMAGED}{row.seq}": row.body for row in damaged if row.body is not None}
     with store.writing() as writing:
         writing.put_side(bank, kept)
@@ -175,7 +174,7 @@ def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) ->
 
 
 def _is_told(row: Row, fold: Fold, head: Head) -> bool:
-    """Tell whether the log says why a row is empty."""
+    """Return whether the log gives a reason for an empty row."""
     return row.body is None and fold.is_erased(row.id, head.size)
 
 

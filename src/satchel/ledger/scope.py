@@ -1,7 +1,7 @@
-"""A part of a bank: what a capability token does not cover is not there.
+"""The part of a bank that a capability token covers.
 
-Everything that a view hands out is proved first, and judged here on its proved bytes, so a column
-or an index that was edited shows nothing more. Source: docs/spec/6-keys-and-tokens.md, 6.7.
+Everything that a view returns is verified first and filtered here by its verified bytes, so an
+edited column or index reveals nothing. Source: docs/spec/6-keys-and-tokens.md, 6.7.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,18 +28,18 @@ _CURRENT = Filter()
 
 
 class ScopedView(View):
-    """A verified view of a bank, with what a token covers.
+    """A verified view of the part of a bank that a token covers.
 
-    Entries are there when the token covers them; a status when its target is, and what it names in
-    the target's place; an edge when both its ends are. Of the log itself, whose it is and who may
-    sign its head. Nothing else: nodes, conversations, files, sources, receipts and tokens belong
-    to the bank as a whole. Vectors and what is kept beside the log are not there either: they were
-    learnt from all of it.
+    It contains the entries that the token covers; a status if its target is covered, without the ID
+    of a replacement that is not; an edge if both its ends are covered. Of the log itself, it
+    contains the owners and the keys that may sign its head. Nodes, conversations, files, sources,
+    receipts and tokens belong to the bank as a whole and are not in it. Neither are vectors and
+    side values: they were computed from the whole bank.
 
     Args:
-        whole: The same moment of the bank, all of it.
-        covers: Tells whether an entry is in the scope.
-        types: Types that entries in the scope can have at all; None for any.
+        whole: A view of the whole bank at the same size.
+        covers: Returns whether an entry is in the scope.
+        types: Types that entries in the scope can have; None for any.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class ScopedView(View):
 
     @property
     def whole(self) -> View:
-        """All of the bank, for what decides and is not shown: settings, trust, standing."""
+        """The whole bank, for decisions that are not shown: settings, trust, standing."""
         return self._all
 
     def covers(self, entry: Entry) -> bool:
-        """Tell whether an entry is in the scope, or would be."""
+        """Return whether an entry is in the scope, or would be."""
         return self._covers(entry)
 
     def has(self, ids: Iterable[str]) -> set[str]:
-        """Return those of some ids that are of entries to be seen here."""
+        """Return the given IDs of visible entries."""
         wanted = list(dict.fromkeys(ids))
         unknown = [one for one in wanted if one not in self._known and is_id(one)]
         if unknown:
@@ -88,26 +88,26 @@ class ScopedView(View):
         return isinstance(model, Bank)
 
     def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
-        """As ``View.said``, without the names of what is not to be seen."""
+        """As ``View.said``, without the IDs of invisible records."""
         found = super().said(logged, as_of=as_of)
         there = self.has(one.by for one in found if one.by is not None)
         return [one if one.by in there else one._replace(by=None) for one in found]
 
     def retirement(self, row: Row, as_of: int | None = None) -> StatusEvent | None:
-        """As ``View.retirement``, without the name of what is not to be seen."""
+        """As ``View.retirement``, without the ID of an invisible record."""
         found = super().retirement(row, as_of)
         if found is None or found.by is None or self.has([found.by]):
             return found
         return found._replace(by=None)
 
     def versions(self, identity: str) -> set[str]:
-        """As ``View.versions``, those that are to be seen."""
+        """As ``View.versions``, visible ones only."""
         return self.has(super().versions(identity))
 
     def links(
         self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
     ) -> list[LoggedLink]:
-        """As ``View.links``, of records that are to be seen."""
+        """As ``View.links``, of visible records."""
         found = self._all.links(ends, incoming=incoming, kinds=kinds, limit=limit)
         there = {logged.seq for logged in self.at([linked.place for linked in found])}
         return [linked for linked in found if linked.place in there]
@@ -123,7 +123,7 @@ class ScopedView(View):
         return super().nominees(text, limit=limit, wanted=replace(asked, types=types))
 
     def nominal(self, places: Sequence[int]) -> dict[int, Row]:
-        """As ``View.nominal``, of what is to be seen: a rank may not tell of what is not."""
+        """As ``View.nominal``, of visible records, so that a rank does not reveal others."""
         found = super().nominal(places)
         there = self.has(row.id for row in found.values())
         return {place: row for place, row in found.items() if row.id in there}
@@ -134,34 +134,34 @@ class ScopedView(View):
         return []
 
     def source_at(self, batch: int) -> VerifiedRecord | None:
-        """As ``View.source_at``: how far an import is trusted counts for everybody."""
+        """As ``View.source_at``: the trust in an import applies to everybody."""
         return self._all.source_at(batch)
 
     def places(self, ids: Sequence[str]) -> dict[str, int]:
-        """As ``View.places``, of what is to be seen."""
+        """As ``View.places``, of visible records."""
         return super().places(sorted(self.has(ids)))
 
     def rows(self, places: Sequence[int]) -> list[Row]:
-        """As ``View.rows``, of what is to be seen."""
+        """As ``View.rows``, of visible records."""
         found = super().rows(places)
         there = self.has(row.id for row in found)
         return [row for row in found if row.id in there]
 
     def held(self, source: str) -> Iterator[Row]:
-        """Yield nothing: an import that is under way is its owner's."""
+        """Yield nothing: an unfinished import is visible to the owner only."""
         del source
         return iter(())
 
     def returned(self) -> list[tuple[int, str]]:
-        """Return nothing: what was erased is its owner's to know."""
+        """Return nothing: erased records are known to the owner only."""
         return []
 
     def imports(self) -> list[LogImport]:
-        """Return nothing: imports are of the bank as a whole."""
+        """Return nothing: imports belong to the bank as a whole."""
         return []
 
     def side(self, prefix: str) -> dict[str, bytes]:
-        """Return nothing: what is kept beside the log is of the bank as a whole."""
+        """Return nothing: side values belong to the bank as a whole."""
         del prefix
         return {}
 
@@ -177,12 +177,12 @@ class ScopedView(View):
         return {}
 
     def vectors(self, generation: Generation, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
-        """Return nothing: vectors are made with what was learnt from the whole bank."""
+        """Return nothing: vectors are computed with data of the whole bank."""
         del generation, ids
         return {}
 
     def blob(self, digest: str) -> NoReturn:
-        """Refuse: bytes beside the log are of the bank as a whole.
+        """Refuse: blobs belong to the bank as a whole.
 
         Raises:
             UnknownBlobError: Always.
@@ -191,9 +191,9 @@ class ScopedView(View):
 
 
 def ends_of(model: Model) -> frozenset[str]:
-    """Return the ids that a status or an edge names; none for another record.
+    """Return the IDs that a status or an edge names; none for other records.
 
-    An end of an edge that is no id is a name, which stands for itself.
+    An end of an edge that is no ID is a name and represents itself.
     """
     if isinstance(model, Status):
         return frozenset({model.target} if model.by is None else {model.target, model.by})
@@ -206,10 +206,10 @@ _TOKENS = Filter(types=frozenset({"token"}), retired=True, held=True)
 
 
 def issuers(view: View, chain: Chain) -> frozenset[str]:
-    """Return the keys whose word counts for the first token of a chain.
+    """Return the keys that may have issued the first token of a chain.
 
-    A key that was replaced or retired issues nothing more. What it had issued stays good: that is
-    seen by the place of the token in the log, since any time that a token names may be made up.
+    A key that was replaced or retired issues no more tokens. Tokens that it had issued stay valid:
+    the log position of the token decides, since the times in a token can be made up.
     """
     return view.authority.owners | _former(view, chain.tokens[0])
 
@@ -231,18 +231,18 @@ def _id_of(record: Token) -> str:
 
 
 ADDING = frozenset({Permission.WRITE, Permission.DERIVE, Permission.REDACT})
-"""What lets something be added to a bank."""
+"""Permissions to add records to a bank."""
 
 _OUTSIDE = "the token does not allow adding this"
 
 
 @dataclass(frozen=True)
 class VerifiedChain:
-    """A chain of tokens whose holder proved to be its audience."""
+    """A chain of tokens whose holder proved possession of its key."""
 
     chain: Chain
     revoked_keys: Callable[[], frozenset[str]] = frozenset
-    """Gives the keys whose word does not count any more on this machine."""
+    """Returns the keys that are revoked on this machine."""
 
     clock: Clock = now
     covers: Covers = field(init=False)
@@ -254,7 +254,7 @@ class VerifiedChain:
         object.__setattr__(self, "types", _types_of(self.chain))
 
     def require(self, needed: frozenset[Permission], view: View) -> None:
-        """Require that it holds now, under the head of a view, and allows something; see ``Chain``.
+        """Require that the chain is valid under a view's head and grants permissions.
 
         Raises:
             TokenError, TokenTimeError, TokenRevokedError, PermissionRefusedError: If not.
@@ -270,12 +270,13 @@ class VerifiedChain:
 
 
 class ScopedLedger(Ledger):
-    """One bank, for one action of a holder.
+    """One bank, for one operation of a token holder.
 
     Args:
         inner: The bank.
-        held: What the holder presented.
-        needed: What the action asks for; None while no action has asked, when nothing is given.
+        held: The chain that the holder presented.
+        needed: The permissions that the operation needs; None, before they are known, refuses
+            everything.
     """
 
     def __init__(
@@ -283,16 +284,16 @@ class ScopedLedger(Ledger):
     ) -> None:
         self.bank = inner.bank
         self.inner = inner
-        """The bank as its owner has it."""
+        """The bank with its owner's access."""
         self._held = held
         self._needed = needed
 
     @contextmanager
     def reading(self, *, fresh: bool = False) -> Iterator[View]:
-        """Give one consistent, verified view of what the token covers.
+        """Yield a consistent, verified view of what the token covers.
 
         Raises:
-            TokenError, PermissionRefusedError: If the token does not hold, or allow it.
+            TokenError, PermissionRefusedError: If the token is invalid, or does not allow it.
             SatchelError: As ``Ledger.reading``.
         """
         if self._needed is None:
@@ -310,10 +311,10 @@ class ScopedLedger(Ledger):
         given: Precondition | None = None,
         forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
-        """Add records, each of which has to be in the scope; see ``Ledger.append``.
+        """Append records, all of which must be in the scope; see ``Ledger.append``.
 
         Raises:
-            TokenError, PermissionRefusedError: If the token does not hold, or allow one of them.
+            TokenError, PermissionRefusedError: If the token is invalid, or does not allow a record.
         """
         if not ADDING & (self._needed or frozenset()) or batch is not None or side:
             raise PermissionRefusedError(_OUTSIDE)
@@ -324,15 +325,15 @@ class ScopedLedger(Ledger):
         return self.inner.append(records, given=given, forms=forms)
 
     def append_rows(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: an import is its owner's."""
+        """Refuse: imports are reserved for the owner."""
         raise PermissionRefusedError(_OUTSIDE)
 
     def transaction(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: an import is its owner's."""
+        """Refuse: imports are reserved for the owner."""
         raise PermissionRefusedError(_OUTSIDE)
 
     def decide(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: what concerns the bank as a whole is its owner's to decide."""
+        """Refuse: decisions about the bank are reserved for its owners."""
         raise PermissionRefusedError(_OUTSIDE)
 
     def _part(self, view: View) -> ScopedView:
@@ -340,7 +341,7 @@ class ScopedLedger(Ledger):
 
 
 class _Adding:
-    """Judges what a holder is going to add, all of it together."""
+    """Verification of all records that a holder is about to append."""
 
     def __init__(
         self, held: VerifiedChain, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
@@ -352,16 +353,16 @@ class _Adding:
         self._new = {each.id for each in self._models if isinstance(each, Entry)}
 
     def require(self) -> None:
-        """Require that all of it is in the scope.
+        """Require that all of them are in the scope.
 
         Raises:
-            PermissionRefusedError: If something is not; nothing is said of what is there.
+            PermissionRefusedError: If one is not; the error reveals nothing about existing records.
         """
         if not all(map(self._fits, self._models)):
             raise PermissionRefusedError(_OUTSIDE)
 
     def _fits(self, model: Model) -> bool:
-        if self._redacts or isinstance(model, Redaction):  # the one thing that it lets be done
+        if self._redacts or isinstance(model, Redaction):  # the one operation that it allows
             return (
                 self._redacts
                 and isinstance(model, Redaction)
@@ -377,7 +378,7 @@ class _Adding:
         origin: Origin | None = entry.origin
         trust = origin.trust if origin is not None else None
         if trust is None or trust is TrustClass.USER or not self._view.covers(entry):
-            return False  # what a holder says is not what the user said
+            return False  # a holder's record does not have the authority of the user
         if not self._is_free(slot_of(entry)):
             return False
         drawn = set(entry.parent_ids) - self._of_predecessors(entry)
@@ -387,7 +388,7 @@ class _Adding:
         return needed <= self._allowed and self._has(frozenset(drawn))
 
     def _of_predecessors(self, entry: Entry) -> set[str]:
-        """Return the parents that an entry has because the version before it has them."""
+        """Return the parents that an entry inherits from its previous version."""
         before = [
             model.target
             for model in self._models
@@ -400,14 +401,14 @@ class _Adding:
     def _fits_status(self, status: Status) -> bool:
         if Permission.WRITE not in self._allowed or not self._has(ends_of(status)):
             return False
-        if status.state == "restored":  # not beside a version that the holder does not see
+        if status.state == "restored":  # not beside a version that the holder cannot see
             every = self._view.whole.versions(status.target)
             target = self._view.get([status.target])[status.target]
             return every == self._view.has(every) and self._is_free(target.row.slot)
         return status.state in ("superseded", "deleted")
 
     def _is_free(self, slot: str | None) -> bool:
-        """Tell whether nothing that the holder does not see speaks of the same thing."""
+        """Return whether no invisible record has this slot."""
         there = None if slot is None else self._view.whole.current(slot)
         return there is None or self._has(frozenset({there.record.id}))
 

@@ -1,4 +1,4 @@
-"""Several appends in one transaction of a store, read back before they are committed."""
+"""Appends in one transaction of a store, read back before the commit."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from satchel.ports.rows import VISIBLE, Filter, Row, unplaced_row
 from satchel.ports.store import DigestReader, Reader, RowsDigest, Writer
 
 GROUP_RECORDS = 4096
-"""Records of one group of an import that is named last, unless more are added at once."""
+"""Records in a group of an import that is named last, unless more are added at once."""
 
 _TOGETHER = 1024
 _HASH = 32
@@ -44,69 +44,69 @@ _HASH = 32
 
 
 class LogTransaction(Protocol):
-    """The right to append several times; see ``Ledger.transaction``."""
+    """A transaction for several appends; see ``Ledger.transaction``."""
 
     def append(
         self, records: Sequence[Sealed], *, side: Mapping[str, bytes | None] | None = None
     ) -> list[int]:
-        """Add records to the log and return their log positions; see ``Ledger.append``."""
+        """Append records to the log and return their log positions; see ``Ledger.append``."""
         ...
 
     def append_rows(self, rows: Sequence[Row], *, batch: str, visible: bool = False) -> list[int]:
-        """Add records of an import; see ``Ledger.append_rows``.
+        """Append records of an import; see ``Ledger.append_rows``.
 
         Args:
-            rows: From ``unplaced_row``, of records that were sealed or opened here.
-            batch: Id of the import's source record.
-            visible: Whether they are current at once, because the caller closes the import in this
+            rows: Results of ``unplaced_row`` for records that were sealed or opened here.
+            batch: ID of the import's source record.
+            visible: Whether they are visible now, because the caller closes the import in this
                 transaction.
         """
         ...
 
     def begin_import(self, size: int | None = None) -> None:
-        """Begin an import whose source record is known only when the rest of it is logged.
+        """Begin an import whose source record is known only after its other records are logged.
 
-        It is the first thing of the transaction. The source record, and the receipt before each
-        group, get their log positions now and their bytes from ``name_import``.
+        It must be the first call of the transaction. The source record, and the receipt before each
+        group, get their log positions now and their bytes in ``name_import``.
 
         Args:
-            size: How long the log has to be; None for any.
+            size: Required number of records in the log; None for any.
 
         Raises:
-            ChangedError: If it is longer.
-            ReadOnlyStoreError: If no key may sign here.
+            ChangedError: If the log has more records.
+            ReadOnlyStoreError: If this machine has no admitted key.
         """
         ...
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
-        """Add records to the import that was begun; they are current at once.
+        """Append records to the import that was begun; they are visible now.
 
         Args:
-            rows: From ``unplaced_row``, of records that were sealed or opened here.
+            rows: Results of ``unplaced_row`` for records that were sealed or opened here.
 
         Raises:
-            UsageError: If a record says something of others.
+            UsageError: If a record changes others.
         """
         ...
 
     def name_import(self, source: Sealed) -> int:
-        """Put the source record before what was added, and return its log position."""
+        """Insert the source record before the appended records, and return its log position."""
         ...
 
     def require_stored(self) -> None:
-        """Read back what was appended so far, and compare it with what was meant.
+        """Read back the appended records and compare them with the intended ones.
 
-        Leaves, bodies and tree nodes are compared by their digest. The ids are the hashes of
-        bodies that this process sealed or opened.
+        Leaves, bodies and tree nodes are compared by their digest. The IDs are the hashes of bodies
+        that this process sealed or opened.
 
         Raises:
-            StoreDamagedError: If the store has something else.
+            StoreDamagedError: If the store has different ones.
         """
         ...
 
 
 class StoredDigest:
-    """A digest of the rows and tree nodes of a stretch of a log, as they are added to it."""
+    """A digest of the rows and tree nodes of a range of a log, computed as they are added."""
 
     def __init__(self) -> None:
         self._rows, self._nodes = RowsDigest(), blake3()
@@ -126,9 +126,9 @@ class UnnamedImport:
     """An import in one transaction, while its source record is not known yet.
 
     Args:
-        bank: The bank.
-        frontier: Of its log.
-        at: When the source record arrived.
+        bank: ID of the bank.
+        frontier: The frontier of its log.
+        at: Arrival time of the source record.
     """
 
     def __init__(self, bank: str, frontier: Frontier, at: str) -> None:
@@ -136,11 +136,11 @@ class UnnamedImport:
         self.frontier = frontier
         self._start = frontier.size
         self._open = [(frontier.size, 0, at)]
-        """Positions that are left open, each with the number of records that follow and arrival."""
+        """Reserved positions, each with the number of following records and the arrival time."""
 
         self._leaves = bytearray(_HASH)
         self._digests = list[RowsDigest]()
-        """Of the rows of each group."""
+        """Digests of the rows of each group."""
 
         self._named = list[Row]()
         self._nodes = blake3()
@@ -148,14 +148,14 @@ class UnnamedImport:
 
     @property
     def size(self) -> int:
-        """How long the log is with it."""
+        """Number of records in the log, with the import."""
         return self._start + len(self._leaves) // _HASH
 
     def placed(self, rows: Sequence[Row], at: str) -> list[Row]:
-        """Return rows as they are stored, behind others of their group or the receipt of a new one.
+        """Return rows as they are stored, after others of their group or the receipt of a new one.
 
         Raises:
-            UsageError: If a record says something of others.
+            UsageError: If a record changes others.
         """
         if any(row.type in FOLDED for row in rows):
             raise UsageError("a record about other records needs a named import")
@@ -175,7 +175,7 @@ class UnnamedImport:
         return found
 
     def named(self, source: Sealed) -> tuple[list[Row], list[LogFact]]:
-        """Return the rows of the positions that were left open, and what they say."""
+        """Return the rows of the reserved positions, and their facts."""
         facts = list[LogFact]()
         for seq, count, at in self._open:
             record = source if seq == self._start else _group(source.id, count, at)
@@ -189,7 +189,7 @@ class UnnamedImport:
         return self._named, facts
 
     def put_nodes(self, writing: Writer) -> None:
-        """Store the nodes of the tree, and let the frontier grow."""
+        """Store the nodes of the tree, and extend the frontier."""
         for start in range(0, len(self._leaves), _HASH * _TOGETHER):
             some = memoryview(self._leaves)[start : start + _HASH * _TOGETHER]
             first = leaf_position(self.frontier.size)
@@ -199,7 +199,7 @@ class UnnamedImport:
             writing.put_nodes(self._bank, first, nodes)
 
     def is_stored(self, reader: Reader) -> bool:
-        """Tell whether a store reads back what was meant."""
+        """Return whether a store reads back the intended rows."""
         none = leaf_position(self._start)
         groups = zip(self._open[1:], self._digests, strict=True)  # the first is the source record's
         spans = all(
@@ -225,13 +225,13 @@ def _group(source: str, count: int, at: str) -> Sealed:
 def stored_digest(
     reader: Reader, bank: str, places: tuple[int, int], positions: tuple[int, int]
 ) -> tuple[bytes, bytes]:
-    """Return the digests of the rows of a stretch of a log, and of the nodes of one of its tree.
+    """Return the digests of the rows of a range of a log, and of the nodes of a range of its tree.
 
     Args:
         reader: The store.
-        bank: The bank.
-        places: The first log position, and the one behind the last.
-        positions: The same of nodes.
+        bank: ID of the bank.
+        places: The first log position, and the one after the last.
+        positions: The same for nodes.
     """
     if isinstance(reader, DigestReader):
         return reader.digest(bank, places, positions)
@@ -256,14 +256,14 @@ ENTRY_TYPES = frozenset(map(str, Component))
 
 
 class PendingRecord(NamedTuple):
-    """A record on its way into the log."""
+    """A record that is about to be logged."""
 
     row: Row
-    """Without its place and its moment, which the commit gives it."""
+    """Without its position and time, which the commit sets."""
 
     record: Sealed | None
     model: Model | None
-    """Its typed value. None, like the record, only for an entry: its row says all that counts."""
+    """Its typed value. None, like the record, only for an entry: its row has all that is needed."""
 
 
 @dataclass(slots=True)
@@ -272,30 +272,30 @@ class Ticket:
 
     records: Sequence[PendingRecord]
     batch: str | None = None
-    """Id of the source record of the import that they belong to."""
+    """ID of the source record of their import."""
 
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     given: Precondition | None = None
     forms: Mapping[str, bytes] = field(default_factory=dict)
-    """Redacted forms by id, which its redaction records put in the place of entries."""
+    """The redacted forms of its redaction records, by ID."""
 
     visible: bool = False
-    """Whether rows of an import are current at once, since it is closed in the same transaction."""
+    """Whether rows of an import are visible now, since it is closed in the same transaction."""
 
     places: list[int] = field(default_factory=list)
     emptied: list[int] = field(default_factory=list)
-    """Places of the records that its commit erased."""
+    """Log positions of the records that its commit erased."""
 
     error: SatchelError | None = None
     done: bool = False
 
 
 def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
-    """Require that records may be appended like any other, to a batch or to none.
+    """Require that records may be appended, to an import or to none.
 
     Raises:
-        UsageError: If one is kept beside the log, decides about the whole bank, or is an erasure
-            in a batch.
+        UsageError: If one belongs beside the log, decides about the whole bank, or is an erasure in
+            an import.
     """
     wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
     if wrong is not None:
@@ -307,7 +307,7 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
 
 
 def require_given(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
-    """Refuse an append that builds on what changed, also by one that is committed with it.
+    """Refuse an append that is based on a changed state, also if changed in the same commit.
 
     Raises:
         ChangedError: If there is one.
@@ -327,19 +327,19 @@ def require_given(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader)
 
 
 def _has_grown(reader: Reader, found: TrustedHead, session: str, size: int) -> bool:
-    """Tell whether the log has anything of a session beyond its first records."""
+    """Return whether a session has records beyond its first ``size``."""
     wanted = Filter(session=session, retired=True, held=True)
     new = reader.scan(found.head.bank, wanted, after=size - 1)
     return found.head.size > size and next(iter(new), None) is not None
 
 
 def reopen_records(records: Sequence[Sealed], batch: str | None = None) -> list[PendingRecord]:
-    """Return records as their own bytes have them: what is logged once cannot be taken back.
+    """Return records as parsed from their own bytes, because a logged record is final.
 
-    In a batch some may be redacted forms, whose redactions are with them.
+    In an import some may be redacted forms, together with their redactions.
 
     Raises:
-        MalformedError: If a record is not what a reader would accept.
+        MalformedError: If a reader would refuse a record.
         LimitError: If one is too large.
     """
     results = _redacted(records) if batch is not None else {}
@@ -357,7 +357,7 @@ def reopen_records(records: Sequence[Sealed], batch: str | None = None) -> list[
 
 
 def pending_from_rows(rows: Sequence[Row]) -> list[PendingRecord]:
-    """Return records whose rows this process derived from what it sealed or opened.
+    """Return records whose rows this process derived from records that it sealed or opened.
 
     Raises:
         UsageError: If one may not be appended.
@@ -370,7 +370,7 @@ def pending_from_rows(rows: Sequence[Row]) -> list[PendingRecord]:
 
 
 def _redacted(records: Sequence[Sealed]) -> dict[str, str]:
-    """Return the hashes of the forms in which some records say that others stand."""
+    """Return the hashes of the redacted forms that redaction records name, by ID."""
     models = (one.model for one in records if one.type == "redaction")
     return {model.entry: model.result for model in models if isinstance(model, Redaction)}
 
@@ -385,7 +385,7 @@ def with_models(records: Sequence[Sealed]) -> list[PendingRecord]:
 
 
 def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStoreError:
-    """Return the error of a machine whose key does not sign the heads of a bank."""
+    """Return the error for a machine whose key may not sign heads of the bank."""
     if writer is not None and authority.keys.ending(writer.did) is not None:
         return ReadOnlyStoreError(
             f"this machine's key may not add to the bank: {writer.did},"
@@ -399,16 +399,16 @@ def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStor
 
 
 def group_of(fold: Fold, source: str, count: int, at: str) -> Sealed:
-    """Return the receipt that stands before a group of an import's records.
+    """Return the receipt that starts a group of an import's records.
 
     Args:
-        fold: What the log says.
-        source: Id of the source record of the import.
-        count: How many records follow.
-        at: The present moment.
+        fold: The state of the log.
+        source: ID of the import's source record.
+        count: Number of records in the group.
+        at: The current time.
 
     Raises:
-        UsageError: If there is no such import, it is complete, or these are too many at once.
+        UsageError: If the import does not exist or is complete, or the group is too large.
     """
     if count > MOST_IN_GROUP:
         raise UsageError(f"{count} records in one batch exceed the limit of {MOST_IN_GROUP}")
@@ -420,11 +420,11 @@ def group_of(fold: Fold, source: str, count: int, at: str) -> Sealed:
 
 
 def closing(source: str, at: str, **result: Any) -> Sealed:
-    """Return the receipt that makes the records of an import visible, all in one moment.
+    """Return the receipt that makes the records of an import visible.
 
     Args:
-        source: Id of the source record of the import.
-        at: The present moment.
-        **result: What else the receipt is to say, such as counts.
+        source: ID of the import's source record.
+        at: The current time.
+        **result: Further members of the receipt, such as counts.
     """
     return seal(Receipt(action=CLOSED, result={**result, "source": source}, at=at))

@@ -1,4 +1,4 @@
-"""Reading a bank: what a store nominates, proved record by record before it is handed out."""
+"""Reads of a bank: records that a store nominates, each verified before it is returned."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,20 +34,20 @@ _Some = TypeVar("_Some")
 
 
 class View(VerifiedRows):
-    """One consistent, verified view of a bank."""
+    """A consistent, verified view of a bank."""
 
     @property
     def whole(self) -> "View":
-        """All of the bank: this view, unless it shows a part only (``ledger.scoped``)."""
+        """The whole bank: this view, unless it shows a part only (``ledger.scope``)."""
         return self
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything in the bank can be seen here."""
+        """Whether everything in the bank is visible here."""
         return self.whole is self
 
     def redaction(self, identity: str) -> VerifiedRecord | None:
-        """Return the record by which an entry was redacted last; None for one that is whole."""
+        """Return the last redaction record of an entry; None if it is not redacted."""
         found = self._fold.redaction(identity, self.head.size)
         return None if found is None else self.told_at([found[0]])[found[0]]
 
@@ -55,8 +55,8 @@ class View(VerifiedRows):
         """Return some records whose hash starts with hexadecimal digits.
 
         Raises:
-            VerificationError: If one is not what was logged, or starts otherwise, or if the store
-                has other ids than were logged.
+            VerificationError: If one differs from the logged record or has another prefix, or if
+                the store has other IDs than the log.
         """
         self.require_columns("id")
         found = self.get(self._reader.ids(self._bank, digits, limit=limit))
@@ -66,30 +66,30 @@ class View(VerifiedRows):
         return list(found.values())
 
     def nominated(self, digits: str, *, limit: int) -> list[str]:
-        """Return ids that start so, erased ones too; ``places`` proves that they are there."""
+        """Return IDs with a prefix, erased ones included; ``places`` verifies that they exist."""
         self.require_columns("id")
         return self._reader.ids(self._bank, digits, limit=limit)
 
     def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
-        """Return what was said of a record, now or when the log had so many records."""
+        """Return the status events of a record, now or when the log had ``as_of`` records."""
         size = self.head.size if as_of is None else min(as_of, self.head.size)
         return self._fold.said(logged.record.id, logged.seq, size)
 
     def versions(self, identity: str) -> set[str]:
-        """Return the ids of what took one another's place, up to and from a record."""
+        """Return the IDs of all versions of a record, earlier and later ones included."""
         return self._fold.versions(identity, self.head.size)
 
     def unchanged(self, records: Iterable[VerifiedRecord]) -> Precondition:
-        """Return what an append has to be given that builds on the standing of records."""
+        """Return the precondition for an append that depends on these records being unchanged."""
         seen = [(logged.record.id, logged.row.seq) for logged in records]
         return Precondition(self.head.size, seen)
 
     def pending(self, source: str, *, after: int = -1) -> Iterator[VerifiedRecord]:
-        """Yield the records of an import that is not complete, in the order of the log.
+        """Yield the records of an unfinished import, in log order.
 
         Args:
-            source: Id of its source record.
-            after: Start after this place of the log.
+            source: ID of its source record.
+            after: Start after this log position.
         """
         batch = self._fold.batch(source)
         spans = batch.spans if batch is not None and batch.is_open(self.head.size) else []
@@ -99,13 +99,13 @@ class View(VerifiedRows):
                 yield from self._proved(self._at(places), pending=True)
 
     def held(self, source: str) -> Iterator[Row]:
-        """Yield the rows of an import that is not complete, in the order of the log.
+        """Yield the rows of an unfinished import, in log order.
 
-        Each is proved to have the id that was logged at its place. Its bytes are not looked at: who
-        knows the record that has this id can compare them.
+        Each is verified to have the ID logged at its position. Its bytes are not verified: a caller
+        that has the record with this ID can compare them.
 
         Args:
-            source: Id of its source record.
+            source: ID of its source record.
         """
         batch = self._fold.batch(source)
         spans = batch.spans if batch is not None and batch.is_open(self.head.size) else []
@@ -115,28 +115,28 @@ class View(VerifiedRows):
                 yield from self._at(range(start, min(end, start + _MANY)))
 
     def places(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return where records are in the log, also those that are erased or not visible yet."""
+        """Return the log positions of records, erased and invisible ones included."""
         rows = self._reader.get(self._bank, ids)
         require_leaves(self._tree, self._bank, rows)
         return {row.id: row.seq for row in rows}
 
     def told_at(self, places: Sequence[int]) -> dict[int, VerifiedRecord]:
-        """Return the records at places of which the log itself speaks, such as its statuses.
+        """Return the records at log positions that define the state of the log, such as statuses.
 
         Raises:
-            VerificationError: If one is missing, or not what was logged.
+            VerificationError: If one is missing, or differs from the logged record.
         """
         rows = self._at(sorted(set(places)))
         return {logged.seq: logged for logged in self._proved(rows, pending=True)}
 
     def said_of(self, identity: str, as_of: int | None = None) -> list[VerifiedRecord]:
-        """Return the status records that name a record and count, in the order they count in."""
+        """Return the status records in force about a record, in the order in which they apply."""
         places = self._fold.said_of(identity, self.head.size if as_of is None else as_of)
         found = self.told_at(places) if places else {}
         return [found[place] for place in places]
 
     def rows(self, places: Sequence[int]) -> list[Row]:
-        """Return what the log has of places, erased or not: leaves and standing, nothing else."""
+        """Return the logged rows at positions, erased ones included: leaves and standing only."""
         size = self.head.size
         return [
             row.erased().changed(self._fold.standing(row.id, row.seq, size))
@@ -144,23 +144,23 @@ class View(VerifiedRows):
         ]
 
     def retirement(self, row: Row, as_of: int | None = None) -> StatusEvent | None:
-        """Return what ended the time in which a record was current; None while it is."""
+        """Return the event that retired a record; None if it is current."""
         size = self.head.size if as_of is None else as_of
         return self._fold.retirement(row.id, row.seq, size)
 
     def erasure(self, identity: str) -> VerifiedRecord | None:
-        """Return the record by which a record was erased, or that says so of one elsewhere."""
+        """Return the erasure record of a record, which may also be a tombstone from elsewhere."""
         place = self._fold.erased_at(identity)
         return None if place is None or place >= self.head.size else self.told_at([place])[place]
 
     def open_imports(self) -> list[str]:
-        """Return the ids of the source records of imports that are not complete."""
+        """Return the IDs of the source records of unfinished imports."""
         return [one.source for one in self.imports() if not one.complete]
 
     def returned(self) -> list[tuple[int, str]]:
-        """Return the places and ids of records that this machine erased and that are back.
+        """Return log positions and IDs of records that this machine erased and the store has again.
 
-        So it is when a store was put back from before they were erased.
+        That happens if a store is restored from before the erasure.
         """
         found = list[tuple[int, str]]()
         for start in range(0, len(self._erased.removed), _TOGETHER):
@@ -170,7 +170,7 @@ class View(VerifiedRows):
         return found
 
     def imports(self) -> list[LogImport]:
-        """Return the imports of the bank, in the order in which they began."""
+        """Return the imports of the bank, oldest first."""
         size = self.head.size
         return [
             LogImport(
@@ -185,7 +185,7 @@ class View(VerifiedRows):
         ]
 
     def imported(self, source: str) -> Iterator[VerifiedRecord]:
-        """Yield the records of a complete import that are still there, in the order of the log."""
+        """Yield the existing records of a complete import, in log order."""
         batch = self._fold.batch(source)
         for first, last in batch.spans if batch is not None else ():
             for start in range(first, min(last + 1, self.head.size), _TOGETHER):
@@ -193,25 +193,25 @@ class View(VerifiedRows):
                 yield from self._proved(self._at(places))
 
     def side(self, prefix: str) -> dict[str, bytes]:
-        """Return unlogged values by name; nothing proves them."""
+        """Return unlogged values by name; they are not verified."""
         return self._reader.side(self._bank, prefix)
 
     def candidates(
         self, text: str, *, limit: int = 100, wanted: Filter | None = None
     ) -> list[tuple[VerifiedRecord, float]]:
-        """Return current records whose words may match, best first, with a score."""
+        """Return current records that may match words, best first, with a score."""
         return list(self.ranked(self.nominees(text, limit=limit, wanted=wanted), wanted))
 
     def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
-        """Return the places and scores of current records that words nominate, best first.
+        """Return the log positions and scores of current records nominated by words, best first.
 
-        Nothing of it is proved. Fewer than ``limit`` are all there are. Whoever leaves some out for
-        their standing has it verified: ``require_excluded``.
+        Nothing is verified. Fewer than ``limit`` are all there are. A caller that skips some
+        because of their standing must call ``require_excluded`` for them.
 
         Args:
             text: Words.
-            limit: How many at most.
-            wanted: Leaves out what it does not nominate.
+            limit: Maximum number of results.
+            wanted: A filter on the nominated records.
         """
         hidden = self._fold.open_spans(self.head.size)
         find = partial(self._reader.candidates, self._bank, text, limit=limit, without=hidden)
@@ -220,8 +220,8 @@ class View(VerifiedRows):
             if wanted is None:
                 return dict(find())
             self._require_columns(wanted, standing=False)
-            # In an index of words alone nothing is retired. Where nothing that is nominated has a
-            # mark, the filter's condition that it has none leaves nothing out.
+            # An index of words has no retired records. If no nominated row is marked, the filter's
+            # condition on marks excludes nothing.
             found = dict(find(wanted=replace(wanted, retired=True, held=True)))
             if not self._has_marks(list(found)):
                 return found
@@ -233,7 +233,7 @@ class View(VerifiedRows):
         return any(row.retired is not None or row.hold for row in rows)
 
     def _is_sparing(self) -> bool:
-        """Tell whether rows that words nominate are verified as they are met."""
+        """Return whether rows that words nominate are verified as they are met."""
         return isinstance(self._reader, UnfilteredSearch) and self._columns.is_sparing(
             self, self._stamp
         )
@@ -241,11 +241,11 @@ class View(VerifiedRows):
     def ranked(
         self, scores: Mapping[int, float], wanted: Filter | None = None
     ) -> Iterator[tuple[VerifiedRecord, float]]:
-        """Yield the current records among places, in their order; each is proved when it comes.
+        """Yield the current records at log positions, in the given order, each verified.
 
         Args:
-            scores: Places, as ``nominees`` returns them.
-            wanted: Leaves out those that it does not want.
+            scores: Log positions, as ``nominees`` returns them.
+            wanted: A filter on the records.
         """
         for some in _growing(scores):
             proved = {one.seq: one for one in self._proved(self._reader.at(self._bank, some))}
@@ -255,16 +255,16 @@ class View(VerifiedRows):
                     yield shown, scores[logged.seq]
 
     def nominal(self, places: Sequence[int]) -> dict[int, Row]:
-        """Return what the store has at places of the log, to put them in an order by.
+        """Return the stored rows at log positions, to sort by.
 
-        Nothing of it is proved: whoever shows one gets it from ``ranked``.
+        Nothing is verified: ``ranked`` returns the verified records.
         """
         return {row.seq: row for row in self._reader.at(self._bank, places)}
 
     def near(self, generation: Generation, vector: Given, *, limit: int) -> list[tuple[str, float]]:
-        """Return the ids of current records whose vectors are most like one, with the cosine.
+        """Return the IDs of current records with the most similar vectors, with the cosine.
 
-        Every vector is looked at. Nothing of it is proved.
+        All vectors are compared. Nothing is verified.
         """
         self.require_columns()
         return self._reader.vectors.near(self._bank, generation, vector, limit=limit)
@@ -272,15 +272,15 @@ class View(VerifiedRows):
     def newest(
         self, wanted: Filter = _CURRENT, *, after: int = -1, likely: Likely | None = None
     ) -> Iterator[VerifiedRecord]:
-        """Yield the records that a filter wants, the last of the log first.
+        """Yield the records that match a filter, newest first.
+
+        A hidden record is detected where it would be yielded, not before: a caller that stops early
+        reads and verifies only the records so far.
 
         Args:
-            wanted: Which.
-            after: Stop at this position; it and what is before it are not verified.
-            likely: As ``scan`` takes it.
-
-        What is hidden is noticed where it would come, not before: who stops early reads, and
-        verifies, no more than what is behind.
+            wanted: The filter.
+            after: Stop at this log position; it and the records before it are not verified.
+            likely: See ``scan``.
 
         Raises:
             VerificationError: As ``scan``.
@@ -308,19 +308,19 @@ class View(VerifiedRows):
         after: int | None = None,
         likely: Likely | None = None,
     ) -> Iterator[VerifiedRecord]:
-        """Yield the records that a filter wants by when they happened or were made, newest first.
+        """Yield the records that match a filter by when they happened or were made, newest first.
 
-        A record that says neither counts from when it arrived.
+        A record without a time counts from its arrival.
 
         Args:
-            wanted: Which.
-            oldest_first: The other way round.
-            after: Continue after the record at this position.
-            likely: As ``scan`` takes it.
+            wanted: The filter.
+            oldest_first: Reverse the order.
+            after: Continue after the record at this log position.
+            likely: See ``scan``.
 
         Raises:
             VerificationError: As ``scan``.
-            UsageError: If ``after`` is not the position of a record.
+            UsageError: If ``after`` is not the log position of a record.
         """
         self._require_columns(wanted, by_bytes=likely is not None)
         self.require_columns("moment")
@@ -350,7 +350,7 @@ class View(VerifiedRows):
         return found[0]
 
     def _ahead(self, position: int) -> int:
-        """Return from where on to verify what is read backwards: each time a quarter more."""
+        """Return the position up to which a backward read verifies: a quarter more each time."""
         return max(0, position - (self.head.size - position) // 4)
 
     def newest_of_sessions(
@@ -359,9 +359,9 @@ class View(VerifiedRows):
         """Yield the newest current record of each of some sessions that has one, in any order.
 
         Args:
-            sessions: What their records name them by.
-            types: Of these types only.
-            after: After this position only; it and what is before it are not verified.
+            sessions: Names of the sessions in their records.
+            types: Only these types.
+            after: Only after this log position; it and the records before it are not verified.
 
         Raises:
             VerificationError: As ``scan``.
@@ -379,9 +379,9 @@ class View(VerifiedRows):
             yield from islice(self.newest(wanted, after=after), 1)
 
     def retired_since(self, size: int) -> Iterator[VerifiedRecord]:
-        """Yield what was current when the log had ``size`` records and is not any more.
+        """Yield the records that were current as of ``size`` records and are not any more.
 
-        As it was then, what was retired last first. Full text does not find these.
+        They are returned as of then, the last retired first. Full text does not find them.
         """
         then = Filter(as_of=size)
         for some in _growing(self._fold.retired_since(size)):
@@ -393,7 +393,7 @@ class View(VerifiedRows):
                         yield shown
 
     def _whole(self, identity: str, logged: VerifiedRecord | None) -> Iterator[VerifiedRecord]:
-        """Yield a record; of an import that was taken back, its records."""
+        """Yield a record, or for an import that was undone, its records."""
         if logged is not None:
             yield logged
         batch = self._fold.batch(identity)
@@ -402,9 +402,9 @@ class View(VerifiedRows):
                 yield from self._proved(self._at(range(start, min(last + 1, start + _TOGETHER))))
 
     def size_at(self, moment: str) -> int:
-        """Return how many records the log had at a moment, by when they arrived.
+        """Return the number of records in the log at a moment, by their arrival.
 
-        Where clocks went back, one of the places at which the moment passed.
+        If clocks went back, it is one of the positions at which the moment passed.
         """
         low, high = 0, self.head.size
         while low < high:
@@ -416,11 +416,11 @@ class View(VerifiedRows):
         return low
 
     def arrival(self, place: int) -> str:
-        """Return when the record at a place of the log arrived."""
+        """Return the arrival time of the record at a log position."""
         return self._at([place])[0].at
 
     def source_of(self, logged: VerifiedRecord) -> VerifiedRecord | None:
-        """Return the source record of the import that a record came with; None for none."""
+        """Return the source record of the import of a record; None if it was not imported."""
         return self.source_at(logged.row.batch) if logged.row.batch else None
 
     def source_at(self, batch: int) -> VerifiedRecord | None:
@@ -430,15 +430,15 @@ class View(VerifiedRows):
         return self._sources[batch]
 
     def promotions(self, identity: str) -> list[Promotion]:
-        """Return what raises the trust in a record."""
+        """Return the promotions of a record."""
         return self._fold.promotions(identity, self.head.size)
 
     def nearest(
         self, generation: Generation, vector: Given, *, limit: int = 100
     ) -> list[tuple[VerifiedRecord, float]]:
-        """Return current records whose vectors are most like one, best first, with the cosine.
+        """Return current records with the most similar vectors, best first, with the cosine.
 
-        The records are proved. Their vectors cannot be: they are beside the log.
+        The records are verified. Their vectors cannot be: they are beside the log.
 
         Raises:
             ValueRefusedError: If the vector is not one of the generation.
@@ -449,20 +449,20 @@ class View(VerifiedRows):
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
 
     def generations(self) -> dict[Generation, int]:
-        """Return how many vectors each generation of the bank has."""
+        """Return the number of vectors in each generation of the bank."""
         return self._reader.vectors.generations(self._bank)
 
     def vectors(self, generation: Generation, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
-        """Return the vectors of records by id; nothing proves them."""
+        """Return the vectors of records by ID; they are not verified."""
         return self._reader.vectors.get(self._bank, generation, ids)
 
     def proofs(self, ids: Sequence[str]) -> dict[str, LeafProof]:
-        """Return the proofs that records were logged, by id, also of those that nobody sees.
+        """Return the inclusion proofs of records by ID, invisible ones included.
 
-        Records that are not in the log are left out.
+        Records that are not in the log are omitted.
 
         Raises:
-            VerificationError: If the store does not prove one.
+            VerificationError: If the store's nodes do not prove one.
         """
         rows = self._reader.get(self._bank, ids)
         require_leaves(self._tree, self._bank, rows)
@@ -478,11 +478,12 @@ class View(VerifiedRows):
         return found
 
     def blob(self, digest: str) -> Iterator[bytes]:
-        """Yield the pieces of a blob; its last piece only when all of them have the digest.
+        """Yield the chunks of a blob; the last one only if all of them have the digest.
 
         Raises:
-            UnknownBlobError: If it is not there, before the first piece is asked for.
-            VerificationError: If it is not what was put there; what came before is not, either.
+            UnknownBlobError: If the store does not have it, before the first chunk.
+            VerificationError: If it differs from what was stored; then the earlier chunks are
+                invalid, too.
         """
         return verified_pieces(self._reader.blobs.get(self._bank, digest), digest)
 
@@ -492,7 +493,7 @@ def _moment_of(row: Row) -> tuple[str, int]:
 
 
 def _growing(wanted: Iterable[_Some]) -> Iterator[list[_Some]]:
-    """Yield few, then more at a time: who needs only the first does not pay for the rest."""
+    """Yield growing lists, so that a caller that needs only the first items is fast."""
     rest, count = iter(wanted), _FEW
     while some := list(islice(rest, count)):
         yield some

@@ -1,9 +1,9 @@
-"""The witness: what this machine saw of each bank, so that an older store is not believed.
+"""The witness: the heads of each bank that this machine saw, so that it detects older stores.
 
-A store's files or rows can be put back to an earlier state, each signature in order. Against
-that helps only what is kept elsewhere: one append-only file of signed heads per bank, outside the
-store's folder and outside its backups. The order is: commit durably, ``record``, acknowledge; so
-the witness may lag behind the store and never leads it. Readers take ``cached_last`` before their
+A store's files or rows can be replaced by an earlier state, with valid signatures. Only data stored
+elsewhere detects that: one append-only file of signed heads per bank, outside the store's folder
+and outside its backups. A writer commits durably, calls ``record``, then acknowledges; so the
+witness may be behind the store but never ahead. Readers call ``cached_last`` before they take their
 snapshot. Source: docs/spec/5-log.md, 5.6.
 """
 
@@ -69,7 +69,7 @@ class Sighting(NamedTuple):
     file: Path
 
     def name(self) -> str | None:
-        """Return what the bank was called when it was seen last; None where that is not known."""
+        """Return the last known name of the bank; None if it is not known."""
         with (
             suppress(OSError, SatchelError, ValueError),
             open_unshared(self.file, os.O_RDONLY) as handle,
@@ -79,12 +79,12 @@ class Sighting(NamedTuple):
 
 
 def mark_of(name: str | None) -> str:
-    """Return the hash of a bank's name by which sightings are found."""
+    """Return the hash of a bank's name, by which sightings are found."""
     return blake3((name or "").encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def sightings(folder: Path) -> Iterator[Sighting]:
-    """Yield the banks that were seen in the store that a folder stands for."""
+    """Yield the banks that were seen in the store of a folder."""
     with suppress(OSError):
         for file in sorted(folder.iterdir()):
             found = _STORES_FILE.fullmatch(file.name)
@@ -93,7 +93,7 @@ def sightings(folder: Path) -> Iterator[Sighting]:
 
 
 def note(folder: Path, bank: str, name: str | None) -> None:
-    """Note that a bank is in a store, and what it is called; where nothing can be written, not."""
+    """Note that a bank is in a store, and its name; nothing happens if it cannot be written."""
     digits = bank.removeprefix(_PREFIX)
     path = folder / f"{digits}-{mark_of(name)}"
     if path.exists():
@@ -108,7 +108,7 @@ def note(folder: Path, bank: str, name: str | None) -> None:
 
 
 def drop(folder: Path, bank: str) -> bool:
-    """Forget that a bank was seen in a store; tell whether it was."""
+    """Forget that a bank was seen in a store, and return whether it was."""
     found = [one for one in sightings(folder) if one.bank == bank]
     for one in found:
         one.file.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ def drop(folder: Path, bank: str) -> bool:
 
 
 def elsewhere(folder: Path) -> set[str]:
-    """Return the banks that were seen in any other store."""
+    """Return the banks that were seen in other stores."""
     found = set[str]()
     with suppress(OSError):
         for other in folder.parent.iterdir():
@@ -133,7 +133,7 @@ _T = TypeVar("_T")
 
 
 class WitnessOutcome(StrEnum):
-    """What became of a head that was to be recorded."""
+    """The result of recording a head."""
 
     WRITTEN = "written"
     """It is the newest now, and durable."""
@@ -151,15 +151,14 @@ class _LockedFile(NamedTuple):
 class Witness:
     """The witnessed heads of all banks of this machine.
 
-    Without a folder (a fresh container) nothing is known, so there is no protection against a
-    rollback; on a medium that cannot be written nothing new is learnt. Neither is an error:
-    what was asked for is ``None``, and ``available`` tells.
+    Without a folder (a fresh container) nothing is known, so rollbacks are not detected; on a
+    read-only medium no head is recorded. Neither is an error: the methods return None, and
+    ``available`` is False.
 
     Args:
-        folder: Where the files are, one per bank, named by the bank's id; made when the first
-            head is recorded. It must not be inside a store's folder.
-        here: Where it is noted which banks were seen in the store at hand; see
-            ``ledger.witness``. None for no store of its own.
+        folder: The folder of the files, one per bank, named by its ID; created with the first head.
+            It must not be inside a store's folder.
+        here: The folder that notes the banks seen in the current store. None for no store.
     """
 
     def __init__(self, folder: Path, here: Path | None = None) -> None:
@@ -172,7 +171,7 @@ class Witness:
 
     @property
     def available(self) -> bool:
-        """Whether there is a witness here that can learn of new heads."""
+        """Whether a witness exists that can record new heads."""
         try:
             found = self.folder.lstat()
         except OSError:
@@ -183,34 +182,34 @@ class Witness:
     def record(
         self, signed_head: dict[str, Any], *, given_up: AcceptedRollback | None = None
     ) -> WitnessOutcome | None:
-        """Remember the head of a durable commit; when this returns, it is on disk.
+        """Record the head of a durable commit; it is on disk when this returns.
 
-        Commits may be acknowledged out of order, so a smaller head of the newest epoch is fine.
-        That one head is a prefix of another, or that an owner decided on its epoch, has to be
-        proven elsewhere (see ``epochs``).
+        Commits may be acknowledged out of order, so a smaller head of the newest epoch is accepted.
+        That one head is a prefix of another, or that an owner decided on its epoch, must be
+        verified elsewhere (see ``heads``).
 
         Args:
             signed_head: As ``sign_head`` returns it.
-            given_up: What of the newest head is given up with it: the positions that were noted
-                from there on are forgotten as well, unless that was done meanwhile.
+            given_up: The part of the newest head that is abandoned with it: the positions noted
+                from there on are discarded as well, unless that was done before.
 
         Returns:
-            None when no witness can be written here: say ``unwitnessed`` to the person.
+            None if no witness can be written here; report ``unwitnessed``.
 
         Raises:
-            MalformedError: If it is not a signed head, or its signature does not hold.
-            WitnessError: If it is of an earlier epoch than the newest, another head of its epoch
-                and size was recorded, or the witness is damaged.
-            TargetError: If the disk is full or broken; the witness is as it was.
+            MalformedError: If it is not a signed head, or its signature is invalid.
+            WitnessError: If its epoch is earlier than the newest, if another head of its epoch and
+                size was recorded, or if the witness is damaged.
+            TargetError: If the disk is full or broken; the witness is unchanged.
         """
         return self.record_believed(checked_head(signed_head), given_up=given_up)
 
     def record_believed(
         self, new: WitnessedHead, *, given_up: AcceptedRollback | None = None
     ) -> WitnessOutcome | None:
-        """As ``record``, for a head that this program signed, or whose signature it checked.
+        """As ``record``, for a head that this program signed or whose signature it verified.
 
-        Checking a signature that was just made would be a quarter of what an append costs.
+        Verifying a signature that was just made would be a quarter of the cost of an append.
 
         Args:
             new: The head, with its canonical JSON.
@@ -225,7 +224,7 @@ class Witness:
                         self._give_up(path, bank, given_up)
                     done = self._advance(path, folder, new, line)
                     if done is WitnessOutcome.WRITTEN:
-                        # No stamp, so the file is read again; but the line is known then.
+                        # Without a stamp the file is read again, but its last line is known.
                         self._held[bank] = _LockedFile(None, line.removesuffix(b"\n"), new)
                     return done
             except (OSError, TargetError) as error:
@@ -234,18 +233,18 @@ class Witness:
         return self._compare(path, new)
 
     def last(self, bank: str) -> WitnessedHead | None:
-        """Return the newest head of a bank; None when it was never witnessed here.
+        """Return the newest head of a bank; None if it was never witnessed here.
 
-        Reads the last few kB of the file, however long it is.
+        Reads only the last few kB of the file.
 
         Raises:
-            MalformedError: If ``bank`` is not an id.
-            WitnessError: If the file is damaged, cannot be read, or is not a file of our own.
+            MalformedError: If ``bank`` is not an ID.
+            WitnessError: If the file is damaged, cannot be read, or belongs to another user.
         """
         return self._look(bank).newest
 
     def cached_last(self, bank: str) -> WitnessedHead | None:
-        """Return what ``last`` would, for one ``stat`` when nothing changed.
+        """Return the result of ``last``, with one ``stat`` if nothing changed.
 
         Raises:
             MalformedError: As ``last``.
@@ -258,7 +257,7 @@ class Witness:
         return held.newest
 
     def heads(self, bank: str) -> list[WitnessedHead]:
-        """Return all heads that are kept of a bank, oldest first, each checked.
+        """Return all recorded heads of a bank, oldest first, each verified.
 
         Raises:
             MalformedError: As ``last``.
@@ -276,10 +275,10 @@ class Witness:
         return self._twice(bank, read)
 
     def banks(self, start: str = "") -> list[str]:
-        """Return the ids of the banks that were witnessed here, also where the file is damaged.
+        """Return the IDs of the witnessed banks, also if a file is damaged.
 
         Args:
-            start: What the ids begin with; the files of others are not opened.
+            start: Prefix of the IDs; the files of others are not opened.
 
         Raises:
             WitnessError: If the folder cannot be read.
@@ -289,7 +288,7 @@ class Witness:
         return [bank for bank in banks if bank.startswith(start) and self.knows(bank)]
 
     def knows(self, bank: str) -> bool:
-        """Tell whether a bank was witnessed here, also where the file is damaged.
+        """Return whether a bank was witnessed here, also if its file is damaged.
 
         Raises:
             WitnessError: If the folder cannot be read.
@@ -302,19 +301,19 @@ class Witness:
             return self._path(bank, _HEADS).name in self._files()
 
     def note_here(self, bank: str, name: str | None) -> None:
-        """Note that a bank that was witnessed is in the store at hand, and what it is called."""
+        """Note that a witnessed bank is in the current store, and its name."""
         if self.here is not None and (bank not in self._noted or self._noted[bank] != name):
             note(self.here, bank, name)
             self._noted[bank] = name
 
     def seen_here(self) -> list[Sighting]:
-        """Return the banks that were seen in the store at hand."""
+        """Return the banks that were seen in the current store."""
         return [] if self.here is None else list(sightings(self.here))
 
     def never_placed(self) -> list[str]:
-        """Return the banks of which it was never noted in which store they are.
+        """Return the banks without a note of their store.
 
-        An earlier version noted none. Where one of them is, its last head tells whose key signed.
+        An earlier version wrote none. The last head of a bank shows which key signed it.
         """
         if self.here is None:
             return self.banks()
@@ -322,10 +321,10 @@ class Witness:
         return [bank for bank in self.banks() if bank not in placed]
 
     def forget(self, bank: str) -> bool:
-        """Forget a bank in the store at hand, because a person decided so; tell whether it was.
+        """Forget a bank in the current store, and return whether it was known.
 
-        Its heads are forgotten too, unless another store has it: they protect that one. What was
-        removed from the bank stays noted: forgetting must not bring back erased text.
+        Its heads are removed too, unless another store has the bank: they protect that one. The
+        positions of removed records stay noted: forgetting must not bring back erased text.
 
         Raises:
             MalformedError: As ``last``.
@@ -345,12 +344,12 @@ class Witness:
         return True
 
     def compact(self, bank: str) -> None:
-        """Drop most of a bank's older heads if there are many; ``record`` does so by itself.
+        """Drop most of a bank's older heads if there are many; ``record`` calls it when needed.
 
         Raises:
             MalformedError: As ``last``.
-            TargetError: If the system refuses; the file is as it was.
-            WitnessError: If a line is damaged; the file is as it was.
+            TargetError: If the system refuses; the file is unchanged.
+            WitnessError: If a line is damaged; the file is unchanged.
         """
         path = self._path(bank, _HEADS)
         if os.path.lexists(path):
@@ -358,7 +357,7 @@ class Witness:
                 compact(path, bank)
 
     def positions(self, bank: str) -> tuple[int, ...]:
-        """Return the sorted positions of redacted and erased records, for one ``stat`` as a rule.
+        """Return the sorted log positions of redacted and erased records; usually costs a ``stat``.
 
         Raises:
             MalformedError: As ``last``.
@@ -378,15 +377,15 @@ class Witness:
         return held[1]
 
     def note_removed(self, bank: str, positions: Iterable[int]) -> bool:
-        """Add positions of redacted or erased records.
+        """Add log positions of redacted or erased records.
 
         Returns:
-            False when no witness can be written here.
+            False if no witness can be written here.
 
         Raises:
             MalformedError: As ``last``.
-            TargetError: If the disk is full or broken; what was noted is as it was.
-            WitnessError: If what was noted is damaged.
+            TargetError: If the disk is full or broken; the notes are unchanged.
+            WitnessError: If the notes are damaged.
             ValueError: If a position is below 0.
         """
         new = set(positions)
@@ -398,20 +397,20 @@ class Witness:
         with open_unshared(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
             newest = tail_of(handle)
             if covers(handle, newest, self._told(newest.line, new.head.bank), new):
-                os.fdatasync(handle)  # who wrote it may have died before it was on disk
+                os.fdatasync(handle)  # its writer may have died before it was on disk
                 return WitnessOutcome.COVERED
             if not newest.end:
                 os.fchmod(handle, PRIVATE_FILE)
                 os.fsync(folder)  # before the first line, so that no line lacks its file
             append(handle, newest, line)
         if newest.end // COMPACT_BYTES != (newest.end + len(line)) // COMPACT_BYTES:
-            # The head is on disk; that old ones could not be dropped is no reason to say it is not.
+            # The head is on disk; failing to drop old ones does not change that.
             with suppress(OSError, SatchelError):
                 compact(path, new.head.bank)
         return WitnessOutcome.WRITTEN
 
     def _give_up(self, path: Path, bank: str, given_up: AcceptedRollback) -> None:
-        # Before the head is recorded, so that both are done again if one is cut short.
+        # Before the head is recorded, so that both are repeated if one is interrupted.
         with suppress(FileNotFoundError), open_unshared(path, os.O_RDONLY) as handle:
             newest = tail_of(handle).line
             if newest and witnessed(newest, bank).head.epoch == given_up.epoch:
@@ -434,7 +433,7 @@ class Witness:
         def read() -> _LockedFile:
             with looking(path), suppress(FileNotFoundError, NotADirectoryError):
                 with open_unshared(path, os.O_RDONLY) as handle:
-                    stamp = stable_stamp(os.fstat(handle))  # first: what comes later changes it
+                    stamp = stable_stamp(os.fstat(handle))  # first: a later change changes it
                     line = tail_of(handle).line
                 return _LockedFile(stamp, line, self._told(line, bank))
             return _LockedFile(None, b"", None)
@@ -442,7 +441,7 @@ class Witness:
         return self._twice(bank, read)
 
     def _told(self, line: bytes, bank: str) -> WitnessedHead | None:
-        """Return what a file's newest line says; the one that is held was checked before."""
+        """Return the head in a file's newest line; the current one was verified before."""
         held = self._held.get(bank)
         if held is not None and line == held.line:
             return held.newest
@@ -452,7 +451,7 @@ class Witness:
         try:
             return read()
         except WitnessError:
-            # Whoever reads without the lock may meet a line that is being cut or written.
+            # A reader without the lock may meet a line that is being cut or written.
             with suppress(OSError, PathRefusedError), lock_file(self._path(bank, _LOCK)):
                 return read()
             raise
@@ -476,7 +475,7 @@ class Witness:
 
     @contextmanager
     def _locked(self, bank: str) -> Iterator[int]:
-        """Hold a bank's lock, and give the descriptor of the folder, which is ours alone."""
+        """Hold a bank's lock and yield the descriptor of the private folder."""
         with file_errors(self.folder, writes=True):
             folder, _ = open_private_folder(self.folder, create=True)
         try:
@@ -486,11 +485,11 @@ class Witness:
             os.close(folder)
 
     def columns_path(self, bank: str) -> Path:
-        """Return the file in which ``ledger.columns`` remembers what it verified of a bank."""
+        """Return the file in which ``ledger.columns`` caches its digests of a bank."""
         return self._path(bank, _COLUMNS)
 
     def fold_path(self, bank: str) -> Path:
-        """Return the file in which ``ledger.fold_cache`` remembers what the log of a bank says."""
+        """Return the file in which ``projection.FoldCache`` caches the state of a bank's log."""
         return self._path(bank, _FOLD)
 
     def _path(self, bank: str, suffix: str) -> Path:

@@ -1,11 +1,11 @@
-"""Lines of a witness file: one signed head each, framed so that a torn one can be told.
+"""Lines of a witness file: one signed head each, framed so that torn lines are detected.
 
-A line is the length of its JSON (4 hex digits), a checksum over it (16), and the canonical JSON
-of a signed head, then LF. A crash while a line is appended leaves less than the length says and no
-LF, or, where the disk had not caught up, zero bytes in any part of it: its LF may be there without
-its beginning. Anything else that does not match its checksum was changed later, and is damage. A
-last line that lacks its LF alone is whole: a head
-reaches the witness after its commit, so believing it is never too early.
+A line is the length of its JSON (4 hex digits), a checksum over it (16), and the canonical JSON of
+a signed head, then LF. A crash during an append leaves a line that is shorter than its length and
+has no LF, or, if the disk was behind, zero bytes in any part of it: the LF may exist without the
+start. Any other line that does not match its checksum was changed later and is damaged. A last line
+that lacks only its LF is complete: a head is recorded after its commit, so accepting it is never
+too early.
 """
 
 import errno
@@ -29,13 +29,13 @@ from satchel.runtime.files import PRIVATE_FILE, atomic_write, leftover_files, ta
 from satchel.runtime.private_files import open_unshared
 
 MAX_LINE = 4096
-"""Bytes of a line with its LF; a head has about 600."""
+"""Maximum bytes of a line with its LF; a head has about 600."""
 
 DAMAGED = (
     "Keep a copy of the file as evidence. If the bank itself is correct, move the file away: the "
     "witness is recreated by the bank's next commit."
 )
-"""What to do about a damaged witness."""
+"""The hint for a damaged witness."""
 
 _CHUNK = 1 << 16
 _SECTOR = 512
@@ -45,7 +45,7 @@ _PARTIAL_HEADER = re.compile(rb"[0-9a-f]{0,4}|[0-9a-f]{4} [0-9a-f]{0,16}")
 
 
 class WitnessedHead(msgspec.Struct, frozen=True, kw_only=True):
-    """A head that was recorded, or is to be; its signature holds."""
+    """A head that was recorded, or is about to be; its signature is valid."""
 
     head: Head
     signed: bytes
@@ -58,7 +58,7 @@ class WitnessedHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Epoch and size: what orders the heads of a bank."""
+        """Epoch and size, which define the order of the heads of a bank."""
         return self.head.epoch, self.head.size
 
 
@@ -66,7 +66,7 @@ class Tail(NamedTuple):
     """The end of a witness file."""
 
     line: bytes
-    """The last whole line without its LF; empty when there is none."""
+    """The last complete line without its LF; empty if there is none."""
 
     end: int
     """Bytes of the file up to the end of that line."""
@@ -75,7 +75,7 @@ class Tail(NamedTuple):
     """Whether the line has its LF."""
 
     size: int
-    """Bytes of the file, with what a crash left after that line."""
+    """Bytes of the file, including those that a crash left after that line."""
 
 
 def line_of(value: dict[str, Any]) -> bytes:
@@ -102,12 +102,12 @@ def framed(body: bytes) -> bytes:
     return b"%04x %b %b\n" % (len(body), _checksum(body), body)
 
 
-@lru_cache(64)  # the newest line is looked at before every read, by each witness of a program
+@lru_cache(64)  # the newest line is read before every read of a store, by each witness of a program
 def witnessed(line: bytes, bank: str) -> WitnessedHead:
-    """Return what a line without its LF says.
+    """Return the head in a line without its LF.
 
     Raises:
-        WitnessError: If it is damaged, its signature does not hold, or it is of another bank.
+        WitnessError: If it is damaged, its signature is invalid, or it is of another bank.
     """
     try:
         return checked_head(decode_canonical(json_of(line)), bank)
@@ -116,15 +116,15 @@ def witnessed(line: bytes, bank: str) -> WitnessedHead:
 
 
 def checked_head(value: dict[str, Any], bank: str | None = None) -> WitnessedHead:
-    """Return a signed head whose signature holds.
+    """Return a signed head whose signature is valid.
 
     Args:
         value: As ``sign_head`` returns it.
-        bank: The bank it has to be of, when that is known.
+        bank: The required bank, if known.
 
     Raises:
-        MalformedError: If it has another shape, the signature does not hold, or the head is of
-            another bank.
+        MalformedError: If it is not a signed head, the signature is invalid, or it is of another
+            bank.
     """
     found = parse_head(value)
     verdict = check_head(value, found)
@@ -136,7 +136,7 @@ def checked_head(value: dict[str, Any], bank: str | None = None) -> WitnessedHea
 
 
 def json_of(line: bytes) -> bytes:
-    """Return the JSON of a line without its LF, as it was when it was recorded.
+    """Return the JSON of a line without its LF, as it was recorded.
 
     Raises:
         WitnessError: If length or checksum do not match.
@@ -149,10 +149,10 @@ def json_of(line: bytes) -> bytes:
 
 
 def tail_of(handle: int) -> Tail:
-    """Find the newest line, whatever the length of the file.
+    """Return the end of the file, which is read from its last bytes.
 
     Raises:
-        WitnessError: If the file's end is neither whole nor torn by a crash.
+        WitnessError: If the end is neither complete nor torn by a crash.
     """
     size = os.fstat(handle).st_size
     start = max(0, size - 2 * MAX_LINE)
@@ -197,7 +197,7 @@ def backwards(handle: int, tail: Tail) -> Iterator[bytes]:
 
 
 def damage(message: str, *, byte: int | None = None) -> WitnessError:
-    """Return the error for a file that is not as it was written."""
+    """Return the error for a file that was changed or damaged."""
     return WitnessError(message, byte=byte, hint=DAMAGED)
 
 
@@ -214,16 +214,16 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _has_hole(line: bytes, place: int) -> bool:
-    """Tell whether part of a line, at a place of the file, never reached the disk.
+    """Return whether part of a line at a file position never reached the disk.
 
-    One zero byte may as well be a change; it is a hole where a sector ends with it.
+    A single zero byte may also be a change; it is a hole if a sector ends with it.
     """
     return line.count(b"\0") > 1 or (line.startswith(b"\0") and (place + 1) % _SECTOR == 0)
 
 
 def _is_torn(rest: bytes) -> bool:
-    """Tell whether bytes without LF are what a crash leaves of a line."""
-    if b"\0" in rest:  # canonical JSON has none: the disk had not caught up
+    """Return whether bytes without LF are a line torn by a crash."""
+    if b"\0" in rest:  # canonical JSON has none: the disk was behind
         return True
     header = _HEADER.match(rest)
     if header is None:
@@ -232,16 +232,16 @@ def _is_torn(rest: bytes) -> bool:
 
 
 def covers(handle: int, newest: Tail, last: WitnessedHead | None, new: WitnessedHead) -> bool:
-    """Tell whether a file needs no line for a head.
+    """Return whether a file needs no line for a head.
 
     Args:
         handle: Descriptor of the file.
         newest: Its end.
-        last: What its newest line says; None when there is none.
+        last: The head in its newest line; None if there is none.
         new: The head.
 
     Raises:
-        WitnessError: If the head and the file cannot both be true, or a line is damaged.
+        WitnessError: If the head contradicts the file, or a line is damaged.
     """
     if last is None or new.place > last.place:
         return False
@@ -265,7 +265,7 @@ def covers(handle: int, newest: Tail, last: WitnessedHead | None, new: Witnessed
 
 
 def checked_lines(lines: Sequence[bytes], bank: str) -> list[WitnessedHead]:
-    """Return what the lines of a whole file say.
+    """Return the heads in the lines of a complete file.
 
     Raises:
         WitnessError: If one is damaged, or they do not grow.
@@ -286,10 +286,10 @@ COMPACT_BYTES = 1 << 20
 
 
 def append(handle: int, after: Tail, line: bytes) -> None:
-    """Put a line after the newest one, over what a crash left there, and force it to disk.
+    """Write a line after the newest one, over the rest of a crash, and force it to disk.
 
     Raises:
-        OSError: If the system refuses; the file ends where the newest line did.
+        OSError: If the system refuses; the file ends at the newest line.
     """
     rest = line if after.closed else b"\n" + line
     place = after.end
@@ -301,8 +301,8 @@ def append(handle: int, after: Tail, line: bytes) -> None:
             place, rest = place + written, rest[written:]
         os.fdatasync(handle)
     except BaseException:
-        # Also a whole line that could not be forced: its pages count as written now, so only
-        # writing it again would make it durable.
+        # Also a complete line that could not be forced: its pages count as written, so only writing
+        # it again makes it durable.
         with suppress(OSError):
             os.ftruncate(handle, after.end)
         raise
@@ -311,18 +311,18 @@ def append(handle: int, after: Tail, line: bytes) -> None:
 def compact(path: Path, bank: str) -> None:
     """Rewrite a file with fewer old heads, in one step.
 
-    Kept are the newest head, the first, the last of each epoch, and every 2^k-th of the others.
-    The guarantee stays: a rollback is detected by the newest head alone, since every sound state
-    of the store has that head as a prefix. Older ones only help to say when a fork began, to
-    within 2^k commits.
+    The newest head stays, the first, the last of each epoch, and every 2^k-th of the others. A
+    rollback is still detected, by the newest head alone, since every valid state of the store has
+    that head as a prefix. Older ones only help to locate the start of a fork, to within 2^k
+    commits.
 
     Raises:
-        OSError: If the system refuses; the file is as it was.
+        OSError: If the system refuses; the file is unchanged.
         TargetError: The same.
-        WitnessError: If a line is damaged; the file is as it was, so that nothing is hidden.
+        WitnessError: If a line is damaged; the file is unchanged, so that nothing is hidden.
     """
     for stale in leftover_files(path):
-        stale.unlink()  # left by a crash; whoever holds the lock is the only one who writes here
+        stale.unlink()  # left by a crash; the holder of the lock is the only writer
     with open_unshared(path, os.O_RDONLY) as handle:
         lines = all_lines(handle)
     epochs = [found.head.epoch for found in checked_lines(lines, bank)]

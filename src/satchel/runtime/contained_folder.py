@@ -11,14 +11,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Literal, NamedTuple, Self
+from typing import BinaryIO, Literal, NamedTuple
 
 from satchel.errors import LimitError, PathRefusedError, TargetExistsError
 from satchel.runtime.files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
     ModeRepair,
+    OpenDescriptor,
     enforce,
     file_errors,
     open_file,
@@ -83,7 +83,7 @@ def _length_of(part: str) -> int:
     return length
 
 
-class ContainedFolder:
+class ContainedFolder(OpenDescriptor):
     """A folder, held open, whose files are reached by names that cannot leave it.
 
     A context manager; it may be used from several threads. Everything made in it has mode 0600 or
@@ -116,32 +116,14 @@ class ContainedFolder:
         self.private = private
         self.repairs: list[ModeRepair] = []
         """What had to be put right so far."""
-        self._root = -1
         with file_errors(path, writes=create):
             if private:
-                self._root, repairs = open_private_folder(path, create=create)
+                self._handle, repairs = open_private_folder(path, create=create)
                 self.repairs += repairs
             else:
                 if create:
                     make_folders(path)
-                self._root = open_folder(path, within=within)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the descriptor back; a second time does nothing."""
-        handle, self._root = self._root, -1
-        if handle >= 0:
-            os.close(handle)
+                self._handle = open_folder(path, within=within)
 
     def open(self, place: RelativePath) -> BinaryIO:
         """Open a file for reading; the caller closes it.
@@ -300,7 +282,7 @@ class ContainedFolder:
     def _folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
         """Give the descriptor of a folder in here, reached step by step."""
         # A new descriptor of the root, too: two that list the same one disturb each other.
-        handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._root)
+        handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._handle)
         with ExitStack() as held:
             held.callback(os.close, handle)
             path = self.path

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
+
+from blake3 import blake3
 
 from satchel.errors import (
     PathRefusedError,
@@ -24,7 +25,33 @@ _BUFFER = 1 << 17
 """Bytes that are read at a time."""
 
 
-class OpenFile:
+class Closable:
+    """A resource that is closed at the end of a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the resource; a second call does nothing."""
+        raise NotImplementedError
+
+
+class OpenDescriptor(Closable):
+    """An open file descriptor, which ``close`` closes once."""
+
+    _handle = -1
+
+    def close(self) -> None:
+        """Close the descriptor; a second call does nothing."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+
+class OpenFile(OpenDescriptor):
     """A regular file that is held open, so that all that is read of it is of one and the same file.
 
     Whatever takes its name meanwhile, and however often it is read: each stream starts at the
@@ -51,23 +78,6 @@ class OpenFile:
 
     def __str__(self) -> str:
         return str(self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the descriptor back; a second time does nothing."""
-        handle, self._handle = self._handle, -1
-        if handle >= 0:
-            os.close(handle)
 
     @property
     def status(self) -> os.stat_result:
@@ -653,3 +663,17 @@ def _link(path: Path) -> PathRefusedError:
 
 def _no_file(path: Path) -> PathRefusedError:
     return PathRefusedError("this is not a regular file", file=str(path))
+
+
+def file_digest(path: InputPath) -> tuple[str, int]:
+    """Return the digest of a file, ``blake3:`` and 64 hex digits, and its size in bytes.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+    """
+    digest, size = blake3(), 0
+    with open_input(path) as stream:
+        while chunk := stream.read(_BUFFER):
+            digest.update(chunk)
+            size += len(chunk)
+    return f"blake3:{digest.hexdigest()}", size

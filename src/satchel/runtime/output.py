@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from satchel.errors import PathRefusedError, TargetError, TargetExistsError
@@ -20,6 +19,7 @@ from satchel.runtime.files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
     Draft,
+    OpenDescriptor,
     OpenFile,
     draft_at,
     file_errors,
@@ -31,7 +31,7 @@ from satchel.runtime.files import (
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Outlet:
+class Outlet(OpenDescriptor):
     """A name that a file is going to have. A context manager.
 
     Args:
@@ -51,7 +51,7 @@ class Outlet:
 
     def __init__(self, folder: int, path: Path, *, strict: bool) -> None:
         self.path = path
-        self._folder = folder
+        self._handle = folder
         self._strict = strict
         self._written: tuple[int, int] | None = None
         self._drafts: ExitStack | None = None
@@ -78,23 +78,6 @@ class Outlet:
     def __str__(self) -> str:
         return str(self.path)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the descriptor back; a second time does nothing."""
-        handle, self._folder = self._folder, -1
-        if handle >= 0:
-            os.close(handle)
-
     def beside(self, name: str) -> "Outlet":
         """Return another name in the same folder, such as that of a receipt; its holder closes it.
 
@@ -103,14 +86,14 @@ class Outlet:
         """
         if name in {"", ".", ".."} or {"/", "\0"} & set(name):
             raise PathRefusedError("not a valid file name", file=repr(name))
-        return Outlet(os.dup(self._folder), self.path.with_name(name), strict=self._strict)
+        return Outlet(os.dup(self._handle), self.path.with_name(name), strict=self._strict)
 
     @property
     def status(self) -> os.stat_result | None:
         """What there is of that name, a link being one itself; None for nothing."""
         with file_errors(self.path, writes=True):
             try:
-                return os.stat(self.path.name or ".", dir_fd=self._folder, follow_symlinks=False)
+                return os.stat(self.path.name or ".", dir_fd=self._handle, follow_symlinks=False)
             except FileNotFoundError:
                 return None
 
@@ -118,7 +101,7 @@ class Outlet:
         """Tell whether the name leads to a file, through links where they would be replaced."""
         try:
             follow = not self._strict
-            found = os.stat(self.path.name, dir_fd=self._folder, follow_symlinks=follow)
+            found = os.stat(self.path.name, dir_fd=self._handle, follow_symlinks=follow)
         except OSError:  # what is wrong with it is said when it is used
             return False
         return os.path.samestat(found, file.status)
@@ -144,7 +127,7 @@ class Outlet:
         with ExitStack() as stack:
             whose = self._drafts or stack
             draft = whose.enter_context(
-                draft_at(self._folder, self.path, overwrite=overwrite, mode=mode)
+                draft_at(self._handle, self.path, overwrite=overwrite, mode=mode)
             )
             with draft.writing() as stream:
                 yield stream
@@ -182,7 +165,7 @@ class Outlet:
             UnreadableError: If there is nothing.
         """
         with file_errors(self.path, writes=False):
-            handle = open_file(self.path, os.O_RDONLY, within=self._folder)
+            handle = open_file(self.path, os.O_RDONLY, within=self._handle)
             return OpenFile(handle, self.path)
 
     def written(self) -> OpenFile:
@@ -194,7 +177,7 @@ class Outlet:
         """
         with file_errors(self.path, writes=False):
             there = self.path.with_name(self._draft.name) if self._draft else self.path
-            file = OpenFile(open_file(there, os.O_RDONLY, within=self._folder), self.path)
+            file = OpenFile(open_file(there, os.O_RDONLY, within=self._handle), self.path)
             found = file.status
             if self._strict and (found.st_dev, found.st_ino) != self._written:
                 file.close()
@@ -214,7 +197,7 @@ class Outlet:
         """
         with file_errors(self.path, writes=False):
             try:
-                handle = open_file(self.path, os.O_RDONLY, within=self._folder)
+                handle = open_file(self.path, os.O_RDONLY, within=self._handle)
             except FileNotFoundError:
                 return None
         return OpenFile(handle, self.path)
@@ -228,12 +211,12 @@ class Outlet:
         """
         name = f".{self.path.name[:48]}.{secrets.token_hex(8)}.tmp"
         with file_errors(self.path, writes=True):
-            os.mkdir(name, PRIVATE_FOLDER, dir_fd=self._folder)
+            os.mkdir(name, PRIVATE_FOLDER, dir_fd=self._handle)
         try:
-            with ContainedFolder(self.path.with_name(name), within=self._folder) as folder:
-                yield StagedFolder(self._folder, self.path, folder)
+            with ContainedFolder(self.path.with_name(name), within=self._handle) as folder:
+                yield StagedFolder(self._handle, self.path, folder)
         finally:
-            shutil.rmtree(name, ignore_errors=True, dir_fd=self._folder)
+            shutil.rmtree(name, ignore_errors=True, dir_fd=self._handle)
 
     def stored(self) -> OpenFile:
         """Open the very bytes that are on the disk; the caller closes it. Raises as ``written``."""
@@ -249,7 +232,7 @@ class Outlet:
             return
         with file_errors(self.path, writes=True):
             try:
-                os.unlink(self.path.name, dir_fd=self._folder)
+                os.unlink(self.path.name, dir_fd=self._handle)
             except FileNotFoundError:
                 return
 

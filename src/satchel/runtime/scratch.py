@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, starmap
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, cast
 
 from blake3 import blake3
 
 from satchel.errors import TargetError
+from satchel.runtime.files import Closable
 
 
 def scratch(tables: str, *, cache_kib: int) -> sqlite3.Connection:
@@ -34,22 +34,11 @@ def scratch(tables: str, *, cache_kib: int) -> sqlite3.Connection:
     return database
 
 
-class Scratch:
+class Scratch(Closable):
     """What works on such tables. To be closed, or used as a context manager."""
 
     def __init__(self, tables: str, *, cache_kib: int) -> None:
         self._db = scratch(tables, cache_kib=cache_kib)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the space back."""
@@ -349,7 +338,7 @@ class SpoolStream:
             self._held.clear()
 
 
-class PrivateFolder:
+class PrivateFolder(Closable):
     """A folder that only this process can read, with a file in it. A context manager.
 
     Args:
@@ -363,19 +352,13 @@ class PrivateFolder:
         plain = suffix.isascii() and suffix.replace(".", "").replace("_", "").isalnum()
         self.file = self.folder / (_NAME + (suffix if plain else ""))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Remove it, with what is in it."""
         self._folder.cleanup()
 
 
 @contextmanager
-def making_temporary() -> Iterator[None]:
+def temporary_space() -> Iterator[None]:
     """Say what is wrong where temporary bytes cannot be written.
 
     Raises:
@@ -391,6 +374,17 @@ def making_temporary() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def temporary_file() -> Iterator[BinaryIO]:
+    """Yield a nameless temporary file, open for reading and writing.
+
+    Raises:
+        TargetError: If the temporary folder is full.
+    """
+    with temporary_space(), tempfile.TemporaryFile() as stream:
+        yield cast("BinaryIO", stream)
+
+
 def _guarded(call: Callable[[bytes], Any], data: bytes) -> None:
-    with making_temporary():
+    with temporary_space():
         call(data)

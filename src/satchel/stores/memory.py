@@ -34,7 +34,8 @@ from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, 
 from satchel.runtime.processes import in_child
 from satchel.stores import matching
 from satchel.stores.matching import FEW, Spread, is_searched, searches, thread_of
-from satchel.stores.nearest import column_blocks, nearest
+from satchel.stores.tables import column_blocks
+from satchel.stores.vectors import nearest
 
 
 def sweep(rows: list[Row], sweeps: Iterable[RangeChange]) -> None:

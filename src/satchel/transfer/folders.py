@@ -24,6 +24,7 @@ from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
 from satchel.runtime.output import Outlet, StagedFolder, WrappedOutlet
 from satchel.runtime.roots import PathInput
+from satchel.runtime.scratch import temporary_file
 
 READ = (".json", ".jsonl", ".md", ".html", ".txt")
 """Endings of the files whose contents are looked at; of others, the names alone."""
@@ -201,7 +202,7 @@ class FolderOutlet(WrappedOutlet):
         """Give an archive to write, whose files are in a folder beside the name afterwards."""
         if self._stack is None:
             raise UsageError("a folder can be written only if it is read back")
-        with _temporary() as packed:
+        with temporary_file() as packed:
             yield packed
             packed.seek(0)
             self._staged = self._stack.enter_context(self._inner.staging())
@@ -339,16 +340,3 @@ def _unpack(packed: BinaryIO, staged: StagedFolder) -> None:
                 shutil.copyfileobj(source, sink)
                 sink.flush()
                 os.fsync(sink.fileno())
-
-
-@contextmanager
-def _temporary() -> Iterator[BinaryIO]:
-    try:
-        with tempfile.TemporaryFile() as packed:
-            yield cast("BinaryIO", packed)
-    except OSError as error:
-        raise TargetError(
-            f"cannot write temporary data: {error.strerror or error}",
-            file=tempfile.gettempdir(),
-            hint="Free disk space there, or set TMPDIR to a larger folder.",
-        ) from error

@@ -4,9 +4,10 @@ Their signature covers the set of entry ids and nothing else, so the best verdic
 ``entries-only``. They are judged, never repaired. Source: docs/spec/4-verification.md, 4.6.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError
-from typing import Final
+from typing import ClassVar, Final
 
 from satchel.artifact.pam_sdk.layout import (
     CAPS,
@@ -26,8 +27,7 @@ from satchel.artifact.verification import (
     TrustPolicy,
     Verification,
     VerificationFinding,
-    VerificationStep,
-    shortfall,
+    VerificationRun,
 )
 from satchel.crypto.canonical import Limits
 from satchel.crypto.keys import public_key
@@ -67,35 +67,29 @@ def judge_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Veri
     Raises:
         UnreadableError: If the file cannot be read.
     """
-    judge = _Judge(str(path), policy)
+    run = _SdkFileRun(str(path), policy)
     try:
         with opening_sdk_file(path, limits) as document:
-            judge.read(document)
+            run.read(document)
     except (MalformedError, LimitError) as error:
-        judge.broken(error)
+        run.broken(error)
     else:
-        judge.decide(document)
-    return judge.result()
+        run.decide(document)
+    return run.result()
 
 
 @dataclass(slots=True)
-class _Judge:
-    """One verification in progress."""
+class _SdkFileRun(VerificationRun):
+    """The verification of one file of the SDK."""
 
-    file: str
-    policy: TrustPolicy
     encoding: str | None = None
-    steps: dict[int, VerificationStep] = field(default_factory=dict)
-    findings: list[VerificationFinding] = field(default_factory=list)
-    signers: list[Signer] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    records: dict[str, int] = field(default_factory=dict)
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What each entry of the file says it comes from."""
 
     events: list[str] = field(default_factory=list)
     wrong_ids: list[VerificationFinding] = field(default_factory=list)
     wrong: int = 0
+    step_names: ClassVar[Mapping[int, str]] = _STEPS
 
     def read(self, document: SdkDocument) -> None:
         """Read every entry once and keep only what the steps need."""
@@ -109,7 +103,7 @@ class _Judge:
     def decide(self, document: SdkDocument) -> None:
         """Run the steps over what was read."""
         self.records = {name: count for name, count in document.counts.items() if count}
-        self._step(1, "passed", f"{document.encoding}, {PROFILE}")
+        self.end_step(1, "passed", f"{document.encoding}, {PROFILE}")
         self._signature(document)
         self._root(document)
         self._records()
@@ -131,13 +125,13 @@ class _Judge:
                 field=error.field,
             )
         ]
-        self._step(1, "failed", str(error))
+        self.end_step(1, "failed", str(error))
 
     def result(self) -> Verification:
         """Return the value."""
         for number in _STEPS:
             if number not in self.steps:
-                self._step(number, "not run", self._why_not(number))
+                self.end_step(number, "not run", self._why_not(number))
         return Verification(
             file=self.file,
             encoding=self.encoding,
@@ -155,23 +149,29 @@ class _Judge:
     def _signature(self, document: SdkDocument) -> None:
         signature, root = document.envelope["signature"], document.envelope["root_hash"]
         if not signature:
-            self._find(Outcome.UNSIGNED, "the file is not signed")
-            self._step(2, "failed", "no signature")
+            self.add_finding(Outcome.UNSIGNED, "the file is not signed")
+            self.end_step(2, "failed", "no signature")
             return
         tried = self._keys()
         self.signers.extend(
             signer for key in tried if (signer := self._signer(key, root, signature)) is not None
         )
-        self._find(Outcome.ENTRIES_ONLY, "signatures of the PAM SDK cover the IDs of entries only")
+        self.add_finding(
+            Outcome.ENTRIES_ONLY, "signatures of the PAM SDK cover the IDs of entries only"
+        )
         if any(signer.valid for signer in self.signers):
-            self._step(2, "passed", "1 of 1 valid")
-            self._trust()
+            self.end_step(2, "passed", "1 of 1 valid")
+            self.verify_trust(
+                signer
+                for signer in self.signers
+                if signer.valid and signer.trust in ("trusted", "retired")
+            )
         else:
-            self._find(
+            self.add_finding(
                 Outcome.UNTRUSTED,
                 "signed by an unknown key; files of the PAM SDK do not name it",
             )
-            self._step(2, "failed", f"valid for none of {len(tried)} keys of profile {PROFILE}")
+            self.end_step(2, "failed", f"valid for none of {len(tried)} keys of profile {PROFILE}")
 
     def _keys(self) -> list[str]:
         """Return the keys to try, the given ones first, each once."""
@@ -189,28 +189,16 @@ class _Judge:
         if not valid:
             return None  # another's key: the file never claimed it
         return Signer(
-            key=key, valid=True, standing=self.policy.standing(key, None, PROFILE), name=name
+            key=key, valid=True, trust=self.policy.standing(key, None, PROFILE), name=name
         )
-
-    def _trust(self) -> None:
-        valid = [signer for signer in self.signers if signer.valid]
-        counting = [signer for signer in valid if signer.standing in ("trusted", "retired")]
-        need = self.policy.threshold
-        if len(counting) >= need:
-            names = ", ".join(signer.name or signer.key for signer in counting)
-            self._step(3, "passed", f"trusted: {names}")
-            return
-        why = shortfall(valid, len(counting), need)
-        self._find(Outcome.UNTRUSTED, why)
-        self._step(3, "failed", why)
 
     def _root(self, document: SdkDocument) -> None:
         found = root_hash(self.parents)
         if found == document.envelope["root_hash"]:
-            self._step(4, "passed", found)
+            self.end_step(4, "passed", found)
             return
-        self._find(Outcome.TAMPERED, "the root hash does not match the IDs", name="root_hash")
-        self._step(4, "failed", f"found {found}")
+        self.add_finding(Outcome.TAMPERED, "the root hash does not match the IDs", name="root_hash")
+        self.end_step(4, "failed", f"found {found}")
 
     def _records(self) -> None:
         self.findings.extend(self.wrong_ids)
@@ -218,7 +206,7 @@ class _Judge:
             self.notes.append(f"{self.wrong - len(self.wrong_ids)} more problems of this kind")
         total = len(self.parents)
         state: StepState = "failed" if self.wrong else "passed"
-        self._step(6, state, f"{total} records, {self.wrong} problems")
+        self.end_step(6, state, f"{total} records, {self.wrong} problems")
 
     def _provenance(self) -> None:
         missing = dict.fromkeys(
@@ -229,16 +217,16 @@ class _Judge:
         )
         if missing:
             examples = ", ".join(parent[:80] for parent in list(missing)[:3])
-            self._find(Outcome.INCOMPLETE, f"{len(missing)} parents are missing: {examples}")
+            self.add_finding(Outcome.INCOMPLETE, f"{len(missing)} parents are missing: {examples}")
         dangling = len({event for event in self.events if event not in self.parents})
         if dangling:
             self.notes.append(f"{dangling} source events are not in this file")
         cycle = self._cycle()
         if cycle is not None:
-            self._find(Outcome.TAMPERED, "an entry is its own ancestor", identity=cycle)
+            self.add_finding(Outcome.TAMPERED, "an entry is its own ancestor", identity=cycle)
         roots = sum(not parents for parents in self.parents.values())
         wrong = bool(missing) or cycle is not None
-        self._step(7, "failed" if wrong else "passed", f"{roots} roots, {len(missing)} missing")
+        self.end_step(7, "failed" if wrong else "passed", f"{roots} roots, {len(missing)} missing")
 
     def _cycle(self) -> str | None:
         try:
@@ -262,23 +250,6 @@ class _Judge:
                     id=entry.id,
                 )
             )
-
-    def _find(
-        self,
-        outcome: Outcome,
-        message: str,
-        *,
-        name: str | None = None,
-        identity: str | None = None,
-    ) -> None:
-        self.findings.append(
-            VerificationFinding(outcome=outcome, message=message, field=name, id=identity)
-        )
-
-    def _step(self, number: int, state: StepState, detail: str) -> None:
-        self.steps[number] = VerificationStep(
-            number=number, name=_STEPS[number], state=state, detail=detail
-        )
 
     def _why_not(self, number: int) -> str:
         if number in (5, 8):

@@ -4,31 +4,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
-from satchel.crypto.sealed_records import PREFIX, decode_record
-from satchel.errors import InputError
+from satchel.crypto.sealed_records import PREFIX
 from satchel.model.values import is_id
 from satchel.ports.links import Kinds, LoggedLink, link_sort_key
-from satchel.ports.rows import CONFIG, Filter, RecordLink, Row, derive_row
+from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
 from satchel.stores import matching
 from satchel.stores.ladybug.statements import (
     EDGE,
     LINK_TABLES,
     LINKS,
-    NODE_BITS,
-    PIECE_BITS,
-    SEQ_BITS,
-    SEQ_MASK,
     LadybugStatements,
     Values,
-    damaged,
     seqs,
     thing_key,
     writable,
 )
 from satchel.stores.ladybug.vectors import LadybugBlobs, LadybugVectors
 from satchel.stores.matching import is_searched, thread_of
-from satchel.stores.nearest import column_blocks
+from satchel.stores.tables import (
+    COLUMNS,
+    NODE_BITS,
+    PIECE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
+    column_blocks,
+    id_bounds,
+    words_of,
+)
 
 KIND_OF = {table: kind for kind, table in LINKS.items()}
 """The type of the links in each table but that of all others."""
@@ -233,16 +236,12 @@ def _part(term: matching.Term) -> str:
     return f" {' '.join(term.tokens)}{'' if term.prefix else ' '}"
 
 
-_COLUMNS = (
-    *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
-    *("user", "agent", "run", "app", "session", "moment", "expires_at"),
-)
 _TEXT = (str, NoneType)
 _KINDS: tuple[type | tuple[type, ...], ...] = (
     *(int, str, str, str, (bytes, NoneType), int, (int, NoneType), bool, _TEXT, _TEXT),
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
-_ROW = "RETURN " + ", ".join(f"r.`{name}`" for name in _COLUMNS)
+_ROW = "RETURN " + ", ".join(f"r.`{name}`" for name in ("place", *COLUMNS))
 _AT = f"MATCH (r:Record) WHERE r.place = x {_ROW}"
 _HEADED = "octet_length(b.head) > 0"
 _SORTED = "RETURN b.id ORDER BY b.id"
@@ -253,7 +252,6 @@ _LISTED = 2000
 _TOGETHER = 1 << 20
 """Bytes of records that are asked for together."""
 
-_DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 
 _OF_BANKS = (
     ("Generation", "vectors"),
@@ -296,14 +294,14 @@ class LadybugView(LadybugStatements):
             return None
         head, peaks = found[0]
         if not (isinstance(head, bytes) and isinstance(peaks, bytes)):
-            raise damaged(self._name, "a column contains an invalid value")
+            raise self._damaged("a column contains an invalid value")
         return StoredHead(head, peaks)
 
     def counts(self, bank: str) -> dict[str, int]:
         cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.type, count(*)"
         found = self._all(cypher, **self._bounds(bank))
         if not all(isinstance(name, str) for name, _ in found):
-            raise damaged(self._name, "a column contains an invalid value")
+            raise self._damaged("a column contains an invalid value")
         return dict(map(tuple, found))
 
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
@@ -317,7 +315,7 @@ class LadybugView(LadybugStatements):
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         self._number(bank)
-        if len(digits) > _DIGITS or not _HEX.issuperset(digits):
+        if id_bounds(digits) is None:
             return []
         cypher = (
             f"MATCH (r:Record) {_WITHIN} AND r.id STARTS WITH $start"
@@ -342,7 +340,7 @@ class LadybugView(LadybugStatements):
         )
         while found := self._all(cypher, **values):
             if not all(isinstance(size, int) for _, size in found):
-                raise damaged(self._name, "a column contains an invalid value")
+                raise self._damaged("a column contains an invalid value")
             for places in _weighed(found):
                 yield from sorted(self._at(places), key=_seq, reverse=newest_first)
             last = found[-1][0]
@@ -364,7 +362,7 @@ class LadybugView(LadybugStatements):
         asked["first"] += first << bits
         found = self._all(_MARKED, **asked, bank=number) if marked else []
         if any(row[1] != number for row in found):
-            raise damaged(self._name, "a row belongs to another bank")
+            raise self._damaged("a row belongs to another bank")
         there = [MarkedRow(place & SEQ_MASK, *values) for place, _, *values in found]
         rows = list[Any]()
         if names:
@@ -426,7 +424,7 @@ class LadybugView(LadybugStatements):
         cypher = "MATCH (s:Side) WHERE s.bank = $bank RETURN s.name, s.value"
         found = self._all(cypher, bank=bank)
         if not all(isinstance(name, str) and isinstance(value, bytes) for name, value in found):
-            raise damaged(self._name, "a column contains an invalid value")
+            raise self._damaged("a column contains an invalid value")
         found.sort()
         return {name: value for name, value in found if name.startswith(prefix)}
 
@@ -536,9 +534,9 @@ class LadybugView(LadybugStatements):
 
     def _row(self, found: list[Any]) -> Row:
         if not all(map(isinstance, found, _KINDS)):
-            raise damaged(self._name, "a column contains an invalid value")
+            raise self._damaged("a column contains an invalid value")
         place, *rest = found
-        return Row(seq=place & SEQ_MASK, **dict(zip(_COLUMNS[1:], rest, strict=True)))
+        return Row(seq=place & SEQ_MASK, **dict(zip(COLUMNS, rest, strict=True)))
 
     def _bounds(self, bank: str) -> Values:
         first = self._number(bank) << SEQ_BITS
@@ -578,7 +576,7 @@ class LadybugView(LadybugStatements):
     def _numbers(self, cypher: str, **values: Any) -> set[int]:
         found = {number for (number,) in self._all(cypher, **values)}
         if not all(isinstance(number, int) for number in found):
-            raise damaged(self._name, "a column contains an invalid value")
+            raise self._damaged("a column contains an invalid value")
         return found
 
     @property
@@ -605,15 +603,6 @@ def _of_kind(kind: str) -> str:
 def _ends(number: int, link: RecordLink) -> Values:
     ends = {"source": thing_key(number, link.source), "target": thing_key(number, link.target)}
     return {**ends, "kind": link.kind} if table_of(link.kind) == EDGE else ends
-
-
-def words_of(body: bytes) -> str:
-    """Return the words of a record; none of a damaged one, which others are indexed without."""
-    try:
-        model = decode_record(body)
-    except InputError:
-        return ""
-    return derive_row(model, seq=0, at="", body=body).text or ""
 
 
 def narrowing(wanted: Filter, first: int) -> tuple[str, Values]:

@@ -22,19 +22,10 @@ from satchel.errors import (
     StoreFullError,
     UnknownBankError,
 )
+from satchel.stores.tables import NODE_BITS, Tables, damaged_store
 
 VERSION = 1
 """Of the tables; a newer store is refused."""
-
-SEQ_BITS = 40
-"""Bits of ``place`` that hold the place in the log."""
-
-SEQ_MASK = (1 << SEQ_BITS) - 1
-
-NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
-
-PIECE_BITS = 24
-"""Bits of a piece's place that hold its index."""
 
 EDGE = "EDGE"
 """The table of every type of link that has none of its own."""
@@ -184,13 +175,9 @@ def ours(error: Exception, name: str) -> StoreError:
     return StoreError(f"the store failed: {said}", file=name)
 
 
-def damaged(name: str, what: str) -> StoreDamagedError:
-    """Return the error for files that do not hold what they have to."""
-    return StoreDamagedError(
-        f"the database is damaged: {what}",
-        file=name,
-        hint="Do not change the folder, and run: satchel doctor.",
-    )
+def damaged(name: str, problem: str) -> StoreDamagedError:
+    """Return the error for a folder whose files are invalid."""
+    return damaged_store(name, problem, "the folder")
 
 
 AT_ONCE = 1000
@@ -198,8 +185,6 @@ AT_ONCE = 1000
 
 MANY = 32
 """Rows from which on they are put into a table; a table for a few takes longer than they do."""
-
-_KEY_BITS = 63
 
 
 class Block:
@@ -248,8 +233,10 @@ class Block:
             raise
 
 
-class LadybugStatements:
-    """What everything that reads or writes the tables does."""
+class LadybugStatements(Tables):
+    """Running statements, in the transaction of a block."""
+
+    _UNTOUCHED = "the folder"
 
     def __init__(self, block: Block) -> None:
         self._block = block
@@ -261,12 +248,6 @@ class LadybugStatements:
             raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
         self._start(found[0][0], NODE_BITS)
         return int(found[0][0])
-
-    def _start(self, number: Any, bits: int) -> int:
-        """Return the first place of the stretch of a table that belongs to a number."""
-        if not isinstance(number, int) or not 0 < number < 1 << (_KEY_BITS - bits):
-            raise damaged(self._name, "an invalid internal number")
-        return number << bits
 
     def _each(self, cypher: str, **values: Any) -> Iterator[list[Any]]:
         result = self._block.run(cypher, values)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from satchel.crypto.log import leaf_position
-from satchel.crypto.sealed_records import decode_record
-from satchel.errors import InputError, ReadOnlyStoreError, SlotTakenError, StoreError, UsageError
-from satchel.ports.rows import PENDING, RecordLink, Row, derive_row
+from satchel.errors import ReadOnlyStoreError, SlotTakenError, StoreError, UsageError
+from satchel.ports.rows import PENDING, RecordLink, Row
 from satchel.ports.store import (
     ColumnChange,
     Commit,
@@ -18,6 +17,7 @@ from satchel.ports.store import (
     RangeChange,
     RetiredFilter,
     StoreTraits,
+    below,
 )
 from satchel.stores.ladybug.database import (
     SharedDatabase,
@@ -26,16 +26,12 @@ from satchel.stores.ladybug.database import (
     rewrite_database,
     unreadable,
 )
-from satchel.stores.ladybug.reader import LadybugView, table_of, words_of
+from satchel.stores.ladybug.reader import LadybugView, table_of
 from satchel.stores.ladybug.statements import (
     EDGE,
     ENDS,
     LINK_TABLES,
-    NODE_BITS,
     NODES,
-    PIECE_BITS,
-    SEQ_BITS,
-    SEQ_MASK,
     Block,
     Values,
     side_key,
@@ -43,7 +39,7 @@ from satchel.stores.ladybug.statements import (
 )
 from satchel.stores.ladybug.vectors import LadybugBlobsWriter, LadybugVectorsWriter
 from satchel.stores.matching import thread_of
-from satchel.stores.raw_files import below
+from satchel.stores.tables import NODE_BITS, PIECE_BITS, SEQ_BITS, SEQ_MASK, links_of, words_of
 
 _ANY = "|".join(LINK_TABLES)
 
@@ -99,7 +95,7 @@ class LinkWriter(LadybugView):
 
     def unlink(self, number: int, row: Row) -> None:
         """Remove the links of a row: those that its bytes make, or whichever there are."""
-        place, links = (number << SEQ_BITS) + row.seq, _links_of(row)
+        place, links = (number << SEQ_BITS) + row.seq, links_of(row.body)
         if links is None:
             self._unlink_all(place)
             return
@@ -147,17 +143,6 @@ def _link(number: int, link: RecordLink) -> Values:
         "target": thing_key(number, link.target),
         "kind": link.kind,
     }
-
-
-def _links_of(row: Row) -> tuple[RecordLink, ...] | None:
-    """Return the links that a row makes; None for a damaged one."""
-    if row.body is None:
-        return None
-    try:
-        model = decode_record(row.body)
-    except InputError:
-        return None
-    return tuple(dict.fromkeys(derive_row(model, seq=0, at="", body=row.body).links))
 
 
 _HAVING = "MATCH (r:Record) WHERE r.place >= $first AND r.place <= $last AND r.slot IS NOT NULL"

@@ -6,27 +6,22 @@ from typing import Any
 from satchel.ports.links import Kinds, LoggedLink
 from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
-from satchel.stores.nearest import column_blocks
 from satchel.stores.postgres.statements import (
-    ID_PREFIX,
     INDEXED,
-    MOST_AT_ONCE,
     MOST_PLACE,
     NAME_SAID,
     NAMING,
     OwnTransactions,
     PostgresSession,
     among,
-    raw_id,
-    raw_slot,
     raw_text,
     same,
     translated,
 )
 from satchel.stores.postgres.vectors import PostgresBlobs, PostgresVectors
 from satchel.stores.postgres.words import SELECT, SELECT_SMALL, PostgresWords, clauses, row_of
+from satchel.stores.tables import ID_PREFIX, column_blocks, id_bounds, raw_id, raw_slot
 
-_DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _NAMED = "SELECT id FROM bank WHERE head <> '' AND ({found}) ORDER BY id"
 _SAYING = "SELECT bank FROM record WHERE {naming} AND {said} AND position(%s IN body) > 0"
 _BY_INDEX = _NAMED.format(
@@ -140,25 +135,25 @@ class PostgresView(PostgresWords):
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
         wanted = [place for place in positions if 0 <= place <= MOST_PLACE]
         sql = "SELECT place, hash FROM node WHERE bank = %s AND place = ANY (%s::bigint[])"
-        return dict(self._in(sql, self._number(bank), wanted))
+        return dict(self._in(sql, wanted, self._number(bank)))
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
         sql = f"{SELECT} WHERE bank = %s AND id = ANY (%s::bytea[])"
         wanted = list(dict.fromkeys(map(raw_id, ids)))
-        return self._rows(self._in(sql, self._number(bank), wanted))
+        return self._rows(self._in(sql, wanted, self._number(bank)))
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         number = self._number(bank)
-        if len(digits) > _DIGITS or not _HEX.issuperset(digits):
+        ends = id_bounds(digits)
+        if ends is None:
             return []
-        ends = [bytes.fromhex(digits.ljust(_DIGITS, filler)) for filler in "0f"]
         sql = "SELECT id FROM record WHERE bank = %s AND id BETWEEN %s AND %s ORDER BY id LIMIT %s"
         return [ID_PREFIX + found.hex() for (found,) in self._all(sql, number, *ends, limit)]
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         sql = f"{SELECT} WHERE bank = %s AND seq = ANY (%s::bigint[])"
         wanted = [place for place in set(places) if 0 <= place <= MOST_PLACE]
-        return self._rows(self._in(sql, self._number(bank), wanted))
+        return self._rows(self._in(sql, wanted, self._number(bank)))
 
     def scan(
         self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
@@ -284,7 +279,7 @@ class PostgresView(PostgresWords):
         if columns:
             right = {seq for (seq,) in self._all(_INDEXED_RIGHT, *columns, number)}
         by_id = "SELECT seq, id FROM record WHERE bank = %s AND id = ANY (%s::bytea[])"
-        found = dict(self._in(by_id, number, [raw_id(row.id) for row in rows]))
+        found = dict(self._in(by_id, [raw_id(row.id) for row in rows], number))
         lost = {row.seq for row in rows if found.get(row.seq) != raw_id(row.id)}
         bounds = rows[0].seq, rows[-1].seq
         sql = "SELECT seq FROM word WHERE bank = %s AND seq BETWEEN %s AND %s"
@@ -310,12 +305,6 @@ class PostgresView(PostgresWords):
     @property
     def blobs(self) -> PostgresBlobs:
         return PostgresBlobs(self._session)
-
-    def _in(self, sql: str, number: int, wanted: Sequence[Any]) -> list[Any]:
-        found = list[Any]()
-        for start in range(0, len(wanted), MOST_AT_ONCE):
-            found += self._all(sql, number, list(wanted[start : start + MOST_AT_ONCE]))
-        return found
 
     def _rows(self, found: Sequence[Any]) -> list[Row]:
         with translated(self._name):

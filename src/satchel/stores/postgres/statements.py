@@ -30,6 +30,7 @@ from satchel.errors import (
     UnknownBankError,
 )
 from satchel.ports.rows import CONFIG, NAME
+from satchel.stores.tables import Tables, damaged_store
 
 APPLICATION = "satchel"
 VERSION = 1
@@ -400,35 +401,17 @@ def gone(name: str) -> StoreError:
     )
 
 
-def damaged(name: str, what: str) -> StoreDamagedError:
-    """Return the error for tables that do not hold what they have to."""
-    return StoreDamagedError(
-        f"the database is damaged: {what}",
-        file=name,
-        hint="Do not change it, and run: satchel doctor.",
-    )
+def damaged(name: str, problem: str) -> StoreDamagedError:
+    """Return the error for tables whose contents are invalid."""
+    return damaged_store(name, problem, "it")
 
 
-ID_PREFIX = "blake3:"
 MOST_AT_ONCE = 500
 MOST_PLACE = (1 << 62) - 1
 """A log and its tree have fewer places."""
 
 _COPIED = 32
 """Rows from which on they are copied in one stream rather than inserted one by one."""
-
-
-def raw_id(identity: str) -> bytes:
-    """Return the 32 bytes of an id; of anything else, bytes that no id has."""
-    try:
-        return bytes.fromhex(identity.removeprefix(ID_PREFIX))
-    except ValueError:
-        return b""
-
-
-def raw_slot(slot: str | None) -> bytes | None:
-    """Return the bytes of a slot's name; of anything else, bytes that no slot has."""
-    return None if slot is None else raw_id(slot)
 
 
 def raw_text(text: str | None) -> bytes | None:
@@ -475,8 +458,10 @@ class PostgresSession:
             raise StoreError("the view is over", file=self.name)
 
 
-class PostgresStatements:
-    """What everything that reads or writes the tables does."""
+class PostgresStatements(Tables):
+    """Running statements, on the connection of a session."""
+
+    _UNTOUCHED = "it"
 
     def __init__(self, session: PostgresSession) -> None:
         self._session = session
@@ -506,6 +491,13 @@ class PostgresStatements:
             self._tidy()
             found = self._session.connection.execute(sql, values, binary=True)
             return found.fetchall() if found.description else []
+
+    def _in(self, sql: str, wanted: Sequence[Any], *values: Any) -> list[Any]:
+        """Run a statement for some of the wanted values at a time, which are its last value."""
+        rows = list[Any]()
+        for start in range(0, len(wanted), MOST_AT_ONCE):
+            rows += self._all(sql, *values, list(wanted[start : start + MOST_AT_ONCE]))
+        return rows
 
     def _each(self, sql: str, *values: Any, together: int = MOST_AT_ONCE) -> Iterator[Any]:
         """Yield what a statement answers, fetched from the server a few at a time."""

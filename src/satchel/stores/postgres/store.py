@@ -45,7 +45,8 @@ from satchel.stores.postgres.statements import (
     translated,
 )
 from satchel.stores.postgres.vectors import PostgresBlobsWriter, PostgresVectorsWriter
-from satchel.stores.postgres.words import RECORD_TYPES, WORD_TYPES, values_of, words_of
+from satchel.stores.postgres.words import RECORD_TYPES, WORD_TYPES, values_of
+from satchel.stores.tables import words_of
 
 _ERRORS = DRIVER.errors
 

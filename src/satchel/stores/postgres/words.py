@@ -11,27 +11,15 @@ one by the rows that were found.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from satchel.crypto.sealed_records import decode_record
-from satchel.errors import InputError
-from satchel.ports.rows import Filter, Row, derive_row
+from satchel.ports.rows import Filter, Row
 from satchel.stores import matching
 from satchel.stores.matching import is_searched, thread_of
-from satchel.stores.postgres.statements import (
-    ID_PREFIX,
-    PostgresStatements,
-    raw_id,
-    raw_slot,
-    raw_text,
-    same,
-)
+from satchel.stores.postgres.statements import PostgresStatements, raw_text, same
+from satchel.stores.tables import COLUMNS, ID_PREFIX, raw_id, raw_slot, words_of
 
 LARGE = 1 << 14
 """Bytes of a record from which on it is fetched alone."""
 
-COLUMNS = (
-    *("seq", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
-    *("user", "agent", "run", "app", "session", "moment", "expires_at"),
-)
 RECORD_TYPES = (
     *("bigint", "bigint", "bytea", "text", "text", "bytea", "bigint", "bigint", "boolean"),
     *(["bytea"] * 9),
@@ -42,7 +30,7 @@ _SAID = ("kind", "user", "agent", "run", "app", "session", "moment", "expires_at
 """Columns with what people wrote, kept as bytes."""
 
 _LONG = frozenset(("body", *_SAID))
-_NAMES = {name: f'record."{name}"' for name in COLUMNS}
+_NAMES = {name: f'record."{name}"' for name in ("seq", *COLUMNS)}
 SELECT = "SELECT " + ", ".join(_NAMES.values()) + " FROM record"  # noqa: S608 - our own names
 SELECT_SMALL = (
     f"SELECT octet_length(body) > {LARGE}, "  # noqa: S608 - our own names
@@ -65,7 +53,7 @@ def row_of(found: Sequence[Any]) -> Row:
     Raises:
         UnicodeDecodeError: If a text in it is none.
     """
-    values = dict(zip(COLUMNS, found, strict=True))
+    values = dict(zip(_NAMES, found, strict=True))
     for name in _SAID:
         if values[name] is not None:
             values[name] = values[name].decode()
@@ -82,14 +70,6 @@ def values_of(row: Row, number: int) -> tuple[Any, ...]:
         *(number, row.seq, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
         *(row.hold, raw_slot(row.slot), *said),
     )
-
-
-def words_of(body: bytes) -> str:
-    """Return the words of a record; none of a damaged one, which others are indexed without."""
-    try:
-        return derive_row(decode_record(body), seq=0, at="", body=body).text or ""
-    except InputError:
-        return ""
 
 
 def clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:

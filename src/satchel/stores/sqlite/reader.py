@@ -10,29 +10,15 @@ from typing import Any
 import apsw
 from blake3 import blake3
 
-from satchel.crypto.sealed_records import decode_record
-from satchel.errors import InputError
 from satchel.model.values import Component
 from satchel.ports.links import Kinds as LinkKinds
 from satchel.ports.links import LoggedLink
-from satchel.ports.rows import Filter, RecordLink, Row, derive_row
+from satchel.ports.rows import Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, RowsDigest
 from satchel.stores import matching
 from satchel.stores import words as _terms
 from satchel.stores.matching import is_searched, thread_of
-from satchel.stores.nearest import column_blocks
-from satchel.stores.sqlite.statements import (
-    ID_PREFIX,
-    NODE_BITS,
-    PIECE_BITS,
-    SEQ_BITS,
-    SEQ_MASK,
-    Kinds,
-    SqliteBanks,
-    damaged,
-    raw_id,
-    raw_slot,
-)
+from satchel.stores.sqlite.statements import Kinds, SqliteBanks
 from satchel.stores.sqlite.vectors import SqliteBlobs, SqliteVectors
 from satchel.stores.sqlite.word_index import (
     FTS5_VERSION,
@@ -44,11 +30,20 @@ from satchel.stores.sqlite.word_index import (
     WordSums,
     varints,
 )
-
-_COLUMNS = (
-    *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
-    *("user", "agent", "run", "app", "session", "moment", "expires_at"),
+from satchel.stores.tables import (
+    COLUMNS,
+    ID_PREFIX,
+    NODE_BITS,
+    PIECE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
+    column_blocks,
+    id_bounds,
+    raw_id,
+    raw_slot,
+    words_of,
 )
+
 _TEXT, _BYTES = (str, NoneType), (bytes, NoneType)
 _KINDS: Kinds = (
     *(int, bytes, str, str, _BYTES, int, (int, NoneType), int, _BYTES, _TEXT),
@@ -57,8 +52,10 @@ _KINDS: Kinds = (
 _HOLD = "CASE WHEN record.hold IN (0, 1) THEN record.hold END"
 """Gives no number, which is refused, where the column holds another one."""
 
-_SELECT = f"SELECT {', '.join(f'record.{name}' for name in _COLUMNS)} FROM record".replace(  # noqa: S608 - our own names
-    "record.hold", _HOLD
+_SELECT = (
+    f"SELECT {', '.join(f'record.{name}' for name in ('place', *COLUMNS))} FROM record".replace(  # noqa: S608 - our own names
+        "record.hold", _HOLD
+    )
 )
 _NOMINATED = """
 SELECT place, score FROM (
@@ -90,7 +87,6 @@ _MOST_TERMS = 200
 _TOGETHER = 1024
 _MOST_MERGED = 16
 _MEMORIES = frozenset(map(str, Component))
-_DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _CURRENT = "record.retired IS NULL"
 
 
@@ -160,9 +156,9 @@ class SqliteView(SqliteBanks):
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         number = self._number(bank)
-        if len(digits) > _DIGITS or not _HEX.issuperset(digits):
+        ends = id_bounds(digits)
+        if ends is None:
             return []
-        ends = [bytes.fromhex(digits.ljust(_DIGITS, filler)) for filler in "0f"]
         # The plus keeps SQLite from going through the whole bank instead of a stretch of ids.
         sql = "SELECT id FROM record WHERE id BETWEEN ? AND ? AND +bank = ? ORDER BY id LIMIT ?"
         found = self._all(sql, *ends, number, limit, kinds=(bytes,))
@@ -298,7 +294,7 @@ class SqliteView(SqliteBanks):
     def _marked(self, number: int, first: int, last: int) -> list[MarkedRow]:
         found = self._all(_MARKED, first, last, number, kinds=_MARKED_KINDS)
         if any(other != number for _, other, *_ in found):
-            raise damaged(self._name, "a row belongs to another bank")
+            raise self._damaged("a row belongs to another bank")
         return [
             MarkedRow(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
             for place, _, identity, tag, at, retired, hold in found
@@ -525,15 +521,15 @@ class SqliteView(SqliteBanks):
         """Require that the tables of the index of words fit together."""
         problems = [text for (text,) in self._all("PRAGMA integrity_check(words)")]
         if problems != ["ok"]:
-            raise damaged(self._name, f"the index of words is damaged: {problems[0]}")
+            raise self._damaged(f"the index of words is damaged: {problems[0]}")
         totals = self._all(TOTALS, kinds=(bytes,))
         told = varints(totals[0][0]) if totals else []
         sizes = self._all("SELECT sz FROM words_docsize", kinds=(bytes,))
         counted = [len(sizes), sum(sum(varints(size)) for (size,) in sizes)]
         if (told or [0, 0]) != counted:
-            raise damaged(self._name, "the index of words counts other words than it has")
+            raise self._damaged("the index of words counts other words than it has")
         if self._all("SELECT k, v FROM words_config") != [("version", FTS5_VERSION)]:
-            raise damaged(self._name, "the index of words has settings that are not ours")
+            raise self._damaged("the index of words has settings that are not ours")
 
     def indexed_text(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
         """Return the words to index of a row: its own, and those of the one before it.
@@ -570,24 +566,6 @@ class SqliteView(SqliteBanks):
     @property
     def blobs(self) -> SqliteBlobs:
         return SqliteBlobs(self._connection, self._name)
-
-
-def words_of(body: bytes) -> str:
-    """Return the words of a record; none of a damaged one, which others are indexed without."""
-    try:
-        model = decode_record(body)
-    except InputError:
-        return ""
-    return derive_row(model, seq=0, at="", body=body).text or ""
-
-
-def links_of(body: bytes) -> tuple[RecordLink, ...] | None:
-    """Return the links that a record makes; None for a damaged one."""
-    try:
-        model = decode_record(body)
-    except InputError:
-        return None
-    return derive_row(model, seq=0, at="", body=body).links
 
 
 def _together(name: str) -> str:
@@ -661,6 +639,3 @@ def _row(found: Sequence[Any]) -> Row:
         None if slot is None else slot.hex(),
         *owners_and_times,
     )
-
-
-"""Numbers that stand for no character, and the first that does again."""

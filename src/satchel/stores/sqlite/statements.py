@@ -26,20 +26,13 @@ from satchel.errors import (
 )
 from satchel.ports.rows import CONFIG, NAME
 from satchel.ports.store import StoredHead
+from satchel.stores.tables import NODE_BITS, SEQ_BITS, SEQ_MASK, Tables, damaged_store
 
 APPLICATION_ID = 0x53415443
 """Marks the file as ours (``SATC``)."""
 
 VERSION = 1
 """Of the tables; a newer file is refused, an older one is migrated."""
-
-SEQ_BITS = 40
-"""Bits of ``place`` that hold the place in the log."""
-
-SEQ_MASK = (1 << SEQ_BITS) - 1
-
-PIECE_BITS = 24
-"""Bits of a piece's place that hold its index: as many pieces as the largest database can hold."""
 
 SLOT_INDEX = (
     "CREATE UNIQUE INDEX record_slot ON record (bank, slot)"
@@ -288,13 +281,9 @@ def _ours(error: apsw.Error, name: str, connection: apsw.Connection | None) -> S
     return StoreError(f"rejected by the store: {error}", file=name)
 
 
-def damaged(name: str, what: str) -> StoreDamagedError:
-    """Return the error for a file that does not hold what it has to."""
-    return StoreDamagedError(
-        f"the database is damaged: {what}",
-        file=name,
-        hint="Do not change the file, and run: satchel doctor.",
-    )
+def damaged(name: str, problem: str) -> StoreDamagedError:
+    """Return the error for a file whose contents are invalid."""
+    return damaged_store(name, problem, "the file")
 
 
 def _failed(name: str, error: apsw.Error, connection: apsw.Connection | None) -> StoreError:
@@ -336,28 +325,12 @@ _ONE_BY_ONE = _NAMED.format(
     SELECT number FROM bank CROSS JOIN record INDEXED BY record_type
     ON record.bank = number AND record.type = '{CONFIG}' WHERE instr(body, ?1) > 0"""  # noqa: S608 - our own names
 )
-ID_PREFIX = "blake3:"
 _MOST_AT_ONCE = 500
 _PADDED_TO = 32
-_KEY_BITS = 63
-NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
 
 
-def raw_id(identity: str) -> bytes:
-    """Return the 32 bytes of an id; of anything else, bytes that no id has."""
-    try:
-        return bytes.fromhex(identity.removeprefix(ID_PREFIX))
-    except ValueError:
-        return b""
-
-
-def raw_slot(slot: str | None) -> bytes | None:
-    """Return the bytes of a slot's name; of anything else, bytes that no slot has."""
-    return None if slot is None else raw_id(slot)
-
-
-class SqliteStatements:
-    """What everything that reads or writes the tables does, on a connection in a transaction."""
+class SqliteStatements(Tables):
+    """Running statements, on a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, name: str) -> None:
         self._connection = connection
@@ -369,12 +342,6 @@ class SqliteStatements:
             raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
         self._start(found[0][0], NODE_BITS)
         return int(found[0][0])
-
-    def _start(self, number: int, bits: int) -> int:
-        """Return the first place of the stretch of a table that belongs to a number."""
-        if not 0 < number < 1 << (_KEY_BITS - bits):
-            raise damaged(self._name, "an invalid internal number")
-        return number << bits
 
     def _all(self, sql: str, *values: Any, kinds: Kinds | None = None) -> list[Any]:
         with decoding(self._name, self._connection):

@@ -32,9 +32,9 @@ from satchel.ports.store import (
     RangeChange,
     RetiredFilter,
     StoreTraits,
+    beside,
 )
 from satchel.stores.matching import is_searched, thread_of
-from satchel.stores.raw_files import beside
 from satchel.stores.sqlite.connection import (
     STEPS,
     Log,
@@ -58,24 +58,28 @@ from satchel.stores.sqlite.connection import (
     watch,
 )
 from satchel.stores.sqlite.encryption import copied_key, laid_open, require_key
-from satchel.stores.sqlite.reader import Spreads, SqliteView, links_of, words_of
+from satchel.stores.sqlite.reader import Spreads, SqliteView
 from satchel.stores.sqlite.statements import (
-    NODE_BITS,
-    SEQ_BITS,
-    SEQ_MASK,
     SLOT_INDEX,
     VERSION,
     Kinds,
     decoding,
     found_version,
     make,
-    raw_id,
-    raw_slot,
     require_no_triggers,
     translated,
 )
 from satchel.stores.sqlite.vectors import SqliteBlobsWriter, SqliteVectorsWriter
 from satchel.stores.sqlite.word_index import WordIndexes
+from satchel.stores.tables import (
+    NODE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
+    links_of,
+    raw_id,
+    raw_slot,
+    words_of,
+)
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
 _WAS = {

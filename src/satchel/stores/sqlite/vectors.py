@@ -1,97 +1,71 @@
-"""Vectors in the tables: a generation is one stretch of a table, in log order."""
+"""Vectors and blobs in tables: a generation is one stretch of a table, in log order."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from satchel.errors import UnknownBlobError, ValueRefusedError, VerificationError
 from satchel.ports.store import PIECE_BYTES, BlobPieces
-from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
-from satchel.stores.nearest import nearest
-from satchel.stores.sqlite.statements import (
-    ID_PREFIX,
-    PIECE_BITS,
-    SEQ_BITS,
-    SqliteStatements,
-    damaged,
-    decoding,
-    raw_id,
+from satchel.ports.vectors import Generation
+from satchel.stores.sqlite.statements import SqliteStatements, decoding
+from satchel.stores.tables import ID_PREFIX, PIECE_BITS, SEQ_BITS, SEQ_MASK, raw_id
+from satchel.stores.vectors import (
+    StoredVector,
+    TableBlobs,
+    TableBlobsWriter,
+    TableVectors,
+    TableVectorsWriter,
+    nearest,
 )
 
-_SEQ = (1 << SEQ_BITS) - 1
 _KEY = "bank = ? AND model = ? AND dimensions = ? AND generation = ?"
 _NUMBERS = "CASE WHEN length(numbers) = width * {} THEN numbers END"
-"""What has another length is never loaded, however long it is."""
+"""Values of another length are never loaded, however long they are."""
 
 
-class SqliteVectors(SqliteStatements):
-    """The vectors of a store, for reading."""
+class SqliteVectors(SqliteStatements, TableVectors):
+    """Reading vectors. The table of a generation is the first place of its stretch."""
 
     def generations(self, bank: str) -> dict[Generation, int]:
         sql = "SELECT model, dimensions, generation, number FROM generation WHERE bank = ?"
-        found = self._all(sql, self._number(bank), kinds=(str, int, int, int))
-        return {self._generation(*key): self._count(number) for *key, number in sorted(found)}
+        rows = self._all(sql, self._number(bank), kinds=(str, int, int, int))
+        return {self._generation(*key): self._count(number) for *key, number in sorted(rows)}
 
-    def get(
-        self, bank: str, generation: Generation, ids: Sequence[str]
-    ) -> dict[str, tuple[float, ...]]:
-        places = self._places(self._number(bank), ids)
-        first = self._first(bank, generation)
-        if first is None:
-            return {}
-        names = {first + place: identity for identity, place in places.items()}
-        numbers = _NUMBERS.format(generation.dimensions)
+    def _table(self, bank: str, generation: Generation) -> int | None:
+        sql = f"SELECT number FROM generation WHERE {_KEY}"  # noqa: S608 - our own names
+        rows = self._all(sql, *self._key(bank, generation), kinds=(int,))
+        return self._start(rows[0][0], SEQ_BITS) if rows else None
+
+    def _positions(self, number: int, ids: Sequence[str]) -> dict[str, int]:
+        sql = f"SELECT id, place & {SEQ_MASK} FROM record WHERE bank = {number} AND id IN "  # noqa: S608 - our own numbers
+        rows = self._in(sql, [raw_id(identity) for identity in ids], (bytes, int))
+        positions = {ID_PREFIX + identity.hex(): position for identity, position in rows}
+        return {identity: positions[identity] for identity in ids if identity in positions}
+
+    def _stored(
+        self, table: int, positions: Sequence[int], dimensions: int
+    ) -> Iterator[StoredVector]:
+        numbers = _NUMBERS.format(dimensions)
         sql = f"SELECT place, width, {numbers} FROM vector WHERE place IN "  # noqa: S608 - our own numbers
-        found = self._in(sql, list(names), (int, int, bytes))
-        return {
-            names[place]: self._unpacked(PackedVector(width, numbers), generation.dimensions)
-            for place, width, numbers in found
-        }
-
-    def near(
-        self, bank: str, generation: Generation, vector: Given, *, limit: int
-    ) -> list[tuple[str, float]]:
-        count = generation.dimensions
-        wanted = unpack_vector(pack_vector(vector, count, "vector"), count)
-        number, first = self._number(bank), self._first(bank, generation)
-        if first is None:
-            return []
-        try:
-            best = self._nearest(first, number << SEQ_BITS, wanted, limit)
-        except ValueError as error:
-            raise damaged(self._name, str(error)) from error
-        sql = "SELECT place, id FROM record WHERE place IN "
-        places = [(number << SEQ_BITS) + place for place, _ in best]
-        names = dict(self._in(sql, places, (int, bytes)))
-        return [
-            (ID_PREFIX + names[place].hex(), cosine)
-            for place, (_, cosine) in zip(places, best, strict=True)
-        ]
+        places = [table + position for position in positions]
+        for place, width, packed in self._in(sql, places, (int, int, bytes)):
+            yield place - table, width, packed
 
     def _nearest(
-        self, first: int, bank: int, wanted: tuple[float, ...], limit: int
+        self, number: int, table: int, vector: tuple[float, ...], limit: int
     ) -> list[tuple[int, float]]:
-        """Look at the vectors of a generation's current records."""
         sql = (
-            f"SELECT vector.place - ?, {_NUMBERS.format(len(wanted))} FROM vector"  # noqa: S608 - our own numbers
+            f"SELECT vector.place - ?, {_NUMBERS.format(len(vector))} FROM vector"  # noqa: S608 - our own numbers
             " CROSS JOIN record ON record.place = vector.place + ?"
             " WHERE vector.place BETWEEN ? AND ? AND retired IS NULL AND hold = 0"
         )
-        values = (first, bank - first, first, first + _SEQ)
+        values = (table, (number << SEQ_BITS) - table, table, table + SEQ_MASK)
         with decoding(self._name, self._connection):
-            return nearest(self._connection.execute(sql, values), wanted, limit)
+            return nearest(self._connection.execute(sql, values), vector, limit)
 
-    def _places(self, number: int, ids: Sequence[str]) -> dict[str, int]:
-        """Return the places in the log of those records that are there, by id."""
-        sql = f"SELECT id, place & {_SEQ} FROM record WHERE bank = {number} AND id IN "  # noqa: S608 - our own numbers
-        found = self._in(sql, [raw_id(identity) for identity in ids], (bytes, int))
-        there = {ID_PREFIX + identity.hex(): place for identity, place in found}
-        return {identity: there[identity] for identity in ids if identity in there}
-
-    def _first(self, bank: str, generation: Generation) -> int | None:
-        """Return what the places of a generation's vectors begin with, where it is there."""
-        sql = f"SELECT number FROM generation WHERE {_KEY}"  # noqa: S608 - our own names
-        found = self._all(sql, *self._key(bank, generation), kinds=(int,))
-        return self._start(found[0][0], SEQ_BITS) if found else None
+    def _ids(self, number: int, positions: Sequence[int]) -> dict[int, str]:
+        first = number << SEQ_BITS
+        places = [first + position for position in positions]
+        rows = self._in("SELECT place, id FROM record WHERE place IN ", places, (int, bytes))
+        return {place - first: ID_PREFIX + identity.hex() for place, identity in rows}
 
     def _key(self, bank: str, generation: Generation) -> tuple[Any, ...]:
         number = self._number(bank)
@@ -100,125 +74,76 @@ class SqliteVectors(SqliteStatements):
     def _count(self, number: int) -> int:
         first = self._start(number, SEQ_BITS)
         sql = "SELECT count(*) FROM vector WHERE place BETWEEN ? AND ?"
-        return int(self._all(sql, first, first + _SEQ)[0][0])
-
-    def _generation(self, model: str, dimensions: int, number: int) -> Generation:
-        try:
-            return Generation(model, dimensions, number)
-        except ValueRefusedError as error:
-            raise damaged(self._name, error.message) from error
-
-    def _unpacked(self, kept: PackedVector, dimensions: int) -> tuple[float, ...]:
-        try:
-            return unpack_vector(kept, dimensions)
-        except ValueError as error:
-            raise damaged(self._name, str(error)) from error
+        return int(self._all(sql, first, first + SEQ_MASK)[0][0])
 
 
-class SqliteVectorsWriter(SqliteVectors):
-    """The vectors of a store, for the one who may write."""
-
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
-        places = self._places(self._number(bank), list(vectors))
-        for identity in vectors:
-            if identity not in places:
-                raise ValueRefusedError("no such record in the bank", field=identity)
-        count = generation.dimensions
-        rows = [
-            (places[identity], *pack_vector(vector, count, identity))
-            for identity, vector in vectors.items()
-        ]
-        if rows:
-            with self._whole():
-                first = self._made(bank, generation)
-                values = ((first + place, *kept) for place, *kept in rows)
-                self._many("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", values)
+class SqliteVectorsWriter(SqliteVectors, TableVectorsWriter):
+    """Writing vectors."""
 
     def drop(self, bank: str, generation: Generation) -> None:
-        first = self._first(bank, generation)
+        first = self._table(bank, generation)
         if first is not None:
             with self._whole():
-                self._all("DELETE FROM vector WHERE place BETWEEN ? AND ?", first, first + _SEQ)
+                self._all("DELETE FROM vector WHERE place BETWEEN ? AND ?", first, first + SEQ_MASK)
                 sql = f"DELETE FROM generation WHERE {_KEY}"  # noqa: S608 - our own names
                 self._all(sql, *self._key(bank, generation))
 
-    def _made(self, bank: str, generation: Generation) -> int:
-        first = self._first(bank, generation)
-        if first is None:
-            sql = "INSERT INTO generation VALUES (NULL, ?, ?, ?, ?) RETURNING number"
-            first = self._start(self._all(sql, *self._key(bank, generation))[0][0], SEQ_BITS)
-        return first
+    def _store(
+        self, bank: str, generation: Generation, rows: Sequence[tuple[int, int, bytes]]
+    ) -> None:
+        with self._whole():
+            first = self._table(bank, generation)
+            if first is None:
+                sql = "INSERT INTO generation VALUES (NULL, ?, ?, ?, ?) RETURNING number"
+                number = self._all(sql, *self._key(bank, generation))[0][0]
+                first = self._start(number, SEQ_BITS)
+            values = ((first + position, *packed) for position, *packed in rows)
+            self._many("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", values)
 
 
-_LAST = (1 << PIECE_BITS) - 1
-
-
-class SqliteBlobs(SqliteStatements):
-    """The blobs of a store, for reading."""
+class SqliteBlobs(SqliteStatements, TableBlobs):
+    """Reading blobs."""
 
     def listed(self, bank: str) -> Iterator[tuple[str, int]]:
         sql = "SELECT digest, size FROM blob WHERE bank = ? ORDER BY digest"
-        found = self._each(sql, self._number(bank), kinds=(bytes, int))
-        return ((ID_PREFIX + digest.hex(), size) for digest, size in found)
+        rows = self._each(sql, self._number(bank), kinds=(bytes, int))
+        return ((ID_PREFIX + digest.hex(), size) for digest, size in rows)
 
-    def has(self, bank: str, digest: str) -> bool:
-        return self._blob(bank, digest) is not None
-
-    def get(self, bank: str, digest: str) -> Iterator[bytes]:
-        blob = self._blob(bank, digest)
-        if blob is None:
-            raise UnknownBlobError(f"no blob {digest} in the bank", file=self._name)
-        return self._pieces(self._start(blob, PIECE_BITS))
-
-    def _pieces(self, first: int) -> Iterator[bytes]:
+    def _pieces(self, blob: int) -> Iterator[bytes]:
+        first = self._start(blob, PIECE_BITS)
         sql = (
-            # What is longer than any piece is never loaded.
+            # Values longer than any piece are never loaded.
             "SELECT place, CASE WHEN length(data) <= ? THEN data END FROM piece"
             " WHERE place BETWEEN ? AND ? ORDER BY place"
         )
-        found = self._each(sql, PIECE_BYTES, first, first + _LAST, kinds=(int, bytes))
-        for expected, (place, data) in enumerate(found, first):
-            if place != expected:
-                raise VerificationError(
-                    "a piece of a file is in another place",
-                    file=self._name,
-                    hint="The store was changed by another program. Store it again from its "
-                    "source.",
-                )
-            yield data
+        last = first + (1 << PIECE_BITS) - 1
+        return self._in_order(self._each(sql, PIECE_BYTES, first, last, kinds=(int, bytes)), first)
 
     def _blob(self, bank: str, digest: str) -> int | None:
-        """Return the number of a blob, where it is there."""
         raw, number = raw_id(digest), self._number(bank)
-        if ID_PREFIX + raw.hex() != digest:  # written otherwise, it names nothing
+        if ID_PREFIX + raw.hex() != digest:  # another spelling is the digest of no blob
             return None
         sql = "SELECT number FROM blob WHERE bank = ? AND digest = ?"
-        found = self._all(sql, number, raw, kinds=(int,))
-        return int(found[0][0]) if found else None
+        rows = self._all(sql, number, raw, kinds=(int,))
+        return int(rows[0][0]) if rows else None
 
 
-class SqliteBlobsWriter(SqliteBlobs):
-    """The blobs of a store, for the one who may write."""
+class SqliteBlobsWriter(SqliteBlobs, TableBlobsWriter):
+    """Writing blobs."""
 
-    def put(self, bank: str, chunks: Iterable[bytes]) -> str:
-        number = self._number(bank)
-        pieces = BlobPieces(chunks)
+    def _add(self, number: int, pieces: BlobPieces) -> int:
+        sql = "INSERT INTO blob (bank, size) VALUES (?, 0) RETURNING number"
+        blob = int(self._all(sql, number)[0][0])
+        self._many("INSERT INTO piece VALUES (?, ?)", enumerate(pieces, blob << PIECE_BITS))
+        return blob
+
+    def _set_digest(self, blob: int, digest: str, size: int) -> None:
+        sql = "UPDATE blob SET digest = ?, size = ? WHERE number = ?"
+        self._all(sql, raw_id(digest), size, blob)
+
+    def _remove(self, blob: int) -> None:
         with self._whole():
-            # It has a name once all of it has passed.
-            sql = "INSERT INTO blob (bank, size) VALUES (?, 0) RETURNING number"
-            blob = int(self._all(sql, number)[0][0])
-            rows = enumerate(pieces, blob << PIECE_BITS)
-            self._many("INSERT INTO piece VALUES (?, ?)", rows)
-            digest = pieces.digest
-            self.drop(bank, digest)
-            sql = "UPDATE blob SET digest = ?, size = ? WHERE number = ?"
-            self._all(sql, raw_id(digest), pieces.size, blob)
-        return digest
-
-    def drop(self, bank: str, digest: str) -> None:
-        blob = self._blob(bank, digest)
-        if blob is not None:
-            with self._whole():
-                first = self._start(blob, PIECE_BITS)
-                self._all("DELETE FROM piece WHERE place BETWEEN ? AND ?", first, first + _LAST)
-                self._all("DELETE FROM blob WHERE number = ?", blob)
+            first = self._start(blob, PIECE_BITS)
+            last = first + (1 << PIECE_BITS) - 1
+            self._all("DELETE FROM piece WHERE place BETWEEN ? AND ?", first, last)
+            self._all("DELETE FROM blob WHERE number = ?", blob)
