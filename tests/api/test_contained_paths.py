@@ -12,7 +12,7 @@ from folder_kit import leftovers, picture
 
 import satchel
 from satchel import aio
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.errors import ContainmentError, PathRefusedError, SatchelError
 from satchel.transfer.import_results import ImportOptions

@@ -129,7 +129,7 @@ def test_with_an_identity_of_this_machine_each_run_verifies_everything(
     here: Settings, where: str
 ) -> None:
     """Named as one: then nothing is left to hashes alone."""
-    from satchel.bank.identities import create_identity
+    from satchel.bank.machine_keys import create_identity
 
     create_identity(here, "mine")
     backed(here, where, encrypt_to=("mine",))

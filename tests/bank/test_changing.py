@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from bank_kit import keep, texts, types
 
-from satchel.bank.changes import MemoryEdit, correct, forget, restore, update
+from satchel.bank.changes import MemoryEdit, correct, forget, remember, restore, update
 from satchel.bank.listing import ListRequest, list_memories
-from satchel.bank.memory_ids import find_memory
+from satchel.bank.memory_input import find_memory
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     EmptyInputError,

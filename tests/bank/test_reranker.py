@@ -16,12 +16,12 @@ from satchel.errors import ConfigError, InferenceError, MissingExtraError, Usage
 from satchel.evaluation.recall import evaluate_recall
 from satchel.inference.libraries import LibraryReranker
 from satchel.inference.onnx import cross_encoder_from_folder
-from satchel.inference.rerankers import TimedReranker
 from satchel.ports.inference import Reranker
 from satchel.recall import models
 from satchel.recall.engine import FIRST
 from satchel.recall.models import reranker_of
 from satchel.recall.query import Query
+from satchel.recall.rerankers import TimedReranker
 from satchel.recall.search import Answer, recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 

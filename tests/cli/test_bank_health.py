@@ -10,7 +10,7 @@ import pytest
 from ledger_kit import created, memories
 
 from satchel.bank.connections import configured_store, open_ledger, witness_of, writer_key
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.ledger.ledger import Ledger
 

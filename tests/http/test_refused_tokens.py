@@ -15,8 +15,8 @@ from mcp.types import TextContent
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, grant, later
 
 from satchel.api.store import Satchel, open_store
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.operations import RememberOptions
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey

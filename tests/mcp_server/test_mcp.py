@@ -25,7 +25,7 @@ from token_kit import chain_of, later
 
 from satchel.api.store import Satchel, open_store
 from satchel.bank import operations
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.tokens import Tags
 from satchel.mcp.principal import ToolCaller

@@ -446,7 +446,7 @@ def test_without_sketches_all_vectors_are_compared(
     bank.add(*(Semantic(text=f"{word} {'desk ' * count}") for word, count in _MIXED))
     embed(bank)
     whole = texts(ask(bank, "dinner"))
-    monkeypatch.setattr("satchel.recall.similarity.sketches", lambda *_: None)
+    monkeypatch.setattr("satchel.recall.sketches.sketches", lambda *_: None)
     assert texts(ask(bank, "dinner")) == whole
     assert len(whole) > 2
 

@@ -13,9 +13,8 @@ from import_kit import bring, opened, rows, write
 from recall_kit import Remembering
 
 from satchel.admin.statistics import stats
-from satchel.bank.changes import forget, restore
+from satchel.bank.changes import forget, remember, restore
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import InferenceError

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from satchel.errors import UsageError
 from satchel.screening.personal import KINDS, personal_data
 from satchel.screening.redaction import Redactor
-from satchel.screening.vendors import SensitiveSpan
+from satchel.screening.secrets import SensitiveSpan
 
 FOUND = {
     "email": ["ada@example.com", "a.l+x@mail.example.co.uk", "ada.ü@exämple.org"],

@@ -20,8 +20,8 @@ from satchel.admin.bank_copy import delete_bank
 from satchel.admin.bank_health import check_banks
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger, open_store, witness_of
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank_in
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
@@ -381,7 +381,7 @@ def test_the_witness_takes_neither_copy_for_a_rollback(here: Settings, tmp_path:
     shutil.rmtree(here.state / "banks")
     copied(here, there.store)
     bank = next(one for one in told(there.store))
-    own = next(one.bank for one in copied(here, there.store).banks if one.standing == "own")
+    own = next(one.bank for one in copied(here, there.store).banks if one.trust == "own")
     seen = witness_of(here).last(own)
     assert seen is not None
     assert seen.signed == told(there.store)[own]["head"].signed
@@ -412,7 +412,7 @@ def test_an_untrusted_bank_stays_untrusted(here: Settings, tmp_path: Path) -> No
     """It is copied, and nothing of it is witnessed: that would make it one's own."""
     found = copied(here, str(tmp_path / "there.db"), banks=("foreign",))
     (one,) = found.banks
-    assert one.standing == "untrusted"
+    assert one.trust == "untrusted"
     assert witness_of(here).last(one.bank) is None
 
 

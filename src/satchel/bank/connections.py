@@ -183,7 +183,7 @@ def writer_key(settings: Settings) -> SigningKey:
     It has no passphrase, since it signs with every change; an owner's key admits it to a bank.
     """
     if WRITER_NAME not in settings.keyring.names():
-        from satchel.bank.signing_keys import create_key
+        from satchel.bank.machine_keys import create_key
 
         return create_key(settings, WRITER_NAME, role="writer")
     return settings.keyring.load(WRITER_NAME)

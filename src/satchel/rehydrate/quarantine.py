@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.changes import MemoryChange, change_states
+from satchel.bank.changes import MOST_TRIES, MemoryChange, change_states
 from satchel.bank.memory import Memory, memory_of, notes_of
-from satchel.bank.memory_ids import find_memory, find_record
+from satchel.bank.memory_input import find_memory, find_record
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.remember import MOST_TRIES
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
