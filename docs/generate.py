@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 
 from docs import interfaces, python_reference
-from release import changelog
 from satchel import errors
 from satchel.artifact.body import ORDER, TYPED_SECTIONS
 from satchel.artifact.verification import STEPS, Outcome
@@ -55,7 +54,6 @@ def main() -> None:
     pages |= {name: f"{MADE}\n{text}" for name, text in python_reference.pages().items()}
     written |= {REFERENCE / name: text for name, text in pages.items()}
     written[LOSSES] = losses()
-    written[changelog.CHANGELOG] = changelog.unreleased()
     stale = []
     for path, text in written.items():
         if "--check" in sys.argv:

@@ -63,11 +63,6 @@ def changelog(number: str, date: str) -> str:
     return "\n".join([*parts, *before]).rstrip() + "\n"
 
 
-def unreleased() -> str:
-    """Return the changelog as it is between releases."""
-    return changelog(version(), UNRELEASED)
-
-
 def fragments() -> list[Path]:
     """Return the fragments by name.
 
