@@ -24,7 +24,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.formats import mem0
-from satchel.formats._mem0 import row_of
+from satchel.formats.mem0 import row_of
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Episodic, Receipt, Semantic
 from satchel.model.values import Scope

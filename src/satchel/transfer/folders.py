@@ -18,7 +18,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.encryption import Lock
 from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, open_archive
+from satchel.formats._archive import ArchiveFile, ChatArchive, open_archive
 from satchel.ports.format import MOST_WITHIN, Format, Place
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypedDict
 import msgspec
 
 from satchel.config.settings import Settings
-from satchel.connectors.address import of_server, require_whole
+from satchel.connectors._address import of_server, require_whole
 from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError, shown_address
@@ -165,7 +165,7 @@ def _how(settings: Settings, asked: ConnectorOptions) -> _How:
 
 
 def _mem0_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
-    from satchel.connectors.mem0_address import Mem0Address
+    from satchel.connectors._mem0_store import Mem0Address
     from satchel.connectors.mem0_local import Mem0Local
 
     return Mem0Local(
