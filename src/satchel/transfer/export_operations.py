@@ -50,9 +50,10 @@ from satchel.transfer.export_records import (
     selection,
 )
 from satchel.transfer.export_records import Progress as OnProgress
+from satchel.transfer.import_results import Owners
 from satchel.transfer.live_products import connector_for
 from satchel.transfer.outputs import chosen_format
-from satchel.transfer.providers import LiveBank, Owners, export_from
+from satchel.transfer.providers import LiveBank, export_from
 
 To = Annotated[
     str | None,

@@ -1,9 +1,9 @@
 """Export of a bank's current memory: the selection, the records, the options and the result.
 
 One verified pass over the bank. Records that refer to others (edges, promotions, sources) are
-buffered on disk until it is known whether those are included. A parent that is not included becomes a
-withheld item with the proof that it was logged, so that the recipient can verify the rest. Source:
-docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-erasure.md.
+buffered on disk until it is known whether those are included. A parent that is not included becomes
+a withheld item with the proof that it was logged, so that the recipient can verify the rest.
+Source: docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-erasure.md.
 """
 
 from bisect import bisect_left

@@ -93,7 +93,7 @@ def require_some(bank: OpenBank, found: ExportCounts, asked: ExportOptions) -> N
 def screening_of(
     bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool
 ) -> SecretScreener:
-    """Return the screener: secrets are replaced if the options or settings of the bank require it."""
+    """Return the screener: secrets are replaced if the options or the bank require it."""
     return SecretScreener(
         scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
     )

@@ -5,7 +5,7 @@ banks like any other. The receipt names the product and the file, not the tempor
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from satchel.bank.open_bank import OpenBank, open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, Provider
 from satchel.config.settings import Settings, StoreSettings
-from satchel.crypto.keys import SigningKey
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.registry import installed_connectors
 from satchel.receipts.receipt import TransferEnd, receipt_text
@@ -26,11 +25,8 @@ from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import import_file
-
-Owners = Callable[[], SigningKey]
-"""Returns the key that owns new banks."""
 
 
 def place_of(provider: Provider) -> Path:
