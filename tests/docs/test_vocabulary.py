@@ -108,7 +108,6 @@ DOCSTRINGS = {
     "sessions": 22,
     "setup": 9,
     "stores": 60,
-    "transfer": 109,
 }
 """How many docstrings of a room are left; a room that is not named has none."""
 
