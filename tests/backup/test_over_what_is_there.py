@@ -24,10 +24,9 @@ from backup_kit import (
 
 from satchel.backup.listing import list_backups
 from satchel.backup.manifests import BankIndex, read_index
-from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderStorage
+from satchel.backup.storage import FolderStorage, Packs
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store, open_store
 from satchel.bank.open_bank import open_bank_in

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.amplihack.learning import TranscriptTurn, lessons
+from satchel.amplihack.sessions import TranscriptTurn, lessons
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Ran, Run

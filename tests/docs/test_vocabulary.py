@@ -76,14 +76,12 @@ MESSAGES, GUIDES, REFERENCE = 0, 0, 32
 """How many are left of each; lower them, never raise them."""
 
 DOCSTRINGS = {
-    "amplihack": 13,
     "artifact": 16,
     "backup": 52,
     "bank": 58,
     "code_graph": 34,
     "config": 31,
     "conformance": 21,
-    "connectors": 13,
     "crypto": 44,
     "erasure": 28,
     "evaluation": 26,
@@ -99,7 +97,6 @@ DOCSTRINGS = {
     "runtime": 31,
     "screening": 15,
     "stores": 60,
-    "transfer": 109,
 }
 """How many docstrings of a room are left; a room that is not named has none."""
 

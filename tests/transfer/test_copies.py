@@ -127,7 +127,7 @@ def same(one: Machine, other: Machine) -> bool:
     with configured_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
-    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.export_records import ExportOptions
     from satchel.transfer.exports import export
 
     with open_bank(other.settings, other.bank) as bank:

@@ -339,7 +339,7 @@ if TYPE_CHECKING:
     from satchel.runtime.files import OpenFile
     from satchel.runtime.output import Outlet
     from satchel.transfer import export_operations, import_operations
-    from satchel.transfer.export_results import Export
+    from satchel.transfer.export_records import Export
     from satchel.transfer.import_results import ImportSummary, Owners
     from satchel.transfer.providers import LiveBank
 else:

@@ -28,7 +28,7 @@ from satchel.errors import ThresholdError
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.operations import Option, Options
 from satchel.receipts.page import plan_page
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import TransferPlan
 
 _MOST_SHOWN = 5
 _SHOWN = 10

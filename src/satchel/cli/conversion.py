@@ -22,15 +22,14 @@ from satchel.cli._streams import output_file, stdin_as_file
 from satchel.cli._tree import Group
 from satchel.errors import UsageError
 from satchel.runtime.files import OpenFile
-from satchel.transfer.conversion import Conversion, trust_hint
-from satchel.transfer.conversion_operations import (
-    ConvertRequest,
+from satchel.transfer.conversion import Conversion, ConvertRequest, convert_file
+from satchel.transfer.verification import (
     FileSource,
     InspectRequest,
     Overview,
     VerifyRequest,
-    convert_file,
     inspect_file,
+    trust_hint,
     verify_file,
 )
 

@@ -3,10 +3,15 @@
 from satchel.cli._console import count, line, message, print_text, short, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
-from satchel.receipts.archive import ReceiptLine, StoredReceipt
+from satchel.receipts.archive import (
+    ReceiptLine,
+    StoredReceipt,
+    list_receipts,
+    show_receipt,
+    verify_receipt,
+)
 from satchel.receipts.page import other_page, page_of
-from satchel.transfer.conversion import how_to_trust
-from satchel.transfer.import_operations import list_receipts, show_receipt, verify_receipt
+from satchel.transfer.verification import how_to_trust
 
 _SAID = {
     "good": "Signed by a trusted key",

@@ -40,7 +40,7 @@ from satchel.runtime.private_files import private_folder
 from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_batches import ImportBatch
 from satchel.transfer.import_plan import ImportPlan
-from satchel.transfer.import_rules import ConflictPolicy, ImportRules
+from satchel.transfer.import_results import ConflictPolicy, ImportRules
 from satchel.transfer.import_source import ImportSource, open_rereadable
 
 MOST = 256

@@ -13,14 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from satchel.bank.banks import note_default_bank
-from satchel.bank.connections import (
-    is_same,
-    known_owners,
-    local_path,
-    shown_address,
-    store_exists,
-    witness_of,
-)
+from satchel.bank.connections import is_same, known_owners, local_path, store_exists, witness_of
 from satchel.bank.open_bank import BankNames, default_bank, find_bank, inherit_default_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
@@ -31,13 +24,14 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
     VerificationError,
+    shown_address,
 )
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.model.values import now
 from satchel.ports.store import Reader, Store
-from satchel.receipts.account import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.archive import tool_version
+from satchel.receipts.receipt import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.steps import end_of_bank, save_receipt
 from satchel.replication.copies import (
     Relation,

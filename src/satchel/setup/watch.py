@@ -46,8 +46,7 @@ from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_inp
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 from satchel.setup.hosts import KEPT, Host
-from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import cancel_job, import_file, list_jobs
 
 _ENDINGS = (".jsonl", ".json", ".zip", ".html")
