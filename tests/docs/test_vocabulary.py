@@ -99,8 +99,6 @@ DOCSTRINGS = {
     "inference": 14,
     "ledger": 78,
     "mcp": 8,
-    "model": 4,
-    "ports": 52,
     "recall": 55,
     "receipts": 21,
     "rehydrate": 22,

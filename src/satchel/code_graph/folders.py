@@ -83,7 +83,7 @@ class IgnoreRules(NamedTuple):
         return self._replace(lists=(*self.lists, (self.depth, patterns)))
 
     def ignore(self, path: tuple[str, ...], *, folder: bool) -> bool:
-        """Tell whether a file or a folder is left out.
+        """Return whether a file or a folder is left out.
 
         Args:
             path: Its parts, from the folder where the first rules are; its folder is the one that
@@ -99,7 +99,7 @@ class IgnoreRules(NamedTuple):
 
 
 def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Tell whether a path matches, going back to the last ``**`` only."""
+    """Return whether a path matches, going back to the last ``**`` only."""
     at, place = 0, 0
     back: tuple[int, int] | None = None
     while place < len(path):
@@ -153,7 +153,7 @@ def _end_of_set(pattern: str, start: int) -> int | None:
 
 
 def part_matches(pattern: str, name: str) -> bool:
-    """Tell whether one name matches a pattern with ``*``, ``?``, ``[a-z]`` and backslashes."""
+    """Return whether one name matches a pattern with ``*``, ``?``, ``[a-z]`` and backslashes."""
     tokens = _tokens(pattern)
     at, place, star, kept = 0, 0, -1, 0
     while place < len(name):

@@ -250,7 +250,7 @@ def _is_name(part: str) -> bool:
 
 
 def matches_name(node: CodeNode, parts: list[str]) -> bool:
-    """Tell whether a symbol can be called so: its qualified name, then its modules, in order."""
+    """Return whether a symbol can be called so: its qualified name, then its modules, in order."""
     own = node.symbol.qualified.split(".")
     if len(parts) <= len(own):
         return own[len(own) - len(parts) :] == parts
@@ -271,7 +271,7 @@ def _path_ends(path: list[str], parts: list[str]) -> bool:
 
 
 def _names(imported: ImportStatement, said: str) -> bool:
-    """Tell whether an import names a module, or something in it."""
+    """Return whether an import names a module, or something in it."""
     plain = said.replace("::", ".").strip("/.")
     module = imported.module.lstrip("./@~")
     whole = f"{module}.{imported.name}".strip(".")
@@ -281,7 +281,7 @@ def _names(imported: ImportStatement, said: str) -> bool:
 
 
 def is_type(node: CodeNode) -> bool:
-    """Tell whether a symbol can have methods and heirs."""
+    """Return whether a symbol can have methods and heirs."""
     return node.symbol.kind in TYPES
 
 

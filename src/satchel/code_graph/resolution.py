@@ -32,7 +32,7 @@ def dots_before(module: str) -> int:
 
 
 def are_kin(one: Facts, other: Facts) -> bool:
-    """Tell whether two files are in languages that share their names."""
+    """Return whether two files are in languages that share their names."""
     if one.language == other.language:
         return True
     first, second = language_of(one), language_of(other)
@@ -40,7 +40,7 @@ def are_kin(one: Facts, other: Facts) -> bool:
 
 
 def sees_types_inside(facts: Facts) -> bool:
-    """Tell whether methods see by name what else is in their type."""
+    """Return whether methods see by name what else is in their type."""
     return language_of(facts).methods_bare
 
 
@@ -65,7 +65,7 @@ def folder_of(path: str) -> str:
 
 
 def may_share(type_: CodeNode, path: str) -> bool:
-    """Tell whether a file may say more of a type in another one."""
+    """Return whether a file may say more of a type in another one."""
     language = language_of(type_.facts)
     return language.name == "rust" or (
         language.by_folder and folder_of(type_.path) == folder_of(path)

@@ -154,7 +154,7 @@ _LEAST = 0.83
 
 
 def _is_carried(table: Table) -> bool:
-    """Tell whether each pair has at least the lowest score of the paper's."""
+    """Return whether each pair has at least the lowest score of the paper's."""
     scores = [row[-3] for row in table.rows[:-1]]
     return all(isinstance(score, float) and score >= _LEAST for score in scores)
 

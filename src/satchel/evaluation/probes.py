@@ -162,7 +162,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 def is_right(probe: Probe, answer: str) -> bool:
-    """Tell whether an answer is right."""
+    """Return whether an answer is right."""
     if len(answer.split()) > MOST_WORDS:
         return False
     wrong = probe.never + tuple(_others(probe))
@@ -170,7 +170,7 @@ def is_right(probe: Probe, answer: str) -> bool:
 
 
 def says(answer: str, phrases: Iterable[str]) -> bool:
-    """Tell whether a text says one of the phrases, and does not deny it."""
+    """Return whether a text says one of the phrases, and does not deny it."""
     clauses = [_words(clause) for clause in _CLAUSE.split(_joined(answer))]
     wanted = [words for phrase in phrases if (words := _words(_joined(phrase)))]
     return any(_states(clause, words) for clause in clauses for words in wanted)
@@ -206,7 +206,7 @@ def _words(text: str) -> list[str]:
 
 
 def _states(clause: Sequence[str], words: Sequence[str]) -> bool:
-    """Tell whether words occur in a clause with no negation shortly before them."""
+    """Return whether words occur in a clause with no negation shortly before them."""
     start = 0
     while (at := _at(clause[start:], words)) >= 0:
         place = start + at

@@ -284,7 +284,7 @@ def relevance(terms: Sequence[Term], texts: Mapping[int, Tokens], size: int) -> 
 
 
 def is_searched(row: Row) -> bool:
-    """Tell whether a row's words are indexed."""
+    """Return whether a row's words are indexed."""
     return row.retired is None or row.retired == PENDING
 
 
@@ -315,7 +315,7 @@ class Mentions:
         self._needles = [one for one in found if one is not None]
 
     def are_in(self, text: str) -> bool:
-        """Tell whether a text mentions one of them, as words of its own."""
+        """Return whether a text mentions one of them, as words of its own."""
         terms = f" {index_text(text)} "
         return any(one in terms for one in self._needles)
 

@@ -90,7 +90,7 @@ class _Bank:
         )
 
     def says(self, said: bytes) -> bool:
-        """Tell whether the first row or the configuration has some bytes, no line end in them."""
+        """Return whether the first row or the configuration has some bytes, no line end in them."""
         if self.naming is None:
             rows = (row for row in self.rows if not row.seq or row.type == CONFIG)
             self.naming = b"\n".join(row.body or b"" for row in rows)

@@ -211,7 +211,7 @@ def _ascii_terms(text: str) -> str:
 
 
 def _has_long_word(plain: bytes) -> bool:
-    """Tell whether some word between spaces has more than ``LONGEST_WORD`` letters."""
+    """Return whether some word between spaces has more than ``LONGEST_WORD`` letters."""
     at = 0
     while len(plain) - at > LONGEST_WORD:
         space = plain.rfind(b" ", at, at + LONGEST_WORD + 1)
@@ -284,12 +284,12 @@ def readable(term: str) -> str:
 
 
 def _stops(piece: _Piece) -> bool:
-    """Tell whether a piece is a word that says nothing alone."""
+    """Return whether a piece is a word that says nothing alone."""
     return piece.end is None and piece.tokens[0] in STOP_WORDS
 
 
 def _denies(chunk: list[_Piece]) -> bool:
-    """Tell whether a chunk is a verb with an apostrophe and a t, such as don't."""
+    """Return whether a chunk is a verb with an apostrophe and a t, such as don't."""
     verb = DENIED.intersection(chunk[0].tokens)
     return bool(verb) and [piece.tokens for piece in chunk[1:]] == [["t"]]
 
@@ -411,7 +411,7 @@ def _folded(character: str) -> str:
 
 
 def _tells(character: str) -> bool:
-    """Tell whether a character is more than an accent.
+    """Return whether a character is more than an accent.
 
     Vowel signs, viramas, nuktas, kana voicing and tones make other words. Accents, Hebrew and
     Arabic points, enclosing marks and variation selectors are left out by many who search. The

@@ -110,7 +110,7 @@ def _is_version(part: str) -> bool:
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether an import means the folder of a file: its path ends what is imported."""
+    """Return whether an import means the folder of a file: its path ends what is imported."""
     folder = target.split("/")[:-1]
     if not target.endswith(".go") or folder == importer.split("/")[:-1]:
         return False

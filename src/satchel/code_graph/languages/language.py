@@ -69,7 +69,7 @@ class Language:
 
 
 def ends_with(parts: list[str], tail: list[str]) -> bool:
-    """Tell whether a path ends with some parts."""
+    """Return whether a path ends with some parts."""
     return bool(tail) and len(tail) <= len(parts) and parts[len(parts) - len(tail) :] == tail
 
 

@@ -256,7 +256,7 @@ _STEPS: dict[type[ast.AST], Callable[[SymbolCollector, Any, int, _Waiting], None
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether an import means a file: by its dots from here, else from some root."""
+    """Return whether an import means a file: by its dots from here, else from some root."""
     parts = without_ending(target)
     if parts[-1] == "__init__":
         parts = parts[:-1]

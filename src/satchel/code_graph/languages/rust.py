@@ -146,7 +146,7 @@ def _joined(before: str, after: str) -> str:
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether a ``use`` means a file: by its path in the crate, or in one of that name."""
+    """Return whether a ``use`` means a file: by its path in the crate, or in one of that name."""
     parts, here = _module_of(target), _module_of(importer)
     wanted = [part for part in imported.module.split(".") if part]
     crate = _crate_of(target) == _crate_of(importer)

@@ -227,7 +227,7 @@ _BRANCHES = frozenset(
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether an import means a file: by its path from here, or from the project's root."""
+    """Return whether an import means a file: by its path from here, or from the project's root."""
     module = imported.module
     parts = without_ending(target)
     if module.startswith("."):

@@ -305,7 +305,7 @@ def parts(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def writable(text: str) -> bool:
-    """Tell whether a text can be a value: the engine takes no half of a surrogate pair."""
+    """Return whether a text can be a value: the engine takes no half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

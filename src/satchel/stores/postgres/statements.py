@@ -314,7 +314,7 @@ class translated:  # noqa: N801 - used as a function
 
 
 def is_passing(error: Any) -> bool:
-    """Tell whether the same may go well in a moment."""
+    """Return whether the same may go well in a moment."""
     return error.sqlstate in _PASSING or _is_starting(error)
 
 

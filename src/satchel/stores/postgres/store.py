@@ -714,7 +714,7 @@ class PostgresStore:
 
 
 def is_made(address: str, *, patience: float = PATIENCE) -> bool:
-    """Tell whether there is a store at an address; nothing is made.
+    """Return whether there is a store at an address; nothing is made.
 
     Raises:
         UsageError: If it is no address.

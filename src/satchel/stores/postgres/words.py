@@ -223,7 +223,7 @@ class PostgresWords(PostgresStatements):
         return matching.Spread(term.expression, rows, reach)
 
     def is_searched_by_its_words(self, number: int, row: Row) -> bool:
-        """Tell whether the index has of a row what it has to, and nothing else."""
+        """Return whether the index has of a row what it has to, and nothing else."""
         sql = "SELECT size, huge, terms, lexemes = %s::tsvector FROM word"
         wanted = None
         if row.text and is_searched(row):

@@ -84,7 +84,7 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
 
 
 def answers(connection: apsw.Connection) -> bool:
-    """Tell whether a connection with a key can still be used.
+    """Return whether a connection with a key can still be used.
 
     Once a page could not be read, such a connection takes every page for damaged, although the
     next read of it might succeed; one that is opened anew does not.
@@ -99,7 +99,7 @@ def answers(connection: apsw.Connection) -> bool:
 
 
 def has_ciphers() -> bool:
-    """Tell whether this SQLite can encrypt."""
+    """Return whether this SQLite can encrypt."""
     return hasattr(apsw, "mc_version")
 
 
@@ -109,7 +109,7 @@ def with_ciphers(vfs: str | None) -> str | None:
 
 
 def is_plain(path: Path) -> bool | None:
-    """Tell whether a file is an SQLite database in plain; None where it has no beginning.
+    """Return whether a file is an SQLite database in plain; None where it has no beginning.
 
     It is read through SQLite: when a program closes a descriptor of its own, the system drops the
     locks that SQLite holds on the file for that program.
@@ -119,7 +119,7 @@ def is_plain(path: Path) -> bool | None:
 
 
 def looks_encrypted(path: Path) -> bool:
-    """Tell whether a file begins like an encrypted store."""
+    """Return whether a file begins like an encrypted store."""
     head = _head(path)
     return not head.startswith(_MAGIC) and head[_UNCHANGED] == _CONSTANTS
 
@@ -326,12 +326,12 @@ def open_for_reading(
 
 
 def is_current(path: Path, seen: Seen | None) -> bool:
-    """Tell whether a connection for reading can still be used."""
+    """Return whether a connection for reading can still be used."""
     return seen is None or _seen(database_files(path)) == seen
 
 
 def has_moved(connection: apsw.Connection) -> bool:
-    """Tell whether the file of a connection is not at its path any more: deleted, or replaced.
+    """Return whether the file of a connection is not at its path any more: deleted, or replaced.
 
     What is written to it then is lost, and SQLite does not say so while there is a log.
     """

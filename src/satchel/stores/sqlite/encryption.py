@@ -56,7 +56,7 @@ def next_file(path: Path) -> Path:
 
 
 def is_keyed(path: Path) -> bool:
-    """Tell whether a store is encrypted, or is going to be when it is made."""
+    """Return whether a store is encrypted, or is going to be when it is made."""
     if os.path.lexists(key_file(path)):
         return True
     return os.path.lexists(next_file(path)) and is_plain(path) is False

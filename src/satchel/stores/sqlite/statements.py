@@ -187,7 +187,7 @@ def make(connection: apsw.Connection) -> None:
 
 
 def has_names(connection: apsw.Connection) -> bool:
-    """Tell whether names have an index, and the very one that is meant here."""
+    """Return whether names have an index, and the very one that is meant here."""
     sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = 'record_name'"
     return connection.execute(sql).fetchall() == [(NAME_INDEX,)]
 
@@ -203,7 +203,7 @@ def index_names(connection: apsw.Connection) -> None:
 
 
 def lacks_names(connection: apsw.Connection) -> bool:
-    """Tell whether names have no index, not even one that is not meant here."""
+    """Return whether names have no index, not even one that is not meant here."""
     return not connection.execute("SELECT 1 FROM pragma_index_info('record_name')").fetchall()
 
 

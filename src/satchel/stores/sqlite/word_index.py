@@ -91,11 +91,11 @@ class WordSums:
         self._positions = positions
 
     def is_of(self, index: WordIndex) -> bool:
-        """Tell whether records are compared with an index."""
+        """Return whether records are compared with an index."""
         return self._index is index
 
     def are(self, place: int, words: Sequence[str]) -> bool:
-        """Tell whether the index has exactly these words of a record, in this order."""
+        """Return whether the index has exactly these words of a record, in this order."""
         numbers = map(self._numbers.__getitem__, words)
         positions = map(self._positions.__getitem__, range(len(words)))
         total: int = sum(map(mul, numbers, positions))
