@@ -107,7 +107,6 @@ DOCSTRINGS = {
     "screening": 15,
     "sessions": 22,
     "setup": 9,
-    "stores": 60,
     "transfer": 109,
 }
 """How many docstrings of a room are left; a room that is not named has none."""
