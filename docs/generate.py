@@ -36,7 +36,7 @@ MADE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 def main() -> None:
     """Write the pages, or compare them."""
-    written = {INDEX: made_index()}
+    written = {INDEX: made_index(), formats.index: formats.made_index()}
     if "--check" not in sys.argv:
         INDEX.write_text(written[INDEX], "utf-8")  # the page of commands is made from it
     pages = {

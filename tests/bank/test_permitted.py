@@ -28,8 +28,8 @@ from satchel.bank.permissions import NEEDS
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.tokens import Permission, Tags, Wildcard, entries_clause
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import (
     PermissionRefusedError,
     ReadOnlyStoreError,
@@ -51,7 +51,7 @@ from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 from satchel.transfer.disclosure import disclose_to
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 SRC = Path(satchel.__file__).parent

@@ -42,7 +42,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.stores.memory import InMemoryStore
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 _TYPES = ("semantic", "working", "procedural")

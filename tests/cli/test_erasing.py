@@ -33,7 +33,7 @@ from satchel.model.records import (
 )
 from satchel.model.values import Entity, Origin, Scope, now
 from satchel.ports.rows import Filter
-from satchel.transfer.known_records import KnownRecords, key_of
+from satchel.transfer.import_stage import KnownRecords, key_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

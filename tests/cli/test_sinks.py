@@ -27,8 +27,15 @@ from satchel.model.records import Erasure, Source
 from satchel.model.values import now
 from satchel.ports.sinks import COLUMNS, Sink
 from satchel.replication import sinks
-from satchel.replication.sink_targets import ObjectFiles, SegmentSink, as_jsonl
-from satchel.replication.sinks import FollowOptions, follow, follow_once, open_sink
+from satchel.replication.sinks import (
+    FollowOptions,
+    ObjectFiles,
+    SegmentSink,
+    as_jsonl,
+    follow,
+    follow_once,
+    open_sink,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

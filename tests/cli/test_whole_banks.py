@@ -62,7 +62,7 @@ def test_a_bank_is_renamed_by_its_owner_and_keeps_its_id(satchel: Run, bank: str
     ran = satchel("bank", "rename", "assistant", "work")
     assert (ran.status, ran.out) == (0, f"{bank} renamed to work\n")
     (found,) = satchel("bank", "list", "--json").json["banks"]
-    assert (found["id"], found["name"], found["standing"]) == (bank, "work", "own")
+    assert (found["id"], found["name"], found["trust"]) == (bank, "work", "own")
     assert satchel("bank", "rename", "assistant", "x").status == 2
     assert satchel("bank", "create", "work").status == 2
     assert satchel("bank", "create", "assistant").status == 0

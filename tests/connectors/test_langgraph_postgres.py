@@ -17,7 +17,7 @@ from postgres_kit import in_schema, run_sql
 
 from benchmarks import peers
 from satchel.api.store import Satchel
-from satchel.connectors.address import of_server
+from satchel.connectors._address import of_server
 from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, StoreError, UnreadableError, UsageError

@@ -127,7 +127,7 @@ def same(one: Machine, other: Machine) -> bool:
     with configured_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
-    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.export_records import ExportOptions
     from satchel.transfer.exports import export
 
     with open_bank(other.settings, other.bank) as bank:
@@ -145,7 +145,7 @@ def test_a_bank_that_is_not_there_yet_is_carried_with_its_log(
     one, two = machines
     one.add(*[note(f"note {n}") for n in range(300)])
     found = two.pull(one)
-    assert (found.relation, found.carried, found.standing) == (Relation.NEW, 303, "own")
+    assert (found.relation, found.carried, found.trust) == (Relation.NEW, 303, "own")
     assert two.logged() == one.logged()
     assert two.texts() == one.texts()
     assert two.pull(one).relation is Relation.SAME
@@ -297,7 +297,7 @@ def test_an_untrusted_bank_stays_untrusted(machines: tuple[Machine, Machine]) ->
         ),
         one.bank,
     )
-    assert third.pull(one).standing == "untrusted"
+    assert third.pull(one).trust == "untrusted"
     assert witness_of(third.settings).last(one.bank) is None
     with pytest.raises(ReadOnlyStoreError):
         third.add(note("b"))

@@ -29,9 +29,9 @@ from satchel.errors import (
 from satchel.model.records import Edge, Episodic, Erasure, GraphNode, Semantic, SessionEvent, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.record_set import open_record_set
-from satchel.transfer.conversion import VerifyOptions, verify
-from satchel.transfer.export_results import Export, ExportOptions, selection
+from satchel.transfer.export_records import Export, ExportOptions, selection
 from satchel.transfer.exports import export
+from satchel.transfer.verification import VerifyOptions, verify
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"
 KEY = SigningKey.from_seed(b"k" * 32)
@@ -369,7 +369,7 @@ def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Pat
 _PROGRAM = """
 from pathlib import Path
 from transfer_kit import *
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.bank.open_bank import open_bank as opened_bank
 with opened_bank(load_settings()) as found:

@@ -104,7 +104,7 @@ class _Settled(Protocol):
 
 @contextmanager
 def files_of(satchel: _Settled, key: str, *, create: bool = False) -> Iterator[MemoryStore]:
-    """Open the memory files of a name as whoever has a store open may use them."""
+    """Open the memory files of a name with the permissions of an open store."""
     from satchel.files.bank_files import opened_files
 
     with opened_files(satchel._settings, key, create=create) as store:  # noqa: SLF001 - its own
@@ -339,7 +339,7 @@ if TYPE_CHECKING:
     from satchel.runtime.files import OpenFile
     from satchel.runtime.output import Outlet
     from satchel.transfer import export_operations, import_operations
-    from satchel.transfer.export_results import Export
+    from satchel.transfer.export_records import Export
     from satchel.transfer.import_results import ImportSummary, Owners
     from satchel.transfer.providers import LiveBank
 else:

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from satchel.config.settings import Settings
     from satchel.crypto.keys import SigningKey
     from satchel.ports.store import Store
+    from satchel.receipts import archive
     from satchel.replication import store_operations
     from satchel.setup import watch as watching
     from satchel.transfer import comparison, export_operations, import_operations
     from satchel.transfer.providers import LiveBank
 else:
+    archive = lazy("satchel.receipts.archive")
     banks = lazy("satchel.bank.banks")
     comparison = lazy("satchel.transfer.comparison")
     settings_operations = lazy("satchel.admin.settings")
@@ -67,8 +69,8 @@ class TransferCalls:
             )
 
     import_ = method(import_operations.import_, context=_imported)
-    receipts = method(import_operations.list_receipts)
-    receipt = method(import_operations.show_receipt)
+    receipts = method(archive.list_receipts)
+    receipt = method(archive.show_receipt)
     jobs = method(import_operations.list_jobs)
     resume_job = method(import_operations.resume_job, context=_imported)
     cancel_job = method(import_operations.cancel_job)
@@ -362,10 +364,10 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
 
 
 def require_token(bank: Bank) -> None:
-    """Require that the token, with which a bank was opened, holds now, whatever it allows.
+    """Require that the token that a bank was opened with is valid now, whatever it permits.
 
     Raises:
-        TokenError: If it was not issued by an owner, was revoked, or does not hold any more.
+        TokenError: If it was not issued by an owner, was revoked, or is no longer valid.
     """
     bearer = bank._opened.bearer
     if bearer is not None:

@@ -12,7 +12,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import seal
-from satchel.erasure.options import PruneMemoryOptions
+from satchel.erasure.selection import PruneMemoryOptions
 from satchel.errors import UsageError
 from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish_erasure
 from satchel.ledger.projection import VerifiedRecord

@@ -28,8 +28,7 @@ from satchel.crypto.redaction import (
     signed_redaction,
 )
 from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
-from satchel.erasure.options import RecoverOptions, RedactOptions
-from satchel.erasure.selection import EraseSelection
+from satchel.erasure.selection import EraseSelection, RecoverOptions, RedactOptions
 from satchel.errors import (
     LimitError,
     PermissionRefusedError,

@@ -38,7 +38,7 @@ from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
 from satchel.runtime.files import atomic_write
 from satchel.screening.injection import Enforce
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import ImportOptions
 from satchel.transfer.imports import import_file

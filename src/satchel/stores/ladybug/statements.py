@@ -22,7 +22,7 @@ from satchel.errors import (
     StoreFullError,
     UnknownBankError,
 )
-from satchel.stores.tables import NODE_BITS, Tables, damaged_store
+from satchel.stores.tables import NODE_BITS, StoreTables, damaged_store
 
 VERSION = 1
 """The version of the tables; a newer store is refused."""
@@ -233,7 +233,7 @@ class Block:
             raise
 
 
-class LadybugStatements(Tables):
+class LadybugStatements(StoreTables):
     """Running statements, in the transaction of a block."""
 
     _UNTOUCHED = "the folder"

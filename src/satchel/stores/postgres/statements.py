@@ -30,7 +30,7 @@ from satchel.errors import (
     UnknownBankError,
 )
 from satchel.ports.rows import CONFIG, NAME
-from satchel.stores.tables import Tables, damaged_store
+from satchel.stores.tables import StoreTables, damaged_store
 
 APPLICATION = "satchel"
 VERSION = 1
@@ -457,7 +457,7 @@ class PostgresSession:
             raise StoreError("the view is over", file=self.name)
 
 
-class PostgresStatements(Tables):
+class PostgresStatements(StoreTables):
     """Running statements, on the connection of a session."""
 
     _UNTOUCHED = "it"

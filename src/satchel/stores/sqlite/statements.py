@@ -26,7 +26,7 @@ from satchel.errors import (
 )
 from satchel.ports.rows import CONFIG, NAME
 from satchel.ports.store import StoredHead
-from satchel.stores.tables import NODE_BITS, SEQ_BITS, SEQ_MASK, Tables, damaged_store
+from satchel.stores.tables import NODE_BITS, SEQ_BITS, SEQ_MASK, StoreTables, damaged_store
 
 APPLICATION_ID = 0x53415443
 """Marks the file as ours (``SATC``)."""
@@ -329,7 +329,7 @@ _MOST_AT_ONCE = 500
 _PADDED_TO = 32
 
 
-class SqliteStatements(Tables):
+class SqliteStatements(StoreTables):
     """Running statements, on a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, name: str) -> None:

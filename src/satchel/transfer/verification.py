@@ -1,41 +1,30 @@
-"""Convert, inspect, verify and formats, as every interface offers them."""
+"""Verify and inspect files, and list the formats: engines and operations."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
+from satchel.artifact import verifier
 from satchel.artifact.body import Progress
-from satchel.artifact.statement import SourceAgent
-from satchel.artifact.verification import Outcome, Verification
-from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import VerificationRequest
+from satchel.bank.machine_keys import read_public_key
 from satchel.config.options import (
     BAR,
     NO_FILES_FOR_MODELS,
     ONE_FILE,
     THIS_MACHINE,
-    AgentName,
-    DryRun,
-    EncryptionOptions,
-    FailOnLoss,
-    IgnoreSidecar,
-    LossOptions,
-    Overwrite,
-    SigningOptions,
-    SkipBad,
-    TextMember,
     TrustedKeys,
-    TrustOptions,
-    Unsigned,
-    WithSidecar,
+    file_to_read,
 )
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError
+from satchel.errors import EmptyInputError, MalformedError, TargetError, VerificationError
 from satchel.model.records import Entry, Model
 from satchel.model.values import now
 from satchel.ports.format import Format, Place, ReadContext
@@ -43,53 +32,192 @@ from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.ports.registry import formats
 from satchel.runtime.files import OpenFile
+from satchel.runtime.output import Outlet
 from satchel.screening.records import screened
-from satchel.transfer import conversion
-from satchel.transfer.conversion import PROFILES, Conversion, ConvertOptions, VerifyOptions, verify
 from satchel.transfer.folders import input_to_read
-from satchel.transfer.import_operations import From
+
+NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
+"""Outcomes that are never accepted."""
+
+
+def read_back(
+    output: Outlet,
+    writer: Format,
+    policy: TrustPolicy,
+    request: VerificationRequest,
+    known: Outcome | None = None,
+) -> str | None:
+    """Verify the written file and return the outcome; None if its format is not sealed.
+
+    Records that were just sealed or verified are not verified again: the signed body hash shows
+    that their bytes are on the disk. An invalid file is removed.
+
+    Args:
+        output: The file.
+        writer: Its format.
+        policy: The trusted keys.
+        request: How much to verify.
+        known: Outcome for the same seal before it was written again.
+
+    Raises:
+        TargetError: If it does not verify.
+    """
+    if not writer.info.traits.sealed:
+        return None
+    with output.written() as written:
+        verdict = verifier.verify_file(written, policy, request)
+    if verdict.outcome in NEVER and known not in NEVER:
+        output.remove()
+        raise TargetError(
+            f"what was written reads back as {verdict.outcome}; it was removed",
+            file=str(output),
+            hint="The disk may be failing.",
+        )
+    return verdict.outcome.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """How much to verify, and which keys to trust."""
+
+    deep: bool = False
+    require_fresh: bool = False
+    entry: str | None = None
+    keys: tuple[str, ...] = field(default_factory=tuple)
+    """Keys to trust for this call: did:key, hex, or files."""
+
+    threshold: int | None = None
+    remember: bool = True
+    """Whether the witness records the head, to recognise an older copy later."""
+
+    on_progress: Progress | None = None
+
+
+def verify(
+    path: Path | OpenFile, settings: Settings, options: VerifyOptions | None = None
+) -> Verification:
+    """Verify a sealed file; problems are in the result.
+
+    Raises:
+        PathRefusedError: If roots are set, and the file is not in them.
+        UnreadableError: If it cannot be read.
+        UnknownFormatError: If it is not a sealed file.
+        UsageError: If the given entry is not in it.
+    """
+    asked = options or VerifyOptions()
+    with file_to_read(settings, path) as file:
+        return verifier.verify_file(file, policy_of(settings, asked), request_of(settings, asked))
+
+
+def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:
+    """Return which signatures are trusted."""
+    keys = frozenset(read_public_key(key) for key in options.keys)
+    policy = settings.policy(keys, options.threshold)
+    return policy if options.remember else replace(policy, remembers=False)
+
+
+def request_of(settings: Settings, options: VerifyOptions) -> VerificationRequest:
+    """Return how much to verify."""
+    return VerificationRequest(
+        deep=options.deep,
+        require_fresh=options.require_fresh or settings.options.verify.require_fresh,
+        entry=options.entry,
+        limits=settings.options.limits,
+        on_progress=options.on_progress,
+    )
+
+
+def refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
+    """Return the error for a file whose verdict cannot be accepted."""
+    worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
+    kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
+    return kind(
+        f"the file is {verdict.outcome}: {worst.message}",
+        file=name,
+        line=worst.line,
+        byte=worst.byte,
+        field=worst.field,
+        hint="See: satchel verify --deep.",
+    )
+
+
+def trust_hint(verdict: Verification) -> str | None:
+    """Return how to trust the signer of a file; None if no unknown key signed it."""
+    if Outcome.UNTRUSTED not in verdict.outcomes:
+        return None
+    valid = [signer for signer in verdict.signers if signer.valid]
+    unknown = [signer.key for signer in valid if signer.trust == "unknown"]
+    if Outcome.ENTRIES_ONLY in verdict.outcomes and not valid:  # such a file names no key
+        return how_to_trust("KEY --profile pam-sdk-1.0")
+    return how_to_trust(unknown[0]) if unknown else None
+
+
+def how_to_trust(key: str) -> str:
+    """Return how to trust a key that signed something."""
+    return f"To trust the signer, once its owner confirms the key: satchel key trust {key}"
+
+
+_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
+
+
+def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
+    """Refuse to read records from a file that no trusted key signed, unless that is accepted."""
+    refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
+    if refused:
+        first = {one.outcome: one.message for one in reversed(verdict.findings)}
+        why = "; ".join(first[outcome] for outcome in refused)
+        accept = " ".join(f"--unsafe-accept {found}" for found in refused)
+        trust = trust_hint(verdict) if Outcome.UNTRUSTED in refused else None
+        raise VerificationError(
+            f"the file is {' and '.join(refused)}: {why}",
+            file=name,
+            hint=f"{f'{trust}. ' if trust else ''}To accept it anyway: {accept}",
+        )
+
 
 _MOST = 20
+
+
 _MAX_DISTINCT = 10_000
 
 
 class Overview(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a file holds."""
+    """Contents of a file, summarized."""
 
     file: str
     format: str
     title: str
     bytes: int
     records: dict[str, int]
-    """Records of each type."""
+    """Number of records by type."""
 
     users: dict[str, int] = {}
-    """Entries of each owner, the twenty with most."""
+    """Number of entries by owner, for the twenty with most."""
 
     agents: dict[str, int] = {}
     runs: int = 0
-    """How many runs or sessions entries name."""
+    """Number of runs or sessions that entries name."""
 
     tags: dict[str, int] = {}
     kept_as_written: dict[str, int] = {}
-    """Source fields that have no member of their own; kept, and written back to the same format."""
+    """Fields without a member of their own; they are written back to the same format."""
 
     earliest: str | None = None
     latest: str | None = None
     undated: int = 0
     expired: int = 0
     secrets: dict[str, int] = {}
-    """Keys, tokens, passwords and cards in the records, of each kind; how many, never which."""
+    """Number of likely keys, tokens, passwords and card numbers, by kind."""
 
     container: dict[str, Any] = {}
     """Fields around the records, or the statement of a sealed file."""
 
     outcome: str | None = None
-    """The verdict on a sealed file, without looking at every record."""
+    """Outcome of the verification of a sealed file, without verifying each record."""
 
     notes: list[str] = []
     losses: list[Loss] = []
-    """What an import of it would lose or ignore: files and lines that this format does not read."""
+    """What an import would lose or ignore: files and lines that the format does not read."""
 
 
 def inspect(
@@ -99,13 +227,13 @@ def inspect(
     *,
     on_progress: Progress | None = None,
 ) -> Overview:
-    """Read a file and return what is in it.
+    """Read a file and return a summary of its contents.
 
     Args:
         path: The file.
-        settings: Whose keys count, and the limits.
-        source_format: The name of its format; None to recognise it.
-        on_progress: Called with bytes done and bytes there are.
+        settings: Settings with the trusted keys and the limits.
+        source_format: Name of its format; None to recognise it.
+        on_progress: Called with the number of bytes read and the total.
 
     Raises:
         PathRefusedError: If roots are set, and the file is not in them.
@@ -151,7 +279,7 @@ def _models(reader: Format, place: Place, reading: ReadContext) -> Iterator[Mode
 
 
 class _Tally:
-    """Counts, in bounded memory."""
+    """Counts in bounded memory."""
 
     def __init__(self) -> None:
         self.records: Counter[str] = Counter()
@@ -215,6 +343,17 @@ def _count(counter: Counter[str], names: Any) -> None:
             counter[name] += 1
 
 
+From = Annotated[
+    str | None,
+    Option(
+        "Format of the input. Default: recognised.",
+        metavar="FORMAT",
+        values="format",
+        max_length=64,
+        examples=["mem0"],
+    ),
+]
+
 OnBytes = Annotated[
     Progress | None,
     Option(
@@ -227,52 +366,17 @@ OnBytes = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
-    """The surroundings in which files are read, and what an interface decides about them."""
+    """Settings for reading files, and what an interface decides about them."""
 
     settings: Settings
     file: OpenFile | None = None
-    """What is read instead of the first path of the options."""
+    """File to read in place of the first path of the options."""
 
     output: Path | None = None
-    """What is written in place of the output of the options."""
+    """File to write in place of the output of the options."""
 
     key: Callable[[str | None], keys.SigningKey] | None = None
-    """Gives the signing key of a name; by the passphrase of the options by default."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOptions):
-    """What to convert, and how."""
-
-    source: Annotated[
-        PathText, Option("File to read; - for standard input.", argument=True, metavar="IN")
-    ]
-    output: Annotated[
-        PathText, Option("File to write; - for standard output.", argument=True, metavar="OUT")
-    ]
-    _: KW_ONLY
-    from_: From = None
-    to: Annotated[
-        str | None,
-        Option(
-            "Format to write. Default: by the file name.",
-            metavar="FORMAT",
-            values="format",
-        ),
-    ] = None
-    profile: Annotated[
-        Literal["pam-sdk-1.0"] | None, Option("Write for another reader of the format.")
-    ] = None
-    unsigned: Unsigned = False
-    agent: AgentName = None
-    overwrite: Overwrite = False
-    fail_on_loss: FailOnLoss = False
-    skip_bad: SkipBad = False
-    text_member: TextMember = None
-    sidecar: WithSidecar = False
-    ignore_sidecar: IgnoreSidecar = False
-    dry_run: DryRun = False
-    progress: OnBytes = None
+    """Returns the signing key of a name; by default with the passphrase of the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +393,7 @@ class InspectRequest(Options):
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest(Options):
-    """What to verify, and whom to believe."""
+    """What to verify, and which keys to trust."""
 
     path: Annotated[
         PathText,
@@ -312,7 +416,7 @@ class VerifyRequest(Options):
     ] = False
     progress: OnBytes = None
     remember: bool = True
-    """Whether an older copy is recognised later by what is verified now."""
+    """Whether the witness records the head, to recognise an older copy later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,67 +432,6 @@ class FormatsRequest(Options):
             http=Absent(why="Anybody may ask, so the answer is made once."),
         ),
     ] = None
-
-
-@operation(
-    ConvertRequest,
-    name="convert",
-    example="satchel convert mem0.json memory.pam.jsonl",
-    absent={"http": THIS_MACHINE, "mcp": THIS_MACHINE},
-)
-def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
-    """Convert memories from one format to another.
-
-    A new artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is sealed and signed; between
-    these three the seal is kept. What was written is read again and compared. What the target
-    cannot hold is counted and named; exit status 1, unless `--accept-loss` names it.
-
-    Raises:
-        InputError: If the input cannot be read or is malformed.
-        VerificationError: If it is sealed, and does not verify.
-        LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the output cannot be written. No partial file remains.
-    """
-    result = conversion.convert(
-        source.file or Path(options.source),
-        source.output or Path(options.output),
-        source.settings,
-        ConvertOptions(
-            source_format=options.from_,
-            target_format=options.to,
-            profile=options.profile,
-            key=_key(source, options),
-            lock=lock_for(source.settings, texts(options.encrypt_to), options.file_passphrase),
-            overwrite=options.overwrite,
-            fail_on_loss=options.fail_on_loss,
-            skip_bad=options.skip_bad,
-            text_member=options.text_member,
-            accept_loss=texts(options.accept_loss),
-            sidecar=options.sidecar,
-            ignore_sidecar=options.ignore_sidecar,
-            receipt=None if options.receipt is None else Path(options.receipt),
-            dry_run=options.dry_run,
-            unsafe_accept=frozenset(map(Outcome, texts(options.unsafe_accept))),
-            source_agent=SourceAgent(name=options.agent) if options.agent else None,
-            trusted_keys=texts(options.trusted_keys),
-            on_progress=options.progress,
-        ),
-    )
-    if source.output is None:
-        return result
-    return msgspec.structs.replace(result, output=str(options.output))
-
-
-def _key(source: FileSource, options: ConvertRequest) -> keys.SigningKey | None:
-    """Return the key to sign with, if the target is a sealed format."""
-    output = Path(options.output).name
-    target = PROFILES.get(options.profile or "") or options.to or formats.by_suffix(output)
-    is_sealed = target in formats and formats[target].info.traits.sealed if target else False
-    if options.unsigned or options.dry_run or not is_sealed:
-        return None
-    if source.key is not None:
-        return source.key(options.signing_key)
-    return signer_of(source.settings, options)
 
 
 @operation(
@@ -427,10 +470,10 @@ def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
 
     Raises:
         UnreadableError: If it cannot be read.
-        UnknownFormatError: If it is no sealed file.
-        UsageError: If the entry asked for is not in it.
+        UnknownFormatError: If it is not a sealed file.
+        UsageError: If the given entry is not in it.
     """
-    return conversion.verify(
+    return verify(
         source.file or Path(options.path),
         source.settings,
         VerifyOptions(

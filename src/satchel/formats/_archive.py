@@ -1,7 +1,7 @@
-"""The files of an export: those in a ZIP archive, or the one file itself.
+"""The files of an export: those in a ZIP archive, or the file itself.
 
-An archive is judged before anything in it is opened: how many files there are, where their names
-lead, how deep, how large, how they are packed. Nothing is ever written where a name says.
+An archive is checked before a file in it is opened: number of files, paths, depth, sizes and
+compression. Paths in it are never used for writing.
 """
 
 import stat
@@ -40,7 +40,7 @@ class ArchiveFile(NamedTuple):
 
     path: str
     info: zipfile.ZipInfo | None
-    """Where it is in the archive; None for an input that is the file itself."""
+    """Its member of the archive; None if the input is the file itself."""
 
     @property
     def name(self) -> str:
@@ -48,7 +48,7 @@ class ArchiveFile(NamedTuple):
         return self.path.rpartition("/")[2]
 
     def ends(self, suffix: str | tuple[str, ...]) -> bool:
-        """Tell whether its name ends so, in small letters or in large ones."""
+        """Return whether its name has a suffix, in any case."""
         return self.name.lower().endswith(suffix)
 
 
@@ -57,27 +57,27 @@ class ChatArchive:
 
     Args:
         place: The input.
-        files: What is in it.
-        opened: The archive, where it is one.
-        limits: How far a file may expand.
+        files: Its files.
+        opened: The open archive; None for a single file.
+        limits: Limits on the expansion of a file.
     """
 
     def __init__(
         self, place: Place, files: list[ArchiveFile], opened: zipfile.ZipFile | None, limits: Limits
     ) -> None:
         self.files = files
-        """Those in it, sorted by their paths."""
+        """Its files, sorted by path."""
 
         self._place = place
         self._opened = opened
         self._limits = limits
 
     def of(self, files: list[ArchiveFile]) -> "ChatArchive":
-        """Return some of the files, by themselves."""
+        """Return an archive with only some of the files."""
         return ChatArchive(self._place, files, self._opened, self._limits)
 
     def file_of(self, file: ArchiveFile) -> str:
-        """What to call a file in errors, below the input; empty for the input itself."""
+        """Return the name of a file in errors, below the input; empty for the input itself."""
         return file.path if self._opened is not None else ""
 
     @contextmanager
@@ -104,12 +104,12 @@ class ChatArchive:
     def document(
         self, file: ArchiveFile, reading: ReadContext, *, mends: bool = True
     ) -> Iterator[ForeignReader]:
-        """Open one of the files as JSON; its lines are those that errors name.
+        """Open one of the files as JSON; errors name its lines.
 
         Args:
             file: The file.
-            reading: The bounds; where halves of characters are counted.
-            mends: Whether such halves are only counted, and no error.
+            reading: The limits; counts unpaired surrogates.
+            mends: Whether unpaired surrogates are counted instead of being errors.
         """
         with self.stream(file) as stream:
             document = foreign_reader(stream, self._place.name, reading, mends=mends)
@@ -121,7 +121,7 @@ class ChatArchive:
 def foreign_reader(
     stream: BinaryIO, name: str, reading: ReadContext, *, mends: bool = True
 ) -> ForeignReader:
-    """Return what reads JSON of a chat; half of a character in it is counted as lost."""
+    """Return a JSON reader for a chat; unpaired surrogates are counted as lost."""
     most, mending = reading.limits.line_bytes, reading.mended if mends else None
     return ForeignReader(stream, name, item_bytes=most, mending=mending)
 
@@ -131,9 +131,9 @@ def open_archive(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Chat
     """Open an input: an archive, or one file.
 
     Raises:
-        MalformedError: If it is a damaged archive, or one with what no export has.
-        LimitError: If there is too much in it.
-        PathRefusedError: If a name leads out of it.
+        MalformedError: If it is a damaged archive, or has members that exports never have.
+        LimitError: If it exceeds a limit.
+        PathRefusedError: If a path leads out of it.
     """
     if not place.head.startswith(ZIP_MAGIC):
         yield ChatArchive(place, [ArchiveFile(place.path.name, None)], None, limits)
@@ -152,10 +152,10 @@ def open_archive(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Chat
 
 
 def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
-    """Yield the first bytes of the files of an input that end so; of what is damaged, nothing.
+    """Yield the first bytes of the files with a suffix; damaged files are skipped.
 
     Raises:
-        InputError: If it is an archive that cannot be read at all.
+        InputError: If the archive cannot be read.
     """
     if not place.head.startswith(ZIP_MAGIC):
         yield place.head
@@ -172,7 +172,7 @@ def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[byt
 
 
 def likely(files: list[ArchiveFile], *words: str) -> list[ArchiveFile]:
-    """Return the files to look at to know an archive: not all, those with such names first."""
+    """Return the files to inspect for recognition: a limited number, likely names first."""
 
     def rank(file: ArchiveFile) -> bool:
         return not any(word in file.path.casefold() for word in words)
@@ -199,12 +199,12 @@ def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[ArchiveFile]:
 
 
 def _path_of(name: str) -> str:
-    """Return a name as programs of Unix write it: Windows PowerShell packs with backslashes."""
+    """Return a path with slashes, since Windows PowerShell writes backslashes."""
     return name.replace("\\", "/").removeprefix("./")
 
 
 def _is_of_a_system(path: str) -> bool:
-    """Tell whether a file is only what macOS or Windows put beside the others."""
+    """Return whether a file is metadata of macOS or Windows."""
     name = path.rpartition("/")[2]
     return path.startswith(_BESIDE) or name.startswith(_FORKS) or name in _OF_SYSTEMS
 
@@ -227,7 +227,7 @@ def _require_plain(path: str, info: zipfile.ZipInfo) -> None:
 
 
 def _require_small_directory(stream: BinaryIO) -> None:
-    """Judge the list of files before it is read; it is at the end, and read all at once."""
+    """Check the size of the central directory before it is read as a whole."""
     size = stream.seek(0, 2)
     start = max(0, size - _END_BYTES - _FULL16 - _LOCATOR_BYTES)
     stream.seek(start)
@@ -252,7 +252,7 @@ def _damaged(what: str, error: Exception, *, file: str | None = None) -> Malform
 
 
 class _Bounded:
-    """A file of an archive, never more than a bound times its size."""
+    """A file of an archive whose expansion is limited."""
 
     def __init__(self, stream: BinaryIO, file: ArchiveFile, limits: Limits) -> None:
         self._stream = stream
@@ -264,7 +264,7 @@ class _Bounded:
 
     def read(self, size: int = -1) -> bytes:
         """Return some bytes more."""
-        # Never all at once: what is asked for is not what is in it.
+        # Never the whole size at once: a declared size may be wrong.
         data = self._stream.read(size if 0 <= size <= _CHUNK else _CHUNK)
         self._given += len(data)
         if self._given > self._most:

@@ -1,7 +1,7 @@
-"""Addresses of live products, as a person writes them.
+"""Addresses of live products, as users write them.
 
-Of a folder it is ``SCHEME:///path/to/folder?member=value``, of a product in a database the product,
-``+``, and what the database's driver takes.
+A folder is ``SCHEME:///path/to/folder?member=value``. A database is the product's name, ``+``,
+and the address that the database's driver takes.
 """
 
 import re
@@ -14,19 +14,19 @@ from satchel.errors import UsageError
 
 
 class Kind(NamedTuple):
-    """What an address is of."""
+    """A kind of address."""
 
     scheme: str
-    """What it begins with, the colon included."""
+    """Its prefix, including the colon."""
 
     what: str
-    """As it is named to a person."""
+    """The product's name in messages."""
 
     members: AbstractSet[str]
     example: str
 
     def refused(self, problem: str) -> UsageError:
-        """Return the error that says what is wrong, and how it is written."""
+        """Return an error with the problem and the correct spelling."""
         return UsageError(
             f"not the address of a {self.what}: {problem}",
             field=self.scheme.removesuffix(":"),
@@ -34,10 +34,10 @@ class Kind(NamedTuple):
         )
 
     def read(self, text: str) -> tuple[Path, dict[str, str]]:
-        """Return the folder and the members of an address; of a path alone, no members.
+        """Return the folder and the members of an address; a plain path has no members.
 
         Raises:
-            UsageError: If it names no folder, or a member that there is not.
+            UsageError: If it has no folder, or an unknown member.
         """
         if not text.startswith(self.scheme):
             return Path(text).expanduser(), {}
@@ -48,18 +48,18 @@ class Kind(NamedTuple):
             raise self.refused(f"no such member: {unknown[0]}")
         if not path:
             raise self.refused("the address has no folder")
-        # Written as a path somewhere, several slashes became one.
+        # A ``Path`` collapses several slashes into one.
         return Path(re.sub("^/+", "/", unquote(path))).expanduser(), members
 
 
 FOLDERS = frozenset({"mem0", "qdrant", "chroma", "memfs"})
-"""Schemes of products whose address is a folder of this machine."""
+"""Schemes of products whose address is a local folder."""
 
 
 def require_whole(text: str) -> str:
-    """Return a path or an address as it was written, before anything makes a path of it.
+    """Return a path or an address unchanged; call this before it becomes a ``Path``.
 
-    A path has no double slashes and no ``.``: of ``qdrant://./folder`` it leaves ``/folder``.
+    A ``Path`` collapses double slashes and ``.``: ``qdrant://./folder`` becomes ``/folder``.
 
     Raises:
         UsageError: If an address of a folder names a host, as two slashes do.
@@ -79,9 +79,9 @@ _collapsed = re.compile(r"([a-z]+):/(?!/)(.*)", re.DOTALL).fullmatch
 
 
 def of_server(text: str) -> str:
-    """Return what the driver takes of an address such as ``langgraph+postgresql://HOST/DATABASE``.
+    """Return the driver's part of an address such as ``langgraph+postgresql://HOST/DATABASE``.
 
-    Written as a path somewhere, its slashes became one; a name alone is that of the database then.
+    A ``Path`` collapses its slashes into one; a single name is then the database.
     """
     address = text.partition("+")[2] if "+" in text.partition(":")[0] else text
     found = _collapsed(address)

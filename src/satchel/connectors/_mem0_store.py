@@ -1,18 +1,111 @@
-"""What a point of Mem0's own store says, as ``get_all()`` shows it, and back.
+"""Mem0's own store on this machine: its address, and what its points hold."""
 
-``get_all()`` shows a point's ``data`` as ``memory``, eleven more members under their names, and
-the rest, which were laid flat beside them, as ``metadata``. The libraries for Python and for
-TypeScript name some members differently; a point is in the one spelling or in the other.
-Compared with mem0ai 2.2.1 for Python and 3.3.1 for TypeScript.
-"""
-
+import re
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from satchel.connectors._address import Kind
+from satchel.connectors._qdrant import QdrantFolder
 from satchel.crypto.canonical import decode_foreign, encode_foreign, escape_keys
-from satchel.formats._mem0 import NAME, Row
+from satchel.errors import UnreadableError, UsageError
+from satchel.formats.mem0 import NAME, Row
 from satchel.model.records import Entry
 from satchel.ports.losses import Report
+
+SCHEME = "mem0:"
+
+USUAL = "mem0"
+"""Mem0's default collection."""
+
+_KIND = Kind(
+    SCHEME,
+    "Mem0 store",
+    frozenset({"collection", "history", "dimensions"}),
+    "mem0:///path/to/folder?collection=NAME&history=FILE",
+)
+_MOST_DIMENSIONS = 65_536
+_OTHERS = re.compile("_entities$|-entities$|^mem0migrations$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mem0Address:
+    """The address of a local Mem0.
+
+    ``mem0:///path/to/folder?collection=NAME&history=FILE&dimensions=N``, or a plain path.
+    """
+
+    folder: Path
+    """It contains Qdrant's files, or ``qdrant`` in it does."""
+
+    collection: str | None = None
+    history: Path | None = None
+    dimensions: int | None = None
+    """Dimensions of the vectors of a new collection."""
+
+    @classmethod
+    def read(cls, text: str) -> "Mem0Address":
+        """Parse an address.
+
+        Raises:
+            UsageError: If it is not valid.
+        """
+        folder, members = _KIND.read(text)
+        return cls(
+            folder=folder,
+            collection=members.get("collection"),
+            history=Path(members["history"]).expanduser() if members.get("history") else None,
+            dimensions=_dimensions(members.get("dimensions")),
+        )
+
+    @property
+    def qdrant(self) -> Path:
+        """The folder with Qdrant's files."""
+        if (self.folder / "meta.json").exists():
+            return self.folder
+        return self.folder / "qdrant"
+
+    def found_history(self) -> Path | None:
+        """Return the file with the history: the stated one, or the usual one if it exists."""
+        if self.history is not None:
+            return self.history
+        near = (self.folder / "history.db", self.qdrant.parent / "history.db")
+        return next((path for path in near if path.is_file()), None)
+
+
+def _dimensions(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= _MOST_DIMENSIONS):
+        raise UsageError(
+            f"vectors must have 1 to {_MOST_DIMENSIONS} dimensions", field="dimensions"
+        )
+    return int(text)
+
+
+def chosen(folder: QdrantFolder, address: Mem0Address, *, writes: bool) -> str:
+    """Return the name of the collection to use."""
+    names = sorted(name for name in folder.collections if not _OTHERS.search(name))
+    wanted = address.collection
+    if wanted is not None:
+        if wanted not in folder.collections and not writes:
+            raise UnreadableError(
+                f"no collection named {wanted!r}",
+                file=str(folder.path),
+                hint=f"Choose from: {', '.join(names)}." if names else "None exist.",
+            )
+        return wanted
+    if USUAL in names or not names:
+        return USUAL
+    if len(names) > 1:
+        raise UsageError(
+            f"several collections exist: {', '.join(names)}",
+            file=str(folder.path),
+            hint=f"Choose one: mem0:///folder?collection={names[0]}",
+        )
+    return names[0]
+
 
 _PYTHON = {
     "data": "memory",
@@ -24,7 +117,7 @@ _PYTHON = {
         )
     },
 }
-"""The member of a row that says what a member of a point does."""
+"""Members of a point, with the members of a row that have the same meaning."""
 
 _TYPESCRIPT = {
     **{name: part for name, part in _PYTHON.items() if not name.endswith(("_at", "_to", "zed"))},
@@ -37,7 +130,7 @@ _SPACE = uuid5(NAMESPACE_URL, "mem0-local")
 _MOST_INTEGER = 2**64 - 1
 
 Payload = dict[str, Any]
-"""What a point says, besides its id and its vectors."""
+"""The payload of a point."""
 
 
 def row_of_payload(identity: str | int, payload: Payload) -> Row:
@@ -45,7 +138,7 @@ def row_of_payload(identity: str | int, payload: Payload) -> Row:
 
     Args:
         identity: The point's id.
-        payload: What it says.
+        payload: Its payload.
     """
     names = _TYPESCRIPT if _is_typescript(payload) else _PYTHON
     row: Row = {"id": str(identity)}
@@ -67,10 +160,10 @@ def _is_typescript(payload: Payload) -> bool:
 
 
 def payload_of_row(row: Row, report: Report, example: str) -> Payload:
-    """Return what a point is to say; what has no place in it is counted.
+    """Return the payload for a memory; members that it cannot hold are counted as lost.
 
     Args:
-        row: A memory as an export has it.
+        row: A memory, in the form of an export.
         report: Where losses go.
         example: The record's id, for the report.
     """
@@ -103,11 +196,11 @@ def _said(name: str) -> str:
 
 
 def point_id(entry: Entry, oldest: str) -> tuple[str | int, bool]:
-    """Return the id of the point for a memory, and whether it is the one that the memory had.
+    """Return the ID of the point for a memory, and whether the memory had that ID at Mem0.
 
     Args:
         entry: The memory.
-        oldest: Our id of its first version.
+        oldest: Our ID of its first version.
     """
     origin = entry.origin
     if origin is None or origin.id is None:
@@ -130,5 +223,5 @@ def _own_id(text: str) -> str | int | None:
 
 
 def derived_id(*parts: object) -> str:
-    """Return an id that is the same whenever it is asked for with the same parts."""
+    """Return a deterministic ID for some parts."""
     return str(uuid5(_SPACE, repr(parts)))

@@ -1,4 +1,4 @@
-"""A bank in the SQLite store, read through its ledger."""
+"""Banks in the SQLite and LadybugDB stores, read through their ledger."""
 
 import shutil
 import tempfile
@@ -9,21 +9,24 @@ import apsw
 from agmi.adapters.base import MemoryAdapter, Record
 
 from satchel.crypto.keys import SigningKey
-from satchel.crypto.sealed_records import seal
+from satchel.crypto.sealed_records import PREFIX, seal
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.model.records import Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.store import Store
+from satchel.stores.ladybug import LadybugStore
+from satchel.stores.ladybug.database import FILE, engine
+from satchel.stores.ladybug.statements import made_of
 from satchel.stores.sqlite import SqliteStore
 
 FOUNDING = 2
-"""Records that every bank starts with: who owns it, who may write."""
+"""Number of records that every bank starts with: its owner and its writers."""
 
 
 class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
-    """Two banks in one SQLite store: the one that is attacked, and another one."""
+    """Two banks in one SQLite store: the attacked one, and another one."""
 
     name = "satchel-sqlite"
     detection_point = "read"
@@ -52,7 +55,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self.reload()
 
     def teardown(self) -> None:
-        """Throw everything away."""
+        """Delete everything."""
         self._store.close()
         shutil.rmtree(self._root)
 
@@ -65,7 +68,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._write(1, n)
 
     def append_genuine(self) -> None:
-        """Write one more, on a store that was just opened."""
+        """Write another entry to a store that was just opened."""
         self.reload()
         self._write(0, 1)
 
@@ -75,7 +78,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._open()
 
     def verify(self) -> bool:
-        """List the bank; whether that was refused is the answer."""
+        """List the bank; return whether it was accepted."""
         try:
             with self._ledgers[0].reading() as view:
                 listed = sum(1 for _ in view.scan())
@@ -87,7 +90,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     # -- the attacker ----------------------------------------------------------------------
 
     def read_all_raw(self) -> list[Record]:
-        """Read the first bank's rows as they are on the disk."""
+        """Read the first bank's rows as they are on disk."""
         return self._rows(0)
 
     def read_other_raw(self) -> list[Record]:
@@ -95,8 +98,8 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         return self._rows(1)
 
     def write_raw(self, record: Record) -> None:
-        """Put a row at a place, whatever was there."""
-        # Unique indexes are the store's manners; an attacker drops them.
+        """Write a row at a position, replacing any other."""
+        # An attacker drops the store's unique indexes.
         self._sql("DROP INDEX IF EXISTS record_id")
         self._sql("DROP INDEX IF EXISTS record_slot")
         row = {**record.fields, "place": self._place(0, record.seq)}
@@ -109,31 +112,31 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._sql("DELETE FROM record WHERE place = ?", self._place(0, seq))
 
     def mutate_payload(self, record: Record) -> Record:
-        """Change what a row says, and leave its columns."""
+        """Change the body of a row, not its columns."""
         record.fields["body"] = record.fields["body"].replace(b"memory", b"MEMORY")
         return record
 
     def forge_record(self, template: Record) -> Record:
-        """Return a record with a right id, one place further on."""
+        """Return a record with a valid ID at the next position."""
         forged = seal(Semantic(text="a forged memory"))
         fields = dict(template.fields) | {"body": forged.body, "slot": None}
         fields["id"] = bytes.fromhex(forged.id.removeprefix("blake3:"))
         return Record(seq=template.seq + 1, fields=fields)
 
     def identity_of(self, record: Record) -> str:
-        """A row's place."""
+        """Return the position of a row."""
         return str(record.fields["place"])
 
     def payload_of(self, record: Record) -> str:
-        """What a row says."""
+        """Return the body of a row."""
         return repr(record.fields["body"])
 
     def owner_of(self, record: Record) -> str | None:
-        """The bank a row is in."""
+        """Return the bank of a row."""
         return str(record.fields["bank"])
 
     def replay_onto(self, victim_seq: int, donor: Record) -> None:
-        """Put a genuine record's bytes, with its id, where another record is."""
+        """Replace a record by the bytes and ID of another genuine record."""
         self._sql(
             "UPDATE record SET body = ? WHERE place = ?",
             donor.fields["body"],
@@ -141,13 +144,13 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         )
 
     def read_meta(self, seq: int) -> dict[str, Any]:
-        """Read the columns that say whose a record is and when it arrived."""
+        """Read the columns with the owner and time of a record."""
         sql = "SELECT user, at FROM record WHERE place = ?"
         ((user, at),) = self._sql(sql, self._place(0, seq))
         return {"user": user, "at": at}
 
     def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
-        """Give a record to somebody else."""
+        """Change the owner of a record."""
         sql = "UPDATE record SET user = ? WHERE place = ?"
         self._sql(sql, f"{meta['user']}, {meta['agmi_meta_tampered']}", self._place(0, seq))
 
@@ -158,7 +161,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         return self._copy_store(self._path.parent)
 
     def restore_store(self, token: object) -> None:
-        """Put the copy back in its place."""
+        """Restore the copy."""
         self._store.close()
         self._restore_store(token, self._path.parent)
         self._open()
@@ -209,3 +212,80 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
             return connection.execute(sql, values).fetchall()
         finally:
             connection.close()
+
+
+_STRETCH = 1 << 40
+
+
+class SatchelLadybug(SatchelSqlite):
+    """Two banks in one graph; the attacker rewrites nodes with the engine."""
+
+    name = "satchel-ladybug"
+
+    def write_raw(self, record: Record) -> None:
+        """Write a row at a position, replacing any other."""
+        self.delete_raw(record.seq)
+        row = {**record.fields, "place": self._place(0, record.seq)}
+        self._cypher(f"UNWIND $rows AS x {made_of('Record')}", rows=[row])
+
+    def delete_raw(self, seq: int) -> None:
+        """Delete a row."""
+        self._cypher("MATCH (r:Record {place: $at}) DELETE r", at=self._place(0, seq))
+
+    def forge_record(self, template: Record) -> Record:
+        """Return a record with a valid ID at the next position."""
+        forged = super().forge_record(template)
+        forged.fields["id"] = PREFIX + forged.fields["id"].hex()
+        return forged
+
+    def replay_onto(self, victim_seq: int, donor: Record) -> None:
+        """Replace a record by the bytes and ID of another genuine record."""
+        cypher = "MATCH (r:Record {place: $at}) SET r.body = $body"
+        self._cypher(cypher, at=self._place(0, victim_seq), body=donor.fields["body"])
+
+    def read_meta(self, seq: int) -> dict[str, Any]:
+        """Read the columns with the owner and time of a record."""
+        cypher = "MATCH (r:Record {place: $at}) RETURN r.user, r.at"
+        ((user, at),) = self._cypher(cypher, at=self._place(0, seq))
+        return {"user": user, "at": at}
+
+    def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
+        """Change the owner of a record."""
+        user = f"{meta['user']}, {meta['agmi_meta_tampered']}"
+        cypher = "MATCH (r:Record {place: $at}) SET r.user = $user"
+        self._cypher(cypher, at=self._place(0, seq), user=user)
+
+    # -- both ------------------------------------------------------------------------------
+
+    def _made(self, path: Path) -> Store:
+        return LadybugStore(path)
+
+    def _rows(self, which: int) -> list[Record]:
+        first = self._place(which, 0)
+        within = "r.place >= $first AND r.place < $after"
+        cypher = f"MATCH (r:Record) WHERE {within} RETURN r ORDER BY r.place"
+        found = self._cypher(cypher, first=first, after=first + _STRETCH // 2)
+        return [
+            Record(
+                seq=seq,
+                fields={name: value for name, value in node.items() if not name.startswith("_")},
+            )
+            for seq, (node,) in enumerate(found)
+        ]
+
+    def _place(self, which: int, seq: int) -> int:
+        cypher = "MATCH (b:Bank {id: $bank}) RETURN b.number"
+        ((number,),) = self._cypher(cypher, bank=self._banks[which])
+        return int(number) * _STRETCH + FOUNDING + seq
+
+    def _cypher(self, cypher: str, **values: Any) -> list[list[Any]]:
+        """Run a query in the engine, with the store closed, since it locks the files."""
+        self._store.close()
+        database = engine().Database(str(self._path / FILE), max_db_size=_STRETCH)
+        connection = engine().Connection(database)
+        try:
+            found: list[list[Any]] = connection.execute(cypher, values).get_all()
+            return found
+        finally:
+            connection.close()
+            database.close()
