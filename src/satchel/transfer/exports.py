@@ -34,7 +34,7 @@ from satchel.ports.vectors import Maker, VectorChecksum
 from satchel.recall.vector_index import GenerationInfo, current_generation
 from satchel.receipts.archive import refuse_copy
 from satchel.receipts.comparison import DeliveredRecords
-from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text, unaccepted
+from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text
 from satchel.receipts.tally import RecordCounter
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.screening.records import SecretScreener
@@ -69,6 +69,7 @@ from satchel.transfer.outputs import (
     require_no_loss,
     sidecar_outlet,
     tried_plan,
+    with_report,
     write_output,
 )
 from satchel.transfer.verification import VerifyOptions, policy_of, request_of
@@ -121,17 +122,6 @@ def note_taken(view: View, found: ExportCounts, report: Report) -> None:
             f"{found.absent} parents are not in the bank, such as"
             f" {', '.join(found.absent_examples)}; the file is marked as incomplete"
         )
-
-
-def with_report(done: Export, errand: Transfer) -> Export:
-    """Return an export result with the losses and notes of its report."""
-    report = errand.report
-    return msgspec.structs.replace(
-        done,
-        losses=list(report.losses.values()),
-        notes=list(report.notes),
-        unaccepted=unaccepted(report, errand.accepted),
-    )
 
 
 def input_of(bank: OpenBank, head: Head, found: ExportCounts) -> TransferEnd:

@@ -10,7 +10,7 @@ from io import RawIOBase
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
@@ -467,6 +467,20 @@ def keep_receipt(errand: Transfer, account: ReceiptBody) -> str | None:
     for note in notes:
         errand.report.note(note)
     return ids[0] if ids else None
+
+
+ResultT = TypeVar("ResultT", bound=msgspec.Struct)
+
+
+def with_report(result: ResultT, transfer: Transfer) -> ResultT:
+    """Return the result of a transfer with the losses and notes of its report."""
+    report = transfer.report
+    return msgspec.structs.replace(
+        result,
+        losses=list(report.losses.values()),
+        notes=list(report.notes),
+        unaccepted=unaccepted(report, transfer.accepted),
+    )
 
 
 class _Scoped(msgspec.Struct, gc=False):
