@@ -285,7 +285,7 @@ def deliver(
             handed.is_to(connector)
         found = _worth_handing(records, report)
         while batch := list(islice(found, _TOGETHER)):
-            results, older = _taken(connector, batch, view, report)
+            results, older = _write_batch(connector, batch, view, report)
             done.older += older
             for record, result in zip(batch, results, strict=True):
                 if result.problem is not None:
@@ -308,7 +308,7 @@ def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
             yield from records.of(kind)
 
 
-def _taken(
+def _write_batch(
     connector: Connector, batch: list[Sealed], view: View | None, report: Report
 ) -> tuple[list[WriteResult], int]:
     """Write a batch; return the results and the number of earlier versions written."""
@@ -323,7 +323,7 @@ def _taken(
     return list(connector.take_versions(batch, older, report)), sum(map(len, older.values()))
 
 
-def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
+def export_to_product(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
     """Write a bank's current memory and its earlier versions to a live product.
 
     Args:
@@ -377,7 +377,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
             copy=asked.receipt,
         )
         export = start_export(bank, head, asked, (output, name), (records, found, screening))
-        handing = _Handing(transfer, product, asked, records, past)
+        handing = _ProductExport(transfer, product, asked, records, past)
         trial, tried = Report(dict(report.losses), list(report.notes)), DeliveryResult()
         if dry_run or asked.fail_on_loss:
             tried = handing.tried(trial)
@@ -391,7 +391,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
     return export
 
 
-class _Handing:
+class _ProductExport:
     """An export of records to a live product."""
 
     def __init__(
@@ -506,7 +506,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
                 "a live product is not a file, so it cannot be encrypted", field="lock"
             )
         require_uncontained(bank.settings, str(output))
-        return hand_over(bank, live, Path(str(output)), asked)
+        return export_to_product(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
         return again_if_disturbed(lambda: export_part(bank, outlet, asked, _selected(asked)))
 
