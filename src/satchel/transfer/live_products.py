@@ -144,7 +144,7 @@ def opened_connector(
     return _OPENERS[name](text, settings, asked)
 
 
-class _How(TypedDict):
+class _ConnectorArguments(TypedDict):
     """The common arguments of all connectors."""
 
     limits: Limits
@@ -154,7 +154,7 @@ class _How(TypedDict):
     skip_bad: bool
 
 
-def _how(settings: Settings, asked: ConnectorOptions) -> _How:
+def _connector_arguments(settings: Settings, asked: ConnectorOptions) -> _ConnectorArguments:
     return {
         "limits": settings.options.limits,
         "writes": asked.writes,
@@ -172,7 +172,7 @@ def _mem0_local(text: str, settings: Settings, asked: ConnectorOptions) -> Conne
         Mem0Address.read(text),
         include_deleted=asked.include_deleted,
         embeddings=asked.embeddings,
-        **_how(settings, asked),
+        **_connector_arguments(settings, asked),
     )
 
 
@@ -181,14 +181,14 @@ def _qdrant_local(text: str, settings: Settings, asked: ConnectorOptions) -> Con
 
     return QdrantLocal(
         QdrantAddress.read(text),
-        **_how(settings, asked),
+        **_connector_arguments(settings, asked),
     )
 
 
 def _chroma_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
     from satchel.connectors.chroma_local import ChromaAddress, ChromaLocal
 
-    return ChromaLocal(ChromaAddress.read(text), **_how(settings, asked))
+    return ChromaLocal(ChromaAddress.read(text), **_connector_arguments(settings, asked))
 
 
 def _langgraph_postgres(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
@@ -196,7 +196,7 @@ def _langgraph_postgres(text: str, settings: Settings, asked: ConnectorOptions) 
 
     return LangGraphPostgres(
         LangGraphAddress.read(text),
-        **_how(settings, asked),
+        **_connector_arguments(settings, asked),
     )
 
 
@@ -206,7 +206,7 @@ def _letta_memfs(text: str, settings: Settings, asked: ConnectorOptions) -> Conn
     return LettaMemfs(
         MemfsAddress.read(text),
         include_deleted=asked.include_deleted,
-        **_how(settings, asked),
+        **_connector_arguments(settings, asked),
     )
 
 
