@@ -14,6 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
+_COMMENT = re.compile(r"\A<!--.*?-->\s*", re.DOTALL)
 _LINK = re.compile(r"(\]\(|src=\"|srcset=\"|href=\")(?![a-z]+:|#)([^)\"\s#]+)")
 
 INCLUDED = {
@@ -45,6 +46,9 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     """Adapt the links of a page to where pages are in the site."""
     del config, files
     uri = page.file.src_uri
+    markdown = _COMMENT.sub("", markdown)  # before a heading, it hides the title of the page
+    if uri in {"index.md", "changelog.md"}:
+        page.meta["hide"] = ["navigation"]  # the tab has no other page
     return _LINK.sub(lambda link: link[1] + _adapt(link[2], uri), markdown)
 
 
