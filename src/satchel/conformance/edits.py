@@ -1,13 +1,13 @@
 """Edits of single values at rest: T10 to T15, beyond the classes of ``agent-memory-integrity``.
 
 The attacker has the tables of a store and nothing else. Each class is applied to each column of
-each table of the store, by its schema, so a column or table that is added later is
-attacked as well. After each edit, the usual questions are asked: listings with and without
-filters, recall, rehydration, links, one memory, counts, and ``doctor``.
+each table of the store, by its schema, so a column or table that is added later is attacked as
+well. After each edit, the usual questions are asked: listings with and without filters, recall,
+rehydration, links, one memory, counts, and ``doctor``.
 
 An edit gets through if an answer differs and is not refused. ``UNBELIEVED`` names the tables and
-columns whose edits change no answer and need not be found, with the reason; ``NOMINATING``
-those whose edits may change the ranking of recall (see the threat model in docs/spec/README.md).
+columns whose edits change no answer and need not be found, with the reason; ``NOMINATING`` those
+whose edits may change the ranking of recall (see the threat model in docs/spec/README.md).
 """
 
 import shutil

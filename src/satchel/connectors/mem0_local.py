@@ -1,10 +1,9 @@
 """Mem0's own store on this machine: a Qdrant folder with the memories, and ``history.db``.
 
-Each point is a memory and is mapped like a memory of an export (``formats.mem0``). The history of
-a memory becomes its older versions; deleted memories are read on request. Writing produces what
-Mem0 would have written, with the IDs and times of the memories: its library would create new ones,
-and would need a model. Compared with mem0ai 2.2.1 and
-qdrant-client 1.20.0.
+Each point is a memory and is mapped like a memory of an export (``formats.mem0``). The history of a
+memory becomes its older versions; deleted memories are read on request. Writing produces what Mem0
+would have written, with the IDs and times of the memories: its library would create new ones, and
+would need a model. Compared with mem0ai 2.2.1 and qdrant-client 1.20.0.
 """
 
 import json

@@ -1,8 +1,8 @@
 """A collection of Qdrant's local mode: the folder of a ``QdrantClient(path=...)``.
 
 Each point is a memory, mapped like a point of a server (``formats.qdrant_points``), whichever
-program wrote it. The client's own files are read and written; no code in them is
-run. Compared with qdrant-client 1.20.0.
+program wrote it. The client's own files are read and written; no code in them is run. Compared with
+qdrant-client 1.20.0.
 """
 
 import json

@@ -133,8 +133,8 @@ def rows_of(
 ) -> Iterator[Model]:
     """Yield the records of the rows of a list; bad rows are refused.
 
-    The list may be a member ``conversations`` of an object; an object without it is a row,
-    and others may follow, each on a line.
+    The list may be a member ``conversations`` of an object; an object without it is a row, and
+    others may follow, each on a line.
 
     Args:
         document: A reader at its start.
@@ -476,8 +476,8 @@ def standing(event: SessionEvent) -> str:
 class TranscriptConversation:
     """A conversation that is read line by line, in the order of appending.
 
-    A message after the last one continues the conversation; one after an earlier message is a
-    fork. So the same file, after it has grown, begins with the same events.
+    A message after the last one continues the conversation; one after an earlier message is a fork.
+    So the same file, after it has grown, begins with the same events.
 
     Args:
         start: The conversation's own event.
