@@ -3,7 +3,7 @@
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
@@ -239,12 +239,16 @@ def _kind_of(file: ArchiveFile) -> str:
     return file.name if ending in ("json", "html") else f"*.{ending}"
 
 
-def require_some(some: bool, place: Place) -> None:  # noqa: FBT001 - it is all that is asked
-    """Refuse an empty export.
+def require_some(records: Iterable[Model], place: Place) -> Iterator[Model]:
+    """Yield the records of an export.
 
     Raises:
-        EmptyInputError: If it is empty.
+        EmptyInputError: If there are none.
     """
+    some = False
+    for record in records:
+        some = True
+        yield record
     if not some:
         raise EmptyInputError("the export contains no memories", file=place.name)
 

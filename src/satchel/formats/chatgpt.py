@@ -461,15 +461,12 @@ class ChatGPT:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        rows, some = ChatGPTRecords(reading.report), False
+        rows = ChatGPTRecords(reading.report)
         with open_archive(place, reading.limits) as archive:
             count_missing(archive, reading)
             by_file = {file.path: _taking(archive, file, rows) for file in archive.files}
-            for record in from_files(archive, reading, place, by_file):
-                some = True
-                yield record
+            yield from require_some(from_files(archive, reading, place, by_file), place)
         yield from rows.rest()
-        require_some(some, place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -435,7 +435,7 @@ class Claude:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        rows, some = ClaudeRecords(reading.report), False
+        rows = ClaudeRecords(reading.report)
         with open_archive(place, reading.limits) as archive:
             makes: dict[str, RowParser | None] = {
                 "conversation": rows.conversation,
@@ -447,10 +447,7 @@ class Claude:
             if len(kinds) == 1:  # what --from says, if not another of the three
                 kinds = {path: kind or "conversation" for path, kind in kinds.items()}
             by_file = {path: makes.get(kind) for path, kind in kinds.items()}
-            for record in from_files(archive, reading, place, by_file):
-                some = True
-                yield record
-        require_some(some, place)
+            yield from require_some(from_files(archive, reading, place, by_file), place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -189,7 +189,6 @@ class ClaudeCode:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some = False
         with open_archive(place, reading.limits) as archive:
             notes, talks = _parted(archive)
             tops = list(notes) if len(notes) == 1 else [""] * len(notes)
@@ -200,10 +199,7 @@ class ClaudeCode:
             talked = from_transcripts(
                 talks, reading, place, lambda file: Transcript(file, reading.report)
             )
-            for record in chain[Model](found, talked):
-                some = True
-                yield record
-        require_some(some, place)
+            yield from require_some(chain[Model](found, talked), place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -333,7 +333,7 @@ class Codex:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some, names = False, CodexNames()
+        names = CodexNames()
         with open_archive(place, reading.limits) as archive:
 
             def lines_of(file: ArchiveFile) -> LineParser | None:
@@ -341,13 +341,11 @@ class Codex:
                     return Rollout(reading.report, names.found)
                 return names if file.name == _INDEX else None
 
-            for record in from_transcripts(archive, reading, place, lines_of, first=_INDEX):
-                some = True
-                yield record
+            found = from_transcripts(archive, reading, place, lines_of, first=_INDEX)
+            yield from require_some(found, place)
         if names.found:
             kind = f"names in {_INDEX} of missing files"
             reading.report.ignore(kind, count=len(names.found))
-        require_some(some, place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -694,7 +694,6 @@ class Gemini:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some = False
         with (
             closing(Activities(reading.report)) as found,
             open_archive(place, reading.limits) as archive,
@@ -712,10 +711,7 @@ class Gemini:
             }
             others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
             read = from_files(archive, reading, place, by_file, other_products=others)
-            for record in chain(read, found.events(), found.rest()):
-                some = True
-                yield record
-        require_some(some, place)
+            yield from require_some(chain(read, found.events(), found.rest()), place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
