@@ -71,7 +71,7 @@ class ChromaLocal:
             raise UsageError(
                 "Chroma's own database is read-only",
                 field="output",
-                hint="To write what a collection accepts: --format chroma_get.",
+                hint="To write what a collection accepts: --to chroma_get.",
             )
         folder = address.folder
         self._source = Place(folder / FILE if folder.is_dir() else folder)

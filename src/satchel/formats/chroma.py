@@ -75,7 +75,7 @@ class Chroma:
         raise UsageError(
             "Chroma's own database is read-only",
             field="format",
-            hint="To write what a collection accepts: --format chroma_get.",
+            hint="To write what a collection accepts: --to chroma_get.",
         )
 
 
