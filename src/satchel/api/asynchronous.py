@@ -1,8 +1,8 @@
-"""The same calls for programs that await: each runs in a thread, and nothing else is different.
+"""The Python API for asyncio: each call runs in a thread, and is otherwise the same.
 
-A call that is cancelled while it is awaited may have begun already; then it goes on to its end,
-and what it writes is written. The ``CancelledError`` says so in a note. Look before doing it again,
-or give a memory a ``key``, under which doing it twice is the same as once.
+A call that is cancelled while it is awaited may have started already. It then runs to its end, and
+its writes are stored; a note of the ``CancelledError`` states this. Check before you call it again,
+or give a memory a ``key``, with which the call is idempotent.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class StoreOpener(AsyncClosable, Awaitable[Satchel]):
 
 
 def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
-    """Close what was opened for somebody who did not wait for it."""
+    """Close a resource whose caller was cancelled before it was open."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from satchel.backup.catalogue import StoredBackup
-from satchel.backup.destinations import state_of
+from satchel.backup.destinations import destinations, state_of
 from satchel.backup.manifests import BankBackup
 from satchel.bank.checks import Check
 from satchel.bank.owner_rights import require_owner
@@ -146,7 +146,7 @@ def check_backups(settings: Settings, moment: datetime | None = None) -> Iterato
             hint = 'Set it: [backup] destination = "/mnt/backups".'
             yield Check(name="backups", state="problem", detail="no destination", hint=hint)
         return
-    for destination in where:
+    for destination in destinations(settings):
         yield _look(settings, destination, moment or datetime.now(UTC))
 
 

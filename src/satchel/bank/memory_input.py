@@ -62,8 +62,8 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
                 f"not a memory ID: {_shown(wanted)!r}",
                 field=field,
                 hint=(
-                    f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or words of its "
-                    "text."
+                    f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or two or more "
+                    "words of its text."
                 ),
             )
         found = view.starting(digits, limit=_MOST_SHOWN)

@@ -1,13 +1,13 @@
 """Edits of single values at rest: T10 to T15, beyond the classes of ``agent-memory-integrity``.
 
 The attacker has the tables of a store and nothing else. Each class is applied to each column of
-each table of the store, by its schema, so a column or table that is added later is attacked as
-well. After each edit, the usual questions are asked: listings with and without filters, recall,
-rehydration, links, one memory, counts, and ``doctor``.
+each table of the store, by its schema, so a column or table that is added later is
+attacked as well. After each edit, the usual questions are asked: listings with and without
+filters, recall, rehydration, links, one memory, counts, and ``doctor``.
 
 An edit gets through if an answer differs and is not refused. ``UNBELIEVED`` names the tables and
-columns whose edits change no answer and need not be found, with the reason; ``NOMINATING`` those
-whose edits may change the ranking of recall (see the threat model in docs/spec/README.md).
+columns whose edits change no answer and need not be found, with the reason; ``NOMINATING``
+those whose edits may change the ranking of recall (see the threat model in docs/spec/README.md).
 """
 
 import shutil
@@ -84,7 +84,7 @@ RANKED = frozenset({"recall", "recall of a user", "rehydrate"})
 Row = Mapping[str, Any]
 
 
-class EditableTables(Protocol):
+class TableAccess(Protocol):
     """An attacker's access to the tables of a store that is not open."""
 
     def columns(self) -> Mapping[str, Sequence[str]]:
@@ -136,7 +136,7 @@ class StoreEdit(NamedTuple):
         """The table, and the column if the edit is of one."""
         return self.table if self.column is None else f"{self.table}.{self.column}"
 
-    def apply(self, tables: EditableTables) -> bool:
+    def apply(self, tables: TableAccess) -> bool:
         """Apply the edit; return whether the engine accepted it."""
         if self.class_ == "T14":
             return tables.remove(self.table, self.rows[0])
@@ -272,7 +272,7 @@ def is_found(settings: Settings) -> bool:
 
 
 def outcomes(
-    settings: Settings, tables: EditableTables, bank: str, memory: str, some: Iterator[StoreEdit]
+    settings: Settings, tables: TableAccess, bank: str, memory: str, some: Iterator[StoreEdit]
 ) -> Iterator[EditOutcome]:
     """Yield the outcome of each edit that the engine accepts; the store is restored after each.
 
@@ -303,7 +303,7 @@ def outcomes(
         tables.restore()
 
 
-def edits(tables: EditableTables, *, rows: int = 3) -> Iterator[StoreEdit]:
+def edits(tables: TableAccess, *, rows: int = 3) -> Iterator[StoreEdit]:
     """Yield edits of all classes, of each column of each table.
 
     Args:

@@ -52,9 +52,9 @@ from satchel.replication.operations import Exchange, ExchangeOptions, opened_at,
 from satchel.replication.store_copy import inherited_default
 from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import BankImportResult, ImportOptions
+from satchel.transfer.import_results import BankImportResult, ImportOptions, Owners
 from satchel.transfer.imports import import_file
-from satchel.transfer.providers import Owners, place_of, read_provider
+from satchel.transfer.providers import place_of, read_provider
 
 _DIFFERS = 1
 
