@@ -581,7 +581,7 @@ class _Look:
         settings, found = self._settings, standing_of(self._settings, self._name)
         there = None
         if has_store(settings):
-            # For writing: a run that was killed while it created the store is completed by the next.
+            # For writing: a store whose creation was killed is completed.
             with configured_store(settings) as store, suppress(UnknownBankError):
                 there = find_bank(store, self._name)
         if found.bank != there or there is None:
