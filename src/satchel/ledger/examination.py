@@ -310,7 +310,6 @@ def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examin
 
 _BLOCK = 1 << BLOCK_BITS
 _HINT = "The store was changed by another program. See: satchel doctor --deep, and --repair."
-"""Called regularly with the number of records done and their total."""
 
 
 def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) -> None:

@@ -667,10 +667,10 @@ class KnownFold(NamedTuple):
 class FoldCache:
     """The cached state of one bank.
 
-    A cached state is valid for a log that starts with the head for which it was computed, which the
-    tree proves. The records after it are read from the store and verified; the counts of both heads
-    show that none is missing. So an edit of an older record that changes others has no effect here;
-    ``satchel doctor`` does not use the cache and finds it.
+    A cached state is valid for a log that starts with the head for which it was computed; the tree
+    verifies that. The records after it are read from the store and verified; the counts of both
+    heads show that none is missing. So an edit of an older record that changes others has no effect
+    here; ``satchel doctor`` does not use the cache and finds it.
 
     Args:
         bank: ID of the bank.

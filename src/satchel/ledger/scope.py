@@ -238,7 +238,7 @@ _OUTSIDE = "the token does not allow adding this"
 
 @dataclass(frozen=True)
 class VerifiedChain:
-    """A chain of tokens whose holder proved possession of its key."""
+    """A chain of tokens with a verified proof of possession by its holder."""
 
     chain: Chain
     revoked_keys: Callable[[], frozenset[str]] = frozenset

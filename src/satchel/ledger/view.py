@@ -462,7 +462,7 @@ class View(VerifiedRows):
         Records that are not in the log are omitted.
 
         Raises:
-            VerificationError: If the store's nodes do not prove one.
+            VerificationError: If the store's nodes do not lead to the head's root.
         """
         rows = self._reader.get(self._bank, ids)
         require_leaves(self._tree, self._bank, rows)
