@@ -19,7 +19,7 @@ from satchel.crypto.log import Head, check_head, parse_head, sign_head, signed_h
 from satchel.errors import RolledBackError, WitnessError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness, WitnessOutcome
-from satchel.ledger.witness_file import WitnessedHead, framed, line_of, witnessed
+from satchel.ledger.witness_file import WitnessedHead, format_line, frame_line, parse_line
 from satchel.stores.sqlite import SqliteStore
 
 
@@ -75,7 +75,7 @@ def test_a_head_that_was_put_in_place_of_ours_has_to_be_signed(witness: Witness)
     witness.record_believed(believed(signed(1)))
     forged = signed(2)
     forged["signed"] = forged["signed"] | {"root": BANK}
-    file_of(witness).write_bytes(framed(canonical(forged)))
+    file_of(witness).write_bytes(frame_line(canonical(forged)))
     with pytest.raises(WitnessError, match="signature"):
         witness.record_believed(believed(signed(3)))
 
@@ -84,13 +84,13 @@ def test_a_file_that_was_replaced_or_removed_meanwhile_is_read(witness: Witness)
     """By another that is as long: no descriptor of the old one is kept."""
     witness.record_believed(believed(signed(1)))
     other = file_of(witness).with_suffix(".new")
-    other.write_bytes(line_of(signed(8)))
+    other.write_bytes(format_line(signed(8)))
     other.chmod(0o600)
     other.replace(file_of(witness))
     assert witness.record_believed(believed(signed(7))) is WitnessOutcome.COVERED
     assert Witness(witness.folder).forget(BANK)
     assert witness.record_believed(believed(signed(2))) is WitnessOutcome.WRITTEN
-    assert file_of(witness).read_bytes() == line_of(signed(2))
+    assert file_of(witness).read_bytes() == format_line(signed(2))
 
 
 def test_a_lock_that_was_replaced_meanwhile_is_the_one_that_is_taken(
@@ -137,7 +137,7 @@ def test_every_head_that_an_append_witnessed_is_signed(ledger: Ledger) -> None:
     """It is not checked again as it is written, so a program that starts anew checks each."""
     for number in range(5):
         ledger.append(memories(1, start=number))
-    witnessed.cache_clear()
+    parse_line.cache_clear()
     witness = ledger._witness
     assert witness is not None
     found = Witness(witness.folder).heads(ledger.bank)

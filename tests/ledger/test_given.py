@@ -11,7 +11,7 @@ from ledger_kit import created, listed, memories
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, StoreFullError, VerificationError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Source, State, Status
 from satchel.ports.store import Reader, Writer
 from satchel.stores.memory import InMemoryStore
@@ -71,7 +71,7 @@ def test_what_is_said_of_an_import_changes_its_records(ledger: Ledger) -> None:
     (one,) = memories(1)
     ledger.append([source])
     ledger.append([one], batch=source.id)
-    ledger.append([closing(source.id, AT)])
+    ledger.append([closing_receipt(source.id, AT)])
     with ledger.reading() as view:
         given = view.unchanged([view.get([one.id])[one.id]])
     ledger.append([said(source, "deleted")])
@@ -89,7 +89,7 @@ def test_of_appends_that_are_committed_together_one_builds_on_what_it_saw(
     (one,) = memories(1)
     ledger.append([source])
     ledger.append([one], batch=source.id)
-    ledger.append([closing(source.id, AT)])
+    ledger.append([closing_receipt(source.id, AT)])
     with ledger.reading() as view:
         given = view.unchanged([view.get([one.id])[one.id]])
     outcomes = list[str]()
@@ -159,7 +159,7 @@ def test_what_an_import_says_counts_when_it_is_complete(ledger: Ledger) -> None:
         then = view.head.size
         assert view.versions(one.id) == {one.id}
     assert states(ledger, one) == []
-    ledger.append([closing(source.id, AT)])
+    ledger.append([closing_receipt(source.id, AT)])
     with ledger.reading() as view:
         assert view.versions(one.id) == {one.id, two.id}
         logged = view.get([one.id])[one.id]

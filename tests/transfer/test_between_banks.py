@@ -17,7 +17,7 @@ from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import VerifiedRecord
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import (
     Edge,
     Erasure,
@@ -94,7 +94,7 @@ def imported(ledger: Ledger, drafts: Sequence[Model], **source: Any) -> tuple[Se
     records = [seal(draft) for draft in drafts]
     ledger.append([opening])
     ledger.append(records, batch=opening.id)
-    ledger.append([closing(opening.id, now())])
+    ledger.append([closing_receipt(opening.id, now())])
     return opening, records
 
 
@@ -241,7 +241,7 @@ def test_what_came_with_an_import_stays_with_it(store: Store) -> None:
     again = created(store)
     again.append([opening])
     again.append(memories(1, start=9), batch=opening.id)
-    again.append([closing(opening.id, now())])
+    again.append([closing_receipt(opening.id, now())])
     carry(store, origin, again)
     (found,) = {one.record.id: one for one in sources(again).values()}.values()
     assert isinstance(found.model, Source)

@@ -23,11 +23,11 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import BankExistsError, SlotTakenError, UnknownBankError, UsageError
 from satchel.ledger import decisions
-from satchel.ledger.erasure import ERASABLE, blobs_named
+from satchel.ledger.erasure import ERASABLE, blob_digests_in
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import MOST_IN_GROUP, VerifiedRecord
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.ledger.view import View
 from satchel.model.records import Source, State, Status
 from satchel.model.values import TrustClass, now, resolved
@@ -360,7 +360,7 @@ class BankCopier:
         self.target.append(self._arrivals.new)
         self._arrivals.new.clear()
         ids = [part.logged.record.id for part in parts]
-        self._put_blobs(set().union(*(blobs_named(part.logged.record.body) for part in parts)))
+        self._put_blobs(set().union(*(blob_digests_in(part.logged.record.body) for part in parts)))
         groups = dict[str, list[Sealed]]()
         for part, name in zip(parts, names, strict=True):
             # A record and what is said of it are never parted.
@@ -399,7 +399,7 @@ class BankCopier:
             known = there.places(list(graves))
             erasures = [view.erasure(name) for name in sorted(graves - known.keys())]
             open_ = set(there.open_imports())
-        closings = [closing(name, now()) for name in self._arrivals.names if name in open_]
+        closings = [closing_receipt(name, now()) for name in self._arrivals.names if name in open_]
         tombs = [one.record for one in erasures if one is not None]
         if tombs:
             with self.target.reading() as there:

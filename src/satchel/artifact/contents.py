@@ -44,7 +44,7 @@ from satchel.crypto.keys import (
     parse_signatures,
     signed_part,
 )
-from satchel.crypto.log import Head, LeafProof, audit_holds
+from satchel.crypto.log import Head, LeafProof, verify_audit_path
 from satchel.crypto.sealed_records import (
     PREFIX,
     Sealed,
@@ -211,7 +211,7 @@ class Task(NamedTuple):
     limits: Limits
 
 
-class BatchProof(NamedTuple):
+class BatchResult(NamedTuple):
     """The verification of a task's entries."""
 
     rows: bytes
@@ -227,7 +227,7 @@ class BatchProof(NamedTuple):
     """Positions of entries that need the slow path; the other members do not cover them."""
 
 
-def prove(task: Task) -> BatchProof:
+def verify_task(task: Task) -> BatchResult:
     """Verify a task's entries as far as the fast path can."""
     lines = lines_of(task.batch)
     found = verify_entries(task.section, lines, task.batch, task.limits)
@@ -240,14 +240,14 @@ def prove(task: Task) -> BatchProof:
         if isinstance(model, Semantic):
             events = model.source_event_ids
             rows += [_pack_row(_raw(one), Role.MENTIONED, first + place) for one in events]
-    return BatchProof(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
+    return BatchResult(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
 
 
 def _raw(identity: str) -> bytes:
     return bytes.fromhex(identity[7:])
 
 
-class Prover:
+class TaskPool:
     """Distributes tasks to processes and returns results in the same order.
 
     Args:
@@ -257,7 +257,7 @@ class Prover:
     def __init__(self, size: int) -> None:
         self._workers = _worker_count(size)
         self._pool: ProcessPoolExecutor | None = None
-        self._pending: deque[tuple[Task, Future[BatchProof]]] = deque()
+        self._pending: deque[tuple[Task, Future[BatchResult]]] = deque()
         if self._workers > 1:
             self._pool = ProcessPoolExecutor(
                 self._workers,
@@ -270,22 +270,22 @@ class Prover:
         """Best size of a task: worth a message to a process."""
         return BATCH_BYTES if self._pool is None else _MESSAGE_BYTES
 
-    def add(self, task: Task) -> Iterator[tuple[Task, BatchProof]]:
+    def add(self, task: Task) -> Iterator[tuple[Task, BatchResult]]:
         """Add a task, and yield the results that are ready if too many tasks are waiting."""
         if self._pool is None:
-            yield task, prove(task)
+            yield task, verify_task(task)
             return
         try:
-            future = self._pool.submit(prove, task)
+            future = self._pool.submit(verify_task, task)
         except BrokenProcessPool:
             yield from self.rest()
-            yield task, prove(task)
+            yield task, verify_task(task)
             return
         self._pending.append((task, future))
         if len(self._pending) > self._workers * _AHEAD:
             yield self._next()
 
-    def rest(self) -> Iterator[tuple[Task, BatchProof]]:
+    def rest(self) -> Iterator[tuple[Task, BatchResult]]:
         """Yield the remaining results."""
         while self._pending:
             yield self._next()
@@ -295,12 +295,12 @@ class Prover:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _next(self) -> tuple[Task, BatchProof]:
+    def _next(self) -> tuple[Task, BatchResult]:
         task, future = self._pending.popleft()
         try:
             return task, future.result()
         except BrokenProcessPool:  # a worker was killed; its work is done here
-            return task, prove(task)
+            return task, verify_task(task)
 
 
 def _worker_count(size: int) -> int:
@@ -501,7 +501,7 @@ class BodyContents:
     def read(self, body: Body) -> None:
         """Read everything; problems are collected, and only an invalid structure raises."""
         root, together = RootHash(), self._head is None and self._lineage is None
-        with closing(Prover(body.size if together else 0)) as prover:
+        with closing(TaskPool(body.size if together else 0)) as prover:
             for batch in body.batches(prover.batch_bytes):
                 section, text, number, count = batch
                 self.counts[section] = self.counts.get(section, 0) + count
@@ -518,7 +518,7 @@ class BodyContents:
                 self._take(*done)
         self.root_hash = root.finish()
 
-    def _take(self, task: Task, proof: BatchProof) -> None:
+    def _take(self, task: Task, proof: BatchResult) -> None:
         """Add the verified entries of a batch, and verify the others on the slow path."""
         self._ids.add_rows(proof.rows, refers=proof.refers)
         self.roots += proof.roots
@@ -698,7 +698,7 @@ class BodyContents:
         head = self._head
         if head is None:
             self._note(Outcome.TAMPERED, "an inclusion proof without a log head", number)
-        elif not audit_holds(
+        elif not verify_audit_path(
             proof.leaf(head.bank), proof.seq, head.size, proof.path_bytes(), _raw(head.root)
         ):
             self._note(

@@ -14,7 +14,7 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.contents import BankKeys, BodyContents
 from satchel.artifact.encodings import Artifact, SdkFileError, open_artifact
-from satchel.artifact.pam_sdk.verifier import judge_sdk_file
+from satchel.artifact.pam_sdk.verifier import verify_sdk_file
 from satchel.artifact.provenance import IdReport, Lineage
 from satchel.artifact.statement import statement_digest
 from satchel.artifact.verification import (
@@ -38,7 +38,7 @@ from satchel.model.values import now
 from satchel.runtime.files import InputPath
 
 
-def notes_of_heirs(
+def succession_notes(
     heirs: Mapping[str, str], signers: Sequence[Signer], policy: TrustPolicy, bank: str
 ) -> Iterator[str]:
     """Yield how to trust signers that replaced a key that is trusted here.
@@ -363,7 +363,7 @@ class _ArtifactRun(VerificationRun):
         for message in wrong:
             self.add_finding(Outcome.TAMPERED, message)
         shown = self._shows_whose(head, contents.keys)
-        self.notes += notes_of_heirs(
+        self.notes += succession_notes(
             contents.keys.heirs, self.signers, self.policy, head.signed.bank
         )
         self.end_step(
@@ -514,4 +514,4 @@ def verify_file(
                 file=str(path),
                 hint="Convert it first: satchel convert.",
             ) from None
-        return judge_sdk_file(path, policy, request.limits)
+        return verify_sdk_file(path, policy, request.limits)

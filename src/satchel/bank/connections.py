@@ -31,7 +31,7 @@ from satchel.errors import (
 )
 from satchel.errors import shown_address as shown_address  # noqa: PLC0414
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.witness import Witness, mark_of
+from satchel.ledger.witness import Witness, name_hash
 from satchel.ports.store import Reader, Store
 from satchel.runtime.private_files import private_folder, secure_files, secure_modes
 
@@ -503,7 +503,7 @@ def require_not_missing(settings: Settings, reader: Reader, name: str | None, bu
     Raises:
         RolledBackError: Naming the bank that is gone.
     """
-    mark, witness = mark_of(name), witness_of(settings)
+    mark, witness = name_hash(name), witness_of(settings)
     for one in witness.seen_here():
         if (
             one.bank != but

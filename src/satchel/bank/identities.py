@@ -12,10 +12,10 @@ from satchel.crypto.canonical import canonical
 from satchel.crypto.encryption import (
     IDENTITY_SUFFIX,
     Lock,
-    as_recipients,
+    check_recipients,
     identity_value,
     new_identity,
-    parsed,
+    parse_identity_file,
 )
 from satchel.errors import TargetExistsError, UsageError
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
@@ -91,7 +91,7 @@ def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | No
             found.append(one)
         else:
             found += _in_file(Path(one))
-    return Lock(recipients=as_recipients(found), passphrase=passphrase)
+    return Lock(recipients=check_recipients(found), passphrase=passphrase)
 
 
 def _in_file(path: Path) -> list[str]:
@@ -114,7 +114,7 @@ def _path(settings: Settings, name: str) -> Path:
 
 def _line(path: Path) -> IdentityLine:
     with open_input(path) as stream:
-        held = parsed(stream.read(_MOST_BYTES))
+        held = parse_identity_file(stream.read(_MOST_BYTES))
     return IdentityLine(
         name=path.name.removesuffix(IDENTITY_SUFFIX),
         recipient=held.recipient,

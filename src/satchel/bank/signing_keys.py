@@ -20,7 +20,7 @@ from satchel.crypto.keyring import (
     key_from_text,
     read_succession,
 )
-from satchel.crypto.keys import SigningKey, did_of, public_key
+from satchel.crypto.keys import SigningKey, did_key, public_key
 from satchel.errors import MalformedError, SigningKeyError, UsageError
 from satchel.model.values import now
 from satchel.ports.operations import texts
@@ -307,7 +307,7 @@ def read_public_key(text: str) -> str:
     with open_input(Path(text)) as stream:
         data = stream.read(_MAX_KEY_FILE)
     if len(data) == _RAW_KEY_BYTES:
-        return did_of(data)
+        return did_key(data)
     try:
         content = data.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -332,7 +332,7 @@ def stated_key(text: str) -> str | None:
         return text
     if len(text) == 2 * _RAW_KEY_BYTES:
         with suppress(binascii.Error, ValueError):
-            return did_of(binascii.unhexlify(text))
+            return did_key(binascii.unhexlify(text))
     return None
 
 

@@ -56,7 +56,7 @@ def _path(text: str) -> str:
     return ".".join(next(filter(None, part), "") for part in _PART.findall(text))
 
 
-def toml_of(table: Mapping[str, Any]) -> str:
+def to_toml(table: Mapping[str, Any]) -> str:
     """Return plain values as a TOML document.
 
     Raises:
@@ -143,7 +143,7 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
     made = _without_table(text, path).rstrip("\n")
     made += "\n" if made else ""
     if value is not None:
-        made += ("\n" if made else "") + toml_of({path[0]: {path[1]: value}})
+        made += ("\n" if made else "") + to_toml({path[0]: {path[1]: value}})
     try:
         found = tomllib.loads(made)
     except tomllib.TOMLDecodeError:  # the table exists without a heading
@@ -254,7 +254,7 @@ def read_file(path: Path) -> ConfigFile:
         raise ConfigError(
             error.message, file=error.file, line=error.line, hint=error.hint
         ) from None
-    return _ours(found)
+    return _translate_astrocyte(found)
 
 
 def _from_yaml(text: str, path: Path) -> ConfigFile:
@@ -265,7 +265,7 @@ def _from_yaml(text: str, path: Path) -> ConfigFile:
     return ConfigFile(path, value, lines.get)
 
 
-def _ours(found: ConfigFile) -> ConfigFile:
+def _translate_astrocyte(found: ConfigFile) -> ConfigFile:
     """Translate Astrocyte's keys, and remove those of its pipeline."""
     table, left = dict(found.table), set[str]()
     if "vector_store" in table:
@@ -415,7 +415,9 @@ def read_yaml(text: str, file: str) -> tuple[Any, Lines]:
             _require_plain(event, yaml, file)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         lines: Lines = {}
-        value = {} if node is None else _Reading(yaml.SafeLoader(""), file, lines).value(node, "")
+        value = (
+            {} if node is None else _YamlReader(yaml.SafeLoader(""), file, lines).value(node, "")
+        )
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it cannot be read"
@@ -440,7 +442,7 @@ def _require_plain(event: Any, yaml: Any, file: str) -> None:
         raise MalformedError(f"the tag {tag} is not read", file=file, line=line)
 
 
-class _Reading:
+class _YamlReader:
     """The conversion of one document to plain values."""
 
     def __init__(self, loader: "yaml.SafeLoader", file: str, lines: Lines) -> None:
@@ -538,7 +540,7 @@ def _content(new: Path, *, as_yaml: bool) -> bytes:
         import yaml
 
         return yaml.safe_dump(table, sort_keys=False, allow_unicode=True, encoding="utf-8")
-    return toml_of(table).encode()
+    return to_toml(table).encode()
 
 
 def without_nulls(value: Any) -> Any:
@@ -607,7 +609,7 @@ def store_address(
     return text
 
 
-def engine_of(provider: str, config: dict[str, Any]) -> Provider | None:
+def live_product(provider: str, config: dict[str, Any]) -> Provider | None:
     """Return the product that a provider is; None if it is a store, or none is set."""
     if not provider or provider in STORES:
         return None

@@ -125,20 +125,20 @@ def post(
     for turn in range(retries + 1):
         if turn:
             threading.Event().wait(_FIRST_PAUSE * 2 ** (turn - 1))
-        status, problem = _tried(address, event, timeout, secret)
+        status, problem = _attempt(address, event, timeout, secret)
         if problem is None or not (status is None or status >= _SERVER or status in _AGAIN):
             break
     return problem
 
 
-def _tried(
+def _attempt(
     address: str, event: Event, timeout: float, secret: str | None
 ) -> tuple[int | None, str | None]:
     """Send it once; return the response's status and the problem."""
     answers = list[int]()
     # A server that sends a byte a second never exceeds a socket's timeout.
     problem = call(
-        lambda: answers.append(_posted(address, event, timeout, secret)), timeout, lambda _: None
+        lambda: answers.append(_post_once(address, event, timeout, secret)), timeout, lambda _: None
     )
     status = answers[0] if answers else None
     if status is not None and status >= 300:  # noqa: PLR2004 - not delivered
@@ -146,7 +146,7 @@ def _tried(
     return status, problem
 
 
-def _posted(address: str, event: Event, timeout: float, secret: str | None) -> int:
+def _post_once(address: str, event: Event, timeout: float, secret: str | None) -> int:
     body = msgspec.json.encode(event)
     request = urllib.request.Request(address, data=body, method="POST")  # noqa: S310 - http or https
     request.add_header("Content-Type", "application/json")

@@ -15,7 +15,7 @@ from satchel.config.files import (
     ConfigFile,
     Provider,
     default_file,
-    engine_of,
+    live_product,
     nearest,
     read_file,
     require_known,
@@ -160,10 +160,12 @@ def require_shapes(said: list[Value], found: ConfigFile) -> None:
             try:
                 msgspec.convert(held, resolved(kind))
             except msgspec.ValidationError as error:
-                raise misfit(error, found, f"{one.name}.{name}") from None
+                raise wrong_type_error(error, found, f"{one.name}.{name}") from None
 
 
-def misfit(error: msgspec.ValidationError, found: ConfigFile, inside: str = "") -> ConfigError:
+def wrong_type_error(
+    error: msgspec.ValidationError, found: ConfigFile, inside: str = ""
+) -> ConfigError:
     """Return the error for a value of the wrong type in a table."""
     text = str(error)
     at = _AT.search(text)
@@ -171,7 +173,7 @@ def misfit(error: msgspec.ValidationError, found: ConfigFile, inside: str = "") 
     return found.wrong(text, ".".join(part for part in (inside, path) if part))
 
 
-def shown(said: list[Value]) -> list[Value]:
+def displayed(said: list[Value]) -> list[Value]:
     """Return settings to display: one line for each bank, profile and hook, without secrets.
 
     Passwords in addresses are hidden.
@@ -344,7 +346,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def provider(self) -> Provider | None:
         """The product that export and import use instead of the store; None for none."""
-        return engine_of(self.options.provider, self.options.provider_config)
+        return live_product(self.options.provider, self.options.provider_config)
 
     @property
     def keyring(self) -> "KeyRing":
@@ -435,7 +437,7 @@ def load_settings(
     said = declared(found, env)
     plain = with_provider(plain, said, found)
     options = _options(plain, said, found)
-    values += [*map(masked, plain), *shown(said)]
+    values += [*map(masked, plain), *displayed(said)]
     return Settings(
         home=found_home,
         state=state,
@@ -543,7 +545,7 @@ def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Config
     try:
         options = msgspec.convert(merged, resolved(ConfigContents))
     except msgspec.ValidationError as error:
-        raise misfit(error, found) from None
+        raise wrong_type_error(error, found) from None
     require_profiles(options, found)
     if options.verify.threshold < 1:
         raise ConfigError("the threshold must be at least 1", field="verify.threshold")

@@ -169,13 +169,13 @@ def plain(model: msgspec.Struct) -> dict[str, Any]:
                     out[name] = member
                     continue
             if name in required:
-                raise _left_out()
+                raise _missing_member_error()
     except ValueRefusedError as error:
         raise _under(error, name) from None
     return out
 
 
-def _left_out() -> ValueRefusedError:
+def _missing_member_error() -> ValueRefusedError:
     """Return the error for a missing member, without which the record could not be read again."""
     return ValueRefusedError("this member cannot be empty")
 
@@ -254,7 +254,7 @@ def carried_float(text: str) -> dict[str, str]:
     return {_FLOAT: text}
 
 
-def holds(token: str, value: float) -> bool:
+def represents(token: str, value: float) -> bool:
     """Return whether a double represents a JSON number in a record.
 
     It does not if the number is too large, or so small that the double is zero.
@@ -296,7 +296,7 @@ def unheld_number(value: dict[str, Any]) -> str | None:
         return None
     found = _restored(_FLOAT, value[_FLOAT])
     text = str(value[_FLOAT])
-    return text if not math.isfinite(found) or not holds(text, found) else None
+    return text if not math.isfinite(found) or not represents(text, found) else None
 
 
 def unescape_keys(value: Any) -> Any:

@@ -132,7 +132,7 @@ class Unlocker:
             require_secret(path, os.fstat(stream.fileno()), "this identity")
             data = stream.read(_MAX_FILE)
         if data.startswith(b"{"):
-            held = parsed(data)
+            held = parse_identity_file(data)
             if held.identity is not None:
                 yield held.identity
             elif held.wrapped is not None and asks:
@@ -146,7 +146,7 @@ class Unlocker:
         yield from (line.decode("ascii", "replace") for line in found)
 
 
-def parsed(data: bytes) -> IdentityFile:
+def parse_identity_file(data: bytes) -> IdentityFile:
     """Return the content of an identity file.
 
     Raises:
@@ -296,7 +296,7 @@ def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
     identities = None
     if _is_front(head):
         line, _, head = head.partition(b"\n")
-        held = parsed(line)
+        held = parse_identity_file(line)
         if held.wrapped is None:
             raise MalformedError(
                 "the identity before the encrypted data is not protected by a passphrase"
@@ -355,17 +355,17 @@ def decrypt_bytes(data: bytes, identities: Sequence[str]) -> bytes | None:
     except pyrage.DecryptError as error:
         if "atching" in str(error):
             return None
-        raise _why(error) from None
+        raise _decryption_error(error) from None
 
 
 def _streamed(pyrage: Any, source: BinaryIO, sink: BinaryIO, identities: Any) -> None:
     keys = [_identity(pyrage, one) for one in identities]
     if not keys:
-        raise _nothing_opens()
+        raise _no_identity_error()
     try:
         pyrage.decrypt_io(source, sink, keys)
     except (pyrage.DecryptError, OSError) as error:
-        raise _why(error) from None
+        raise _decryption_error(error) from None
 
 
 def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocker, work: int) -> None:
@@ -383,7 +383,7 @@ def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocker, w
     try:
         sink.write(pyrage.passphrase.decrypt(data, unlocking.say("the file")))
     except pyrage.DecryptError as error:
-        raise _why(error) from None
+        raise _decryption_error(error) from None
 
 
 def _identity(pyrage: Any, text: str) -> Any:
@@ -429,7 +429,7 @@ def _is_front(head: bytes) -> bool:
     return bool(end) and known and rest.startswith(MAGIC[: len(rest)])
 
 
-def _nothing_opens() -> EncryptionError:
+def _no_identity_error() -> EncryptionError:
     return EncryptionError(
         "no identity here decrypts the file",
         hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel key"
@@ -437,9 +437,9 @@ def _nothing_opens() -> EncryptionError:
     )
 
 
-def _why(error: Exception) -> EncryptionError:
+def _decryption_error(error: Exception) -> EncryptionError:
     if "atching" in str(error):  # "No matching keys found"
-        return _nothing_opens()
+        return _no_identity_error()
     return EncryptionError(
         "the encrypted file was cut or altered, or the passphrase is wrong",
         hint="Nothing in it was used. Find an intact copy.",
@@ -457,7 +457,7 @@ def _pyrage() -> Any:
     return pyrage
 
 
-def as_recipients(texts: Sequence[str]) -> tuple[str, ...]:
+def check_recipients(texts: Sequence[str]) -> tuple[str, ...]:
     """Return recipients, each verified, without duplicates."""
     return tuple(dict.fromkeys(check_recipient(text) for text in texts))
 
@@ -594,7 +594,7 @@ def new_store_key(lock: Lock) -> StoreKey:
     return _noted(StoreKey(secret, held.getvalue()))
 
 
-def opened_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
+def open_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
     """Return the key in the content of a file.
 
     Raises:

@@ -24,7 +24,7 @@ from satchel.crypto.canonical import (
     carried_float,
     carried_int,
     escape_keys,
-    holds,
+    represents,
 )
 from satchel.errors import LimitError, MalformedError, UnreadableError
 from satchel.model.values import resolved
@@ -89,7 +89,7 @@ def _carried_int(token: str) -> int | dict[str, str]:
 def _carried_float(token: str) -> float | dict[str, str]:
     # An integral one stays a float, so that a format can write it as it was.
     value = float(token)
-    return value if holds(token, value) else carried_float(token)
+    return value if represents(token, value) else carried_float(token)
 
 
 def _scanner(*, carrying: bool, escaping: bool = False) -> Callable[[str, int], tuple[Any, int]]:
@@ -532,7 +532,7 @@ def _without_halves(value: Any) -> Any:
 
 def _float(token: str) -> float:
     value = float(token)
-    if not holds(token, value):
+    if not represents(token, value):
         raise ValueError(token)
     return value
 
@@ -570,7 +570,7 @@ _ALL = "float[]"
 _INTEGRAL = re.compile(r"-?[0-9]+\.0")
 
 
-def numbers_of(found: dict[str, Any]) -> dict[str, Any]:
+def float_spellings(found: dict[str, Any]) -> dict[str, Any]:
     """Return the member that records which numbers a source wrote as ``1.0``."""
     numbers = dict[str, str]()
     if not has_odd_numbers(found.values()):  # most rows; only others need pointers

@@ -34,7 +34,7 @@ _KEY_BYTES = 32
 _TEXT_LENGTH = 64
 
 
-def did_of(public: bytes) -> str:
+def did_key(public: bytes) -> str:
     """Return the did:key of 32 public key bytes.
 
     Raises:
@@ -67,7 +67,7 @@ def _public_key(did: str) -> bytes:
     if len(raw) != len(_CODEC) + _KEY_BYTES or not raw.startswith(_CODEC):
         raise MalformedError("not a did:key of an Ed25519 key", field="key")
     public = raw[len(_CODEC) :]
-    if did_of(public) != did:
+    if did_key(public) != did:
         raise MalformedError("not the canonical did:key of this key", field="key")
     return public
 
@@ -112,7 +112,7 @@ class SigningKey:
             ValueError: If it has another length.
         """
         public, secret = bindings.crypto_sign_seed_keypair(seed)
-        return cls(did_of(public), secret)
+        return cls(did_key(public), secret)
 
     @classmethod
     def generate(cls) -> "SigningKey":
@@ -360,7 +360,7 @@ def keys_after(
     if not _MEMBERS[action] <= payload.keys() <= _MEMBERS[action] | {"reason"}:
         return keys
     if action == SUCCEEDED:
-        return _succeeded(keys, place, payload, by)
+        return _after_succession(keys, place, payload, by)
     key = payload["key"]
     if not is_key(key) or key in keys.revoked:
         return keys
@@ -379,7 +379,7 @@ def keys_after(
     )
 
 
-def _succeeded(
+def _after_succession(
     keys: KeyState, place: int, payload: Mapping[str, Any], by: frozenset[str]
 ) -> KeyState:
     old, new = payload["old"], payload["new"]

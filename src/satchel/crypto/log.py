@@ -115,7 +115,9 @@ def _split(size: int) -> int:
     return 1 << (size - 1).bit_length() - 1
 
 
-def audit_holds(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
+def verify_audit_path(
+    leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes
+) -> bool:
     """Return whether ``path`` shows that ``leaf`` is at ``index`` of the tree with ``root``.
 
     Source: RFC 9162, section 2.1.3.2. Never raises on hostile numbers.
@@ -138,7 +140,7 @@ def audit_holds(leaf: bytes, index: int, size: int, path: Sequence[bytes], root:
     return last == 0 and node == root
 
 
-def consistency_holds(
+def verify_consistency_path(
     first: int, first_root: bytes, second: int, second_root: bytes, path: Sequence[bytes]
 ) -> bool:
     """Return whether ``path`` shows that the first tree is a prefix of the second.

@@ -417,7 +417,7 @@ def entry_codec(component: str) -> _Codec:
         cls.__name__,
         [],
         bases=(cls,),
-        namespace={"__post_init__": _later},
+        namespace={"__post_init__": _skip_verification},
         tag_field="type",
         tag=component,
         frozen=True,
@@ -432,9 +432,8 @@ def entry_codec(component: str) -> _Codec:
     )
 
 
-def _later(entry: Entry) -> None:
-    """Skip verification, which ``_have_valid_digits`` does, except of rare members.
-    """
+def _skip_verification(entry: Entry) -> None:
+    """Skip verification, which ``_have_valid_digits`` does, except of rare members."""
     if entry.parent_ids:
         Entry.__post_init__(entry)
 
@@ -479,9 +478,9 @@ def verify_entries(
         proved = [
             found
             for found, line in zip(proved, lines, strict=True)
-            if _holds(*found[:2], line, limits, ordinary=ordinary)
+            if _is_valid(*found[:2], line, limits, ordinary=ordinary)
         ]
-    if not _digits_hold([model for model, _, _ in proved]):
+    if not _have_valid_digits([model for model, _, _ in proved]):
         proved.clear()
     held = {place for _, _, place in proved}
     return VerifiedEntries(proved, [place for place in range(count) if place not in held])
@@ -564,7 +563,7 @@ def have_no_free_json(models: Sequence[Entry], batch: bytes) -> bool:
     return batch.count(b"{") == known and all(one is None for one in map(_data_of, models))
 
 
-def _holds(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: bool) -> bool:
+def _is_valid(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: bool) -> bool:
     """Return whether one entry is valid."""
     return (
         model.id == PREFIX + raw.hex()
@@ -606,7 +605,7 @@ def have_plain_numbers(entries: Sequence[Entry]) -> bool:
     return not numbers or (min(numbers) >= SMALLEST and max(numbers) < 1)
 
 
-def _digits_hold(entries: Sequence[Entry]) -> bool:
+def _have_valid_digits(entries: Sequence[Entry]) -> bool:
     """Return whether the nonces and times of entries are valid."""
     if not is_hex("".join(map(_nonce_of, entries))):
         return False
@@ -645,7 +644,7 @@ def seal_many(
         ValueRefusedError: As ``seal``.
         LimitError: As ``seal``.
     """
-    made = _named(drafts, nonces)
+    made = _with_nonces(drafts, nonces)
     found: list[Sealed | None] = [None] * len(drafts)
     for cls, places in _by_class(drafts).items():
         named = [cast("Entry", made[place]) for place in places]
@@ -665,7 +664,7 @@ def _by_class(drafts: Sequence[Model]) -> dict[type[Model], list[int]]:
     return {cls: places for cls, places in found.items() if len(places) >= _LEAST}
 
 
-def _named(drafts: Sequence[Model], nonces: Nonces) -> list[Model]:
+def _with_nonces(drafts: Sequence[Model], nonces: Nonces) -> list[Model]:
     """Return copies of drafts with a nonce, and the stand-in for an ID."""
     needed = sum(draft.nonce is None for draft in drafts)
     drawn = iter(_drawn(nonces, needed))
@@ -715,11 +714,13 @@ def _sealed(
     if type(drafts[0]) is PlainSemantic:  # the result of reading back is known
         alike = dict(enumerate(cast("Sequence[Entry]", drafts)))
     else:
-        alike = _alike(_read_back(tag, batch, lines), drafts, _said(type(drafts[0])))
+        alike = _equal_entries(
+            _read_back(tag, batch, lines), drafts, _content_getter(type(drafts[0]))
+        )
     if len(alike) < len(lines):
         batch = b"\n".join([*(lines[place] for place in alike), b""])
     kept = [lines[place] for place in alike]
-    odd = set(_odd(batch, kept, list(alike.values()), limits))
+    odd = set(_suspect_positions(batch, kept, list(alike.values()), limits))
     found = nothing
     for number, place in enumerate(alike):
         if number not in odd:
@@ -743,7 +744,7 @@ def _read_back(tag: str, batch: bytes, lines: list[bytes]) -> list[Entry | None]
     return found
 
 
-def _alike(
+def _equal_entries(
     models: Sequence[Entry | None],
     drafts: Sequence[Model],
     said: "attrgetter[tuple[Any, ...]]",
@@ -765,7 +766,7 @@ def _alike(
     }
 
 
-def _odd(
+def _suspect_positions(
     batch: bytes, lines: list[bytes], models: Sequence[Entry], limits: Limits
 ) -> Iterator[int]:
     """Yield the positions of entries that may exceed a limit, or not be canonical."""
@@ -790,6 +791,6 @@ def _odd(
 
 
 @cache
-def _said(cls: type[Model]) -> "attrgetter[tuple[Any, ...]]":
+def _content_getter(cls: type[Model]) -> "attrgetter[tuple[Any, ...]]":
     """Return a getter of all members of a draft that sealing does not add."""
     return attrgetter(*(name for name in cls.__struct_fields__ if name not in ("id", "nonce")))

@@ -23,11 +23,11 @@ from satchel.crypto.tokens import (
     Lists,
     Permission,
     SignedToken,
-    covering,
     is_signed,
     is_wildcard,
     list_digest,
     parse_token,
+    scope_filter,
     shift_time,
     signed_token,
 )
@@ -112,7 +112,7 @@ class Chain:
     @property
     def covers(self) -> Covers:
         """Returns whether an entry is in the scope of every token."""
-        each = [covering(token.payload.scope, self.lists) for token in self.tokens]
+        each = [scope_filter(token.payload.scope, self.lists) for token in self.tokens]
         return lambda entry: all(covers(entry) for covers in each)
 
     @property
@@ -185,10 +185,10 @@ def open_chain(data: bytes) -> Chain:
     """
     if len(data) > MOST_BYTES:
         raise LimitError(f"a token file can have at most {MOST_BYTES:,} bytes")
-    return opened_value(decode_canonical(data.strip(b"\r\n")))
+    return chain_from_value(decode_canonical(data.strip(b"\r\n")))
 
 
-def opened_value(value: Any) -> Chain:
+def chain_from_value(value: Any) -> Chain:
     """As ``open_chain``, for a value from a strict reader."""
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise MalformedError(f"not a token file: no format {FORMAT!r}", field="format")
@@ -200,10 +200,10 @@ def opened_value(value: Any) -> Chain:
         raise MalformedError("it contains no token", field="tokens")
     if len(found) > MOST_TOKENS:
         raise LimitError(f"a chain can have at most {MOST_TOKENS} tokens", field="tokens")
-    return linked(tuple(map(parse_token, found)), _lists(value.get("lists", {})))
+    return link_tokens(tuple(map(parse_token, found)), _lists(value.get("lists", {})))
 
 
-def linked(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
+def link_tokens(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
     """Return tokens as a chain, with every signature and link verified.
 
     Raises:
@@ -214,7 +214,7 @@ def linked(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
         if not is_signed(token):
             raise TokenError("the signature of a token is not valid", field=f"tokens/{place}")
         before = tokens[place - 1] if place else None
-        if not _follows(token, before):
+        if not _may_follow(token, before):
             raise TokenError(
                 "a token was not attenuated from the one before it", field=f"tokens/{place}/parent"
             )
@@ -230,7 +230,7 @@ def linked(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
     return Chain(tokens, lists)
 
 
-def _follows(token: SignedToken, before: SignedToken | None) -> bool:
+def _may_follow(token: SignedToken, before: SignedToken | None) -> bool:
     """Return whether a token may follow another one, or be the first if there is none."""
     if before is None:
         return token.payload.parent is None
@@ -254,7 +254,7 @@ def _lists(value: Any) -> dict[str, list[str]]:
     return found
 
 
-def attenuated(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> Chain:
+def attenuate(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> Chain:
     """Return a chain with a further token, signed by the holder of the last one.
 
     Args:
@@ -282,7 +282,7 @@ def attenuated(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> 
     if grant.expires_at > min(token.payload.expires_at for token in chain.tokens):
         raise UsageError("it would expire after its parent token", field="expires_at")
     token = signed_token(chain.bank, holder, grant, chain.leaf.id)
-    return linked((*chain.tokens, token), {**chain.lists, **lists})
+    return link_tokens((*chain.tokens, token), {**chain.lists, **lists})
 
 
 SESSION = "session"
@@ -313,7 +313,7 @@ class ProofRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         check_times(self, ("at",))
 
 
-def request_of(method: str, target: str, body: str) -> tuple[str, dict[str, str]]:
+def http_proof_request(method: str, target: str, body: str) -> tuple[str, dict[str, str]]:
     """Return the action and arguments of a proof for an HTTP request.
 
     Args:
@@ -376,14 +376,12 @@ def require_possession(
         TokenTimeError: If it is too old, or from the future.
     """
     action, args = asked
-    found = proved_request(chain, proof, verifier, moment, action)
+    found = verify_proof(chain, proof, verifier, moment, action)
     require_arguments(found, args)
     return found
 
 
-def proved_request(
-    chain: Chain, proof: Any, verifier: str, moment: str, action: str
-) -> ProofRequest:
+def verify_proof(chain: Chain, proof: Any, verifier: str, moment: str, action: str) -> ProofRequest:
     """As ``require_possession``, without the arguments, which may not be received yet.
 
     The cheapest verification is first, and the signature last.
@@ -484,7 +482,7 @@ def signed_list(
     )
 
 
-def opened_list(
+def open_revocation_list(
     data: bytes, bank: str, owners: Collection[str], *, moment: str, least: int = 0
 ) -> RevocationList:
     """Return a revocation list that is valid now.

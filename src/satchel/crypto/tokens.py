@@ -156,7 +156,7 @@ def takes_new(scope: Sequence[Clause]) -> bool:
     return not any(isinstance(clause, Entries) for clause in scope)
 
 
-def covering(scope: Sequence[Clause], lists: Lists) -> Covers:
+def scope_filter(scope: Sequence[Clause], lists: Lists) -> Covers:
     """Return a function that returns whether an entry is in a scope.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from satchel.crypto.canonical import ABSENT, decode_foreign, unheld_number
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.errors import MalformedError
 from satchel.ports.losses import Report
 
@@ -121,7 +121,7 @@ def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any
         and (other is _MISSING or not _same(part, other))
     }
     kept.update(dict.fromkeys(written.keys() - found.keys(), ABSENT))
-    return kept | numbers_of(found)
+    return kept | float_spellings(found)
 
 
 def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:

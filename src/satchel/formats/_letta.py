@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from satchel.crypto.canonical import ABSENT
-from satchel.crypto.json_reader import SURROGATE, numbers_of
+from satchel.crypto.json_reader import SURROGATE, float_spellings
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce, text_in
 from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent
@@ -148,7 +148,7 @@ def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
             provider=NAME,
             source=source,
             id=f"{thing}:{identity}" if type(identity) is str else None,
-            as_written=numbers_of(row),
+            as_written=float_spellings(row),
             trust=TrustClass.IMPORTED,
         ),
     )

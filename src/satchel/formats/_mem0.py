@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from satchel.crypto.canonical import ABSENT
-from satchel.crypto.json_reader import has_odd_numbers, numbers_of
+from satchel.crypto.json_reader import float_spellings, has_odd_numbers
 from satchel.errors import MalformedError
 from satchel.formats._json import differences, reproduce, text_in
 from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic
@@ -146,7 +146,7 @@ def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
         del kept["hash"]
     is_odd = has_odd_numbers(row.values())
     if is_odd:
-        kept |= numbers_of(row)
+        kept |= float_spellings(row)
     make = PlainSemantic if is_decoded and not is_odd else Semantic
     return make(
         text=said["memory"],

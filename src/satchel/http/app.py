@@ -22,16 +22,7 @@ from satchel.http.guard import ClientConnections, Guard, ServerLimits
 from satchel.http.metrics import RequestMetrics
 from satchel.http.operations import with_examples
 from satchel.http.rate_limits import RateLimiter
-from satchel.http.routes import (
-    about,
-    artifacts,
-    backups,
-    banks,
-    files,
-    jobs,
-    memories,
-    transfer,
-)
+from satchel.http.routes import about, artifacts, backups, banks, files, jobs, memories, transfer
 from satchel.mcp import has_extra
 
 _ROUTERS = (

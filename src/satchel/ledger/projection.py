@@ -113,7 +113,7 @@ class Precondition(NamedTuple):
     """Sessions that must have no new records."""
 
 
-def misled(row: Row) -> VerificationError:
+def column_mismatch(row: Row) -> VerificationError:
     """Return the error for a store whose columns differ from a record."""
     return VerificationError(
         f"the index contradicts record {row.seq}",
@@ -683,7 +683,7 @@ class FoldCache:
 
     def read(self, tree: VerifiedTree) -> KnownFold:
         """Return the cached state, if the log under a head starts with it."""
-        kept = self._file.read(_Remembered)
+        kept = self._file.read(_CachedFold)
         if kept is None or (kept.format, kept.bank) != (_FORMAT, self._bank):
             return KnownFold(Fold(), 0, {})
         try:
@@ -706,7 +706,7 @@ class FoldCache:
         if _speaking(head.counts) - before < max(_MANY, before // _PART):
             return
         self._file.write(
-            _Remembered(
+            _CachedFold(
                 format=_FORMAT,
                 bank=self._bank,
                 size=head.size,
@@ -717,7 +717,7 @@ class FoldCache:
         )
 
 
-class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class _CachedFold(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     bank: str
     size: int

@@ -321,7 +321,7 @@ class ScopedLedger(Ledger):
         with self.inner.reading() as view:
             self._held.require(self._needed or frozenset(), view)
             redacts = Permission.REDACT in (self._needed or ())
-            _Adding(self._held, self._part(view), records, redacts=redacts).require()
+            _AppendVerification(self._held, self._part(view), records, redacts=redacts).require()
         return self.inner.append(records, given=given, forms=forms)
 
     def append_rows(self, *_: object, **__: object) -> NoReturn:
@@ -340,7 +340,7 @@ class ScopedLedger(Ledger):
         return ScopedView(view, self._held.covers, self._held.types)
 
 
-class _Adding:
+class _AppendVerification:
     """Verification of all records that a holder is about to append."""
 
     def __init__(

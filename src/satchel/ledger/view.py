@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from satchel.crypto.log import LeafProof, audit_holds
+from satchel.crypto.log import LeafProof, verify_audit_path
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.heads import require_leaves
@@ -17,7 +17,7 @@ from satchel.ledger.projection import (
     Promotion,
     StatusEvent,
     VerifiedRecord,
-    misled,
+    column_mismatch,
 )
 from satchel.ledger.proofs import VerifiedRows, is_unlikely
 from satchel.ports.rows import Filter, Row, SessionLookup
@@ -62,7 +62,7 @@ class View(VerifiedRows):
         found = self.get(self._reader.ids(self._bank, digits, limit=limit))
         for identity, logged in found.items():
             if not identity.startswith(PREFIX + digits):
-                raise misled(logged.row)
+                raise column_mismatch(logged.row)
         return list(found.values())
 
     def nominated(self, digits: str, *, limit: int) -> list[str]:
@@ -472,7 +472,7 @@ class View(VerifiedRows):
             path = [node.hex() for node in paths[row.seq]]
             proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
             leaf = proof.leaf(self._bank)
-            if not audit_holds(leaf, row.seq, self.head.size, paths[row.seq], root):
+            if not verify_audit_path(leaf, row.seq, self.head.size, paths[row.seq], root):
                 raise VerificationError(f"the stored tree does not verify record {row.seq}")
             found[row.id] = proof
         return found

@@ -567,7 +567,7 @@ def refuse_foreign(found: os.stat_result, path: Path) -> None:
             hint="Run this as that user, or change the owner with chown.",
         )
     if not stat.S_ISDIR(found.st_mode) and found.st_nlink != 1:
-        raise many_names(found, path)
+        raise other_names_error(found, path)
 
 
 def refuse_other_names(found: os.stat_result, path: Path) -> None:
@@ -578,12 +578,12 @@ def refuse_other_names(found: os.stat_result, path: Path) -> None:
     Raises:
         PathRefusedError: If it is a link, no regular file, or has a second name.
     """
-    refuse_odd(found, path)
+    refuse_irregular(found, path)
     if found.st_nlink > 1:
-        raise many_names(found, path)
+        raise other_names_error(found, path)
 
 
-def many_names(found: os.stat_result, path: Path) -> PathRefusedError:
+def other_names_error(found: os.stat_result, path: Path) -> PathRefusedError:
     """Return the error for a file with hard links."""
     return PathRefusedError(
         f"this file has {found.st_nlink} names (hard links)",
@@ -592,7 +592,7 @@ def many_names(found: os.stat_result, path: Path) -> PathRefusedError:
     )
 
 
-def refuse_odd(found: os.stat_result, path: Path) -> None:
+def refuse_irregular(found: os.stat_result, path: Path) -> None:
     """Refuse anything but a regular file.
 
     Raises:
@@ -624,11 +624,11 @@ def enforce(handle: int, path: Path, mode: int) -> ModeRepair | None:
     if (
         os.fstat(handle).st_mode & _MODE != mode
     ):  # FAT and similar file systems accept the call and do nothing
-        raise keeps_no_modes(path)
+        raise no_modes_error(path)
     return ModeRepair(path, was, mode)
 
 
-def keeps_no_modes(path: Path) -> PathRefusedError:
+def no_modes_error(path: Path) -> PathRefusedError:
     """Return the error for a file system without permissions."""
     return PathRefusedError(
         "the file system does not store permissions, so others may read this",

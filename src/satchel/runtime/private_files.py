@@ -20,11 +20,11 @@ from satchel.runtime.files import (
     ModeRepair,
     enforce,
     file_errors,
-    keeps_no_modes,
+    no_modes_error,
     open_file,
     open_folder,
     refuse_foreign,
-    refuse_odd,
+    refuse_irregular,
 )
 
 COMPANIONS = ("-wal", "-shm", "-journal")
@@ -140,7 +140,7 @@ def database_files(path: Path) -> dict[str, os.stat_result]:
             file = path.with_name(path.name + ending)
             with suppress(FileNotFoundError):
                 found[ending] = file.lstat()
-                refuse_odd(found[ending], file)
+                refuse_irregular(found[ending], file)
     return found
 
 
@@ -289,7 +289,7 @@ def _unopened(path: Path, *, within: int) -> ModeRepair | None:
     if found is None:
         return None
     refuse_foreign(found, path)
-    refuse_odd(found, path)
+    refuse_irregular(found, path)
     was = stat.S_IMODE(found.st_mode)
     if was == PRIVATE_FILE:
         return None
@@ -299,7 +299,7 @@ def _unopened(path: Path, *, within: int) -> ModeRepair | None:
     if found is None:  # SQLite removes companions with the last connection
         return None
     if stat.S_IMODE(found.st_mode) != PRIVATE_FILE:
-        raise keeps_no_modes(path)
+        raise no_modes_error(path)
     return ModeRepair(path, was, PRIVATE_FILE)
 
 

@@ -16,7 +16,7 @@ from satchel.bank.signing_keys import read_public_key
 from satchel.config.options import file_to_read, file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (
@@ -471,7 +471,7 @@ def _source_record(name: str, digest: str, reading: ReadContext) -> Sealed:
             provider=name,
             format=name,
             digest=digest,
-            container=reading.container | numbers_of(reading.container),
+            container=reading.container | float_spellings(reading.container),
             trust=TrustClass.IMPORTED,
         )
     )

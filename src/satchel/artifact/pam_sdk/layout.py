@@ -296,7 +296,7 @@ def sign_root(root: str, key: SigningKey) -> str:
     return key.sign(root.encode()).hex()
 
 
-def signature_holds(root: str, signature: str, public: bytes) -> bool:
+def is_signed_by(root: str, signature: str, public: bytes) -> bool:
     """Return whether ``public`` made the signature.
 
     Args:

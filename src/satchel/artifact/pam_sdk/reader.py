@@ -214,7 +214,7 @@ class SdkDocument:
 
 
 @contextmanager
-def opening_sdk_file(path: InputPath, limits: Limits) -> Iterator[SdkDocument]:
+def open_sdk_file(path: InputPath, limits: Limits) -> Iterator[SdkDocument]:
     """Open a file of the published SDK, plain or gzip; it can be read in the block.
 
     Raises:
@@ -242,7 +242,7 @@ def opening_sdk_file(path: InputPath, limits: Limits) -> Iterator[SdkDocument]:
             yield SdkDocument(name, "json", reader)
 
 
-def fields_of(component: str, value: Mapping[str, Any]) -> dict[str, Any]:
+def sdk_fields(component: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry of the SDK with our members, except links and origin."""
     common = {"created_at": read_time(value["created_at"]), "tags": tuple(value["tags"])}
     return common | _READERS[component](value)
@@ -316,7 +316,7 @@ _FREE = frozenset({"schema_version", "usage_count", "last_used"})
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
 
 
-def draft_of(component: str, value: Mapping[str, Any], ours: Mapping[str, str]) -> Entry:
+def sdk_draft(component: str, value: Mapping[str, Any], ours: Mapping[str, str]) -> Entry:
     """Return a verified entry of the SDK as a draft.
 
     Args:
@@ -327,7 +327,7 @@ def draft_of(component: str, value: Mapping[str, Any], ours: Mapping[str, str]) 
     Raises:
         ValueRefusedError: If our value domain cannot represent it in any form.
     """
-    fields = fields_of(component, value)
+    fields = sdk_fields(component, value)
     for member in _LINKS & value.keys():
         fields[member] = once(ours[link] for link in value[member] if link in ours)
     bare = ENTRY_CLASSES[Component(component)](**fields)
@@ -434,7 +434,7 @@ def _agrees(
         return again == list(members[name])
     component = str(entry.__struct_config__.tag)
     try:
-        before, after = fields_of(component, members), fields_of(component, candidate)
+        before, after = sdk_fields(component, members), sdk_fields(component, candidate)
     except ValueRefusedError:
         return False
     return all(

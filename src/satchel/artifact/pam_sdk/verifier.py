@@ -14,11 +14,11 @@ from satchel.artifact.pam_sdk.layout import (
     COMPONENTS,
     PROFILE,
     entry_id,
+    is_signed_by,
     parents_first,
     root_hash,
-    signature_holds,
 )
-from satchel.artifact.pam_sdk.reader import SdkDocument, SdkEntry, opening_sdk_file
+from satchel.artifact.pam_sdk.reader import SdkDocument, SdkEntry, open_sdk_file
 from satchel.artifact.verification import (
     STEPS,
     Outcome,
@@ -53,7 +53,7 @@ _NO_BANK = "files of the PAM SDK name no bank"
 _MAX_FINDINGS = 100
 
 
-def judge_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Verification:
+def verify_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Verification:
     """Verify a file of the published SDK; problems are in the result, not raised.
 
     Every entry is always verified. The file names no key, so the signature is tried with each key
@@ -69,7 +69,7 @@ def judge_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Veri
     """
     run = _SdkFileRun(str(path), policy)
     try:
-        with opening_sdk_file(path, limits) as document:
+        with open_sdk_file(path, limits) as document:
             run.read(document)
     except (MalformedError, LimitError) as error:
         run.broken(error)
@@ -183,7 +183,7 @@ class _SdkFileRun(VerificationRun):
     def _signer(self, key: str, root: str, signature: str) -> Signer | None:
         name = self.policy.name(key)
         try:
-            valid = signature_holds(root, signature, public_key(key))
+            valid = is_signed_by(root, signature, public_key(key))
         except MalformedError as error:
             return Signer(key=key, valid=False, name=name, problem=error.message)
         if not valid:
