@@ -6,12 +6,12 @@ SHELL := /bin/bash
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: demo check prove bench-full scoreboard-recall lint types layers docs test docs-write screens clean
+.PHONY: demo check prove bench-full scoreboard-recall lint types layers docs site test docs-write screens clean
 
 demo: .venv/.runtime           ## the main job on a sample export
 	$(BIN)python examples/demo.py
 
-check: .venv/.dev lint types layers docs test demo   ## everything CI runs
+check: .venv/.dev lint types layers docs site test demo   ## everything CI runs
 	@echo "check: all passed"
 
 prove: .venv/.dev              ## kills, faults, peers, ratios (more than an hour)
@@ -41,12 +41,15 @@ docs: .venv/.dev
 	$(BIN)python -m docs.generate --check
 	$(BIN)python schemas/make.py --check
 
+site: .venv/.dev               ## the documentation as a site, in site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)mkdocs build -q
+
 docs-write: .venv/.dev         ## regenerate docs/reference and schemas
 	$(BIN)python -m docs.generate
 	$(BIN)python schemas/make.py
 
-screens: .venv/.dev            ## new reference images of the web page; look at them, then commit
-	UPDATE_SCREENS=1 $(BIN)python -m pytest -q tests/web/test_screens.py -k reference
+screens: .venv/.dev            ## new images of the web page; look at them, then commit
+	UPDATE_SCREENS=1 $(BIN)python -m pytest -q tests/web/test_screens.py -k 'reference or picture'
 
 # Most of the tests' time is forcing writes to the disk. Where that is allowed, their files are kept
 # in memory instead, on a mount that only they see and that goes with them: what is left when
@@ -76,4 +79,4 @@ test: .venv/.dev
 	@touch $@
 
 clean:
-	rm -rf .venv demo-out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv demo-out site .mypy_cache .ruff_cache .pytest_cache .hypothesis

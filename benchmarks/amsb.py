@@ -14,9 +14,9 @@ from agent_memory_guard.bench.harness import run_suite
 from agent_memory_guard.bench.scoring import score_report
 
 from satchel.bank.banks import create_bank
+from satchel.bank.changes import remember
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.remember import remember
-from satchel.bank.signing_keys import signing_key
 from satchel.evaluation.carriers import Owner
 from satchel.ledger.view import View
 from satchel.rehydrate.pipeline import rehydrate
@@ -72,7 +72,7 @@ class Shown(MemorySystemAdapter):  # type: ignore[misc]  # the benchmark is unty
 
 
 def _text(view: View, identity: str) -> str | None:
-    found = view.starting(identity.removeprefix("blake3:"), limit=1)
+    found = view.with_prefix(identity.removeprefix("blake3:"), limit=1)
     return next((one.record.value.get("text") for one in found), None)
 
 

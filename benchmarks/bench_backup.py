@@ -15,7 +15,7 @@ from benchmarks.measure import Table, report
 from satchel.backup.listing import verify_backups
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 
 ENTRIES, COMMITS, ROUNDS = 20_000, 300, 5

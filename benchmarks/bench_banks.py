@@ -12,8 +12,8 @@ import pytest
 from benchmarks.measure import Table, best_of, report, satchel
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store, writer_key
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import find_bank, named_banks
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import Filter

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Table, report, satchel
+from satchel.bank.changes import remember
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.remember import remember
-from satchel.bank.signing_keys import signing_key
 from satchel.code_graph.operations import CodeIndexResult, index_code, query_code
 from satchel.config.settings import load_settings
 from satchel.recall.query import Query

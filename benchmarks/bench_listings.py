@@ -19,8 +19,8 @@ import pytest
 
 from benchmarks.measure import Table, report
 from satchel.bank.banks import create_bank
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.signing_keys import signing_key
 from satchel.bank.token_operations import issue_token
 from satchel.cli._parser import index
 from satchel.cli.main import GARBAGE_AFTER, run

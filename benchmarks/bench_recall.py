@@ -17,8 +17,8 @@ from benchmarks import data
 from benchmarks.measure import ROOT, ROUNDS, Table, report, run
 from benchmarks.scoreboard_recall import postgres_server, recalled_by_store
 from satchel.bank.connections import configured_store, witness_of, writer_key
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.evaluation.datasets import (
@@ -35,8 +35,7 @@ from satchel.recall.embedding import embed_bank, keep_up
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders
 from satchel.recall.query import Query
-from satchel.recall.similarity import Embedders
-from satchel.recall.vector_index import fill
+from satchel.recall.vector_index import Embedders, fill
 from satchel.stores import matching
 from satchel.stores.sqlite import SqliteStore
 

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from benchmarks.measure import Table, best_of, report
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import SessionEvent

@@ -128,7 +128,7 @@ def _spelled(node: ast.AST) -> set[str]:
 def tool_tokens() -> int:
     """Return what names, descriptions and schemas of the core tools take, as o200k counts."""
     from satchel.mcp.server import server
-    from satchel.rehydrate.models import tokenizer_of
+    from satchel.rehydrate.frames import tokenizer_of
 
     tools = asyncio.run(server(None, ()).list_tools())
     described = [

@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.artifact.statement import Statement
-from satchel.bank.effective_settings import BankConfig
+from satchel.bank.open_bank import BankConfig
 from satchel.config.settings import ConfigContents
 from satchel.crypto.canonical import Limits
 from satchel.crypto.keys import Signature
@@ -21,8 +21,7 @@ from satchel.crypto.token_chain import ProofRequest, RevocationList
 from satchel.crypto.tokens import TokenPayload
 from satchel.formats._aletheia.schema import AgentFile
 from satchel.model.records import DIALECT, record_schemas
-from satchel.receipts.account import ReceiptBody
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import ReceiptBody, TransferPlan
 
 HERE = Path(__file__).parent
 _SECTION = f"^(?!(?:{'|'.join(sorted(RESERVED))})$)[a-z][a-z0-9_]{{0,63}}$"

@@ -133,14 +133,14 @@ def any_store(
     """The configured store, of each kind."""
     places = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}
     if request.param == "sqlite encrypted":
-        from satchel.bank.identities import create_identity, lock_for
+        from satchel.bank.machine_keys import create_identity, lock_for
         from satchel.config.settings import load_settings
-        from satchel.replication.encryption import encrypt_store
+        from satchel.replication.store_operations import rekey_store
 
         monkeypatch.setenv("SATCHEL_STORE", places["sqlite"])
         settings = load_settings()
         create_identity(settings, "of-the-store")
-        encrypt_store(settings, lock_for(settings, ["of-the-store"]))
+        rekey_store(settings, lock_for(settings, ["of-the-store"]))
         yield places["sqlite"]
         return
     if place := places.get(request.param):

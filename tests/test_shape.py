@@ -43,7 +43,7 @@ def test_modules_are_named_with_nouns() -> None:
     assert LAYOUT.participles() == []
 
 
-def test_class_names_say_what_a_value_is() -> None:
+def test_class_names_are_nouns_of_the_field() -> None:
     """No ``Asked``, ``Found`` or ``Kept``."""
     assert [name for name in LAYOUT.classes() if IDIOM.fullmatch(name)] == []
 

@@ -27,7 +27,7 @@ from satchel.agents.workspace import WorkspaceRules
 from satchel.errors import ConfigError, PathRefusedError, UnknownAgentError, UsageError
 from satchel.sessions.distillation import distill
 from satchel.sessions.queries import list_sessions
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 SECRET = "AKIA" + "IOSFODNN7EXAMPLQ"
 
@@ -77,7 +77,7 @@ def test_history_is_cut_to_what_came_after_the_last_distillation(tmp_path: Path)
     assert (done.messages, done.messages_there, done.lossless) == (2, 6, False)
 
 
-def test_the_last_ten_receipts_go_along_and_the_others_are_counted(tmp_path: Path) -> None:
+def test_the_last_ten_receipts_are_included_and_the_others_counted(tmp_path: Path) -> None:
     """Of distillations and of reflections; a copy goes on counting where the agent was."""
     syn(tmp_path, talk("hello"))
     with filled("syn") as bank:
@@ -125,7 +125,7 @@ def test_a_tail_has_500_messages_at_most_and_full_has_all(tmp_path: Path) -> Non
     assert done.lossless
 
 
-def test_other_conversations_of_the_last_week_are_told_of(tmp_path: Path) -> None:
+def test_other_conversations_of_the_last_week_are_listed(tmp_path: Path) -> None:
     """By key, messages and last activity; with --full they are all there."""
     syn(tmp_path, talk("hello"), talk("tick", "tock", name="cron"))
     done = leave("syn", tmp_path / "a.agent.json")
@@ -152,7 +152,7 @@ def test_text_is_what_is_text_whatever_its_name(tmp_path: Path) -> None:
     assert "binaryFileContents" not in found
 
 
-def test_binary_files_go_along_with_their_hashes_where_asked_for(tmp_path: Path) -> None:
+def test_binary_files_are_included_with_their_hashes_on_request(tmp_path: Path) -> None:
     """Bytes, size and SHA-256; longer ones in parts, and whole in the file."""
     files, data = syn(tmp_path), bytes(range(256)) * 1500
     workspace(files, a_bin=data)
@@ -176,7 +176,7 @@ def test_binary_files_go_along_with_their_hashes_where_asked_for(tmp_path: Path)
         ("blob.bin", b"\x00-----BEGIN PRIVATE KEY-----\x00"),
     ],
 )
-def test_secrets_stay_behind_and_are_named(tmp_path: Path, name: str, content: str | bytes) -> None:
+def test_secrets_are_omitted_and_named(tmp_path: Path, name: str, content: str | bytes) -> None:
     """By name or by what they say; the report in the file names them, and not what they say."""
     files = syn(tmp_path)
     path = files / name
@@ -200,7 +200,7 @@ def test_a_secret_in_the_settings_is_replaced_and_told(tmp_path: Path) -> None:
     assert omitted(done.report, "nous.config") == {"secrets in its settings (replaced)": 1}
 
 
-def test_links_are_told_of_and_never_followed(tmp_path: Path) -> None:
+def test_links_are_listed_and_never_followed(tmp_path: Path) -> None:
     """Neither a file nor a folder behind one is read."""
     files = syn(tmp_path)
     (tmp_path / "outside").mkdir()

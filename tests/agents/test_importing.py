@@ -37,7 +37,7 @@ from satchel.errors import (
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.sessions.chains import tip_of
 from satchel.sessions.lookup import checkpoints, find, messages, sessions, state
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 ALL = WorkspaceRules(binary=True)
 
@@ -97,7 +97,7 @@ def test_every_id_is_new_and_the_old_one_is_kept_as_origin(tmp_path: Path) -> No
     assert {*done.sessions.values()} <= ids["copy"]
 
 
-def test_conversations_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_conversations_can_be_continued(tmp_path: Path) -> None:
     """Messages, state, summary, notes and points to return to stand where they stood."""
     syn(tmp_path, talk(*"abcdef", distilled_after=3))
     leave("syn", tmp_path / "syn.agent.json", full=True)
@@ -182,7 +182,7 @@ def test_overwriting_keeps_what_was_there(tmp_path: Path) -> None:
     assert {*files_in(files)} == {"SOUL.md", "notes/tea.md"}
 
 
-def test_merging_leaves_near_duplicates_out_restorably(tmp_path: Path) -> None:
+def test_a_merge_skips_near_duplicates_which_can_be_imported_later(tmp_path: Path) -> None:
     """They are listed with what they are like; the same file brings them where that is asked."""
     files = syn(tmp_path)
     vectors = [

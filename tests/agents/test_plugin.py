@@ -200,7 +200,7 @@ def test_the_registry_manifest_has_the_published_form() -> None:
     jsonschema.validate(server, SERVER)
     (package,) = server["packages"]
     assert [one["value"] for one in package["packageArguments"]] == ["mcp"]
-    assert package["runtimeArguments"][0]["value"] == "satchel[mcp]"
+    assert package["runtimeArguments"][0]["value"] == "satchel[server]"
 
 
 def test_every_manifest_has_the_version_of_the_package() -> None:

@@ -12,7 +12,7 @@ from satchel.admin.statistics import stats
 from satchel.bank.open_bank import open_bank
 from satchel.inference.static_table import StaticTable
 from satchel.recall.embedding import embed_bank
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def reused(done: AgentImportResult) -> int:
     return 0 if told is None else told.reused
 
 
-def test_vectors_go_along_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_vectors_are_included_on_request(tmp_path: Path) -> None:
     """Each in the row of its memory, as numbers; what made them is said before the memories."""
     embedded(tmp_path)
     done = leave("syn", tmp_path / "with.agent.json", export=WITH)

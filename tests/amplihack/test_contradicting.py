@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.amplihack.similarity import ComparedFact, change_between, fact_of, likeness, quantities
+from satchel.amplihack.facts import ComparedFact, change_between, fact_of, likeness, quantities
 from satchel.model.records import Semantic
 
 
@@ -80,6 +80,6 @@ def test_quantities_are_read_as_people_write_them() -> None:
     assert quantities("since 2026, port 8080, build 12, x86, 1.2.3, 10:30") == ()
 
 
-def test_a_megabyte_of_digits_is_looked_at_in_no_time() -> None:
+def test_a_megabyte_of_digits_is_scanned_in_linear_time() -> None:
     """Only the start of a text counts."""
     assert len(fact("9 " * 500_000).numbers) <= 4096

@@ -71,7 +71,7 @@ def test_a_store_can_be_opened_without_a_block() -> None:
     asyncio.run(run())
 
 
-def test_the_loop_goes_on_while_a_call_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_loop_runs_while_a_call_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit that takes long holds up nothing else."""
     go = threading.Event()
 

@@ -38,8 +38,7 @@ from satchel.errors import (
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.model.records import Semantic
 from satchel.ports.rows import Filter
-from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions
 from satchel.transfer.imports import undo_import
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
@@ -213,7 +212,7 @@ def test_replacing_takes_what_is_gone_away_and_leaves_memory_of_other_origin(
     assert current("agent") == {"semantic": 3, "episodic": 2, "edge": 4}
 
 
-def test_a_link_to_what_was_forgotten_here_is_left_out(
+def test_a_link_to_a_forgotten_memory_is_omitted(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
     """A merge does not bring back what somebody forgot, and no edge leads to it."""

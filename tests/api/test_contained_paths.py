@@ -12,7 +12,7 @@ from folder_kit import leftovers, picture
 
 import satchel
 from satchel import aio
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.errors import ContainmentError, PathRefusedError, SatchelError
 from satchel.transfer.import_results import ImportOptions
@@ -105,7 +105,7 @@ def test_a_path_is_refused_when_nothing_says_where_it_may_lead(
     assert own_home.exists()
 
 
-def test_whoever_is_elsewhere_is_given_the_operators_hint(
+def test_a_remote_caller_gets_the_operators_hint(
     store: Callable[..., satchel.Satchel], root: Path
 ) -> None:
     """So that a server that lacks its roots says so, and what to do."""
@@ -371,7 +371,7 @@ def test_an_export_is_read_by_its_owner_only(
     assert {(root / name).stat().st_mode & 0o777 for name in ("out.pam", "out.json")} == {0o600}
 
 
-def test_whoever_is_elsewhere_learns_nothing_of_this_machine(
+def test_a_remote_caller_learns_nothing_of_this_machine(
     store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The public form of a refusal names neither the path nor the roots."""

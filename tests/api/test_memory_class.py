@@ -88,7 +88,7 @@ def test_answers_iterate_index_and_have_a_length(bank: Bank) -> None:
     assert not bank.recall("xylophone")
 
 
-def test_objects_say_what_they_are(bank: Bank) -> None:
+def test_reprs_describe_the_object(bank: Bank) -> None:
     """In a shell and in a log."""
     assert repr(bank) == "<Bank 'default' 2 memories>"
     (memory,) = bank.recall("coffee")

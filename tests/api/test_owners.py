@@ -7,7 +7,7 @@ import pytest
 
 from satchel import Satchel
 from satchel.aio import Satchel as Awaited
-from satchel.bank.signing_keys import create_key
+from satchel.bank.machine_keys import create_key
 from satchel.config.settings import load_settings
 from satchel.errors import ThresholdError, UsageError
 

@@ -252,7 +252,7 @@ with Satchel.open() as store:
 """
 
 
-def test_after_a_fork_parent_and_child_go_on() -> None:
+def test_parent_and_child_work_after_a_fork() -> None:
     """Though a thread was reading when it happened; and the child can close."""
     words = [sys.executable, "-W", "ignore", "-c", _FORKING]
     ran = subprocess.run(words, capture_output=True, timeout=60, check=False, env=dict(os.environ))
@@ -267,7 +267,7 @@ def test_importing_satchel_loads_nothing_that_costs() -> None:
     assert satchel.Satchel is Satchel
 
 
-def test_the_doors_lead_to_the_same_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_interfaces_work_on_the_same_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python calls the actions that the command line calls, with all that was said."""
     said: dict[str, Any] = {}
 

@@ -54,7 +54,7 @@ def opening(settings: Settings, identity: Path) -> Settings:
     return replace(settings, unlocking=unlocking)
 
 
-def test_what_is_encrypted_goes_there_and_back_for_whoever_has_the_identity(
+def test_an_encrypted_backup_is_restored_with_its_identity(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
     """As it was; without the identity nothing is restored, nor tried out, and nothing is left."""
@@ -103,7 +103,7 @@ def test_nothing_at_the_destination_tells_what_is_in_it(
     assert pieces[0].isdisjoint(pieces[1])
 
 
-def test_a_machine_without_the_identity_goes_on_with_its_backups(
+def test_a_machine_without_the_identity_continues_its_backups(
     here: Settings, where: str, safe: tuple[Path, str], tmp_path: Path
 ) -> None:
     """It copies nothing twice, drops what no rule keeps, and verifies what can be: the pieces."""
@@ -125,11 +125,11 @@ def test_a_machine_without_the_identity_goes_on_with_its_backups(
     assert told(str(tmp_path / "n.db")) == told(here.store)
 
 
-def test_an_identity_of_the_machine_itself_has_all_of_it_proved_each_time(
+def test_with_an_identity_of_this_machine_each_run_verifies_everything(
     here: Settings, where: str
 ) -> None:
     """Named as one: then nothing is left to hashes alone."""
-    from satchel.bank.identities import create_identity
+    from satchel.bank.machine_keys import create_identity
 
     create_identity(here, "mine")
     backed(here, where, encrypt_to=("mine",))
@@ -139,7 +139,7 @@ def test_an_identity_of_the_machine_itself_has_all_of_it_proved_each_time(
     assert drill_backup(here, destination=where).is_good
 
 
-def test_whoever_opens_nothing_can_tell_whether_each_piece_is_what_was_written(
+def test_without_an_identity_each_pack_is_verified_by_its_hash(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
     """Another machine, without keys: it lists the backups and holds each piece to its hash."""
@@ -161,7 +161,7 @@ def test_whoever_opens_nothing_can_tell_whether_each_piece_is_what_was_written(
         restored(other, where, trusted_keys=(line.key,))
 
 
-def test_others_for_whom_it_is_get_all_of_it_again(
+def test_other_recipients_get_a_full_backup(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
     """What was encrypted for others, or not at all, is never built on."""
@@ -278,7 +278,7 @@ def test_a_machine_that_lost_its_own_identity_keeps_what_it_cannot_open(
 # -- by somebody who means ill ---------------------------------------------------------------------
 
 
-def test_an_encrypted_backup_that_somebody_altered_is_never_restored(
+def test_an_altered_encrypted_backup_is_never_restored(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
     """A cover with another's manifest, pieces that were exchanged, a list that is cut."""

@@ -62,7 +62,7 @@ def test_a_webhook_that_fails_hangs_or_leads_elsewhere_hides_nothing(
 
 
 @pytest.mark.parametrize("contents", ["true", "false"])
-def test_whoever_is_told_is_not_told_secrets_or_memories(
+def test_a_notification_contains_no_secrets_or_memories(
     here: Settings, tmp_path: Path, receiver: Receiver, contents: str
 ) -> None:
     """Neither the password in an address nor a word of what is remembered, in no place."""

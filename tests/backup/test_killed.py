@@ -34,7 +34,7 @@ from satchel.backup import storage
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
 from satchel.backup.storage import FolderStorage
-from satchel.bank.identities import create_identity
+from satchel.bank.machine_keys import create_identity
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import SatchelError, TargetError
 

@@ -24,10 +24,9 @@ from backup_kit import (
 
 from satchel.backup.listing import list_backups
 from satchel.backup.manifests import BankIndex, read_index
-from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderStorage
+from satchel.backup.storage import FolderStorage, Packs
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store, open_store
 from satchel.bank.open_bank import open_bank_in
@@ -49,7 +48,7 @@ KINDS = ("sqlite", "ladybug", "postgresql")
     "kind",
     ["sqlite", *(pytest.param(kind, marks=pytest.mark.prove) for kind in KINDS[1:])],
 )
-def test_what_is_there_gives_way_only_when_that_is_said_and_is_kept_first(
+def test_an_existing_bank_is_overwritten_only_on_request_and_backed_up_first(
     here: Settings, where: str, tmp_path: Path, places: Callable[[str], str], kind: str
 ) -> None:
     """The bank goes on from the backup in a new epoch; the safety copy has what it gave up."""
@@ -98,10 +97,10 @@ def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str
         restored(here, where, accept_loss=True, owners=tuple)
     assert not Path(here.store).exists()
     assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
-    assert [one.standing for one in list_banks(here)] == ["own"]
+    assert [one.trust for one in list_banks(here)] == ["own"]
 
 
-def test_an_older_state_is_looked_at_in_another_store_and_the_one_in_use_stays(
+def test_an_older_state_is_inspected_in_another_store(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Nothing is given up for that; both can be read and written, and neither is put back."""
@@ -166,7 +165,7 @@ def test_a_restored_backup_does_not_bring_back_what_was_erased_since(
         assert row.body is None
 
 
-def test_a_new_backup_does_not_hold_what_was_erased_and_the_list_says_which_do(
+def test_a_new_backup_omits_erased_records_and_the_list_marks_older_ones(
     here: Settings, where: str
 ) -> None:
     """They go when that is asked for, since a newer one that is clean holds."""

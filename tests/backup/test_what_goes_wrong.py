@@ -89,7 +89,19 @@ def test_doctor_misses_a_backup_that_is_not_fresh(here: Settings, tmp_path: Path
     assert check.state == "ok"
 
 
-def test_a_bank_that_does_not_hold_leaves_the_others_in_and_nothing_is_dropped_for_it(
+def test_doctor_knows_backups_of_a_destination_that_is_a_relative_path(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run notes the absolute path of the folder."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "satchel.toml"
+    file.write_text('[backup]\nenabled = true\ndestination = "b"\n')
+    settings = load_settings(config=file, store=here.store)
+    assert run_backup(settings).exit_status == 0
+    assert [check.state for check in check_backups(settings)] == ["ok"]
+
+
+def test_a_bank_that_does_not_verify_does_not_stop_the_others_and_nothing_is_pruned(
     here: Settings, where: str
 ) -> None:
     """The backup is there, says what is missing, and does not count as one that was read again."""
@@ -118,7 +130,7 @@ def test_a_piece_that_was_damaged_is_written_again_by_the_next_run(
     assert told(str(tmp_path / "n.db")) == told(here.store)
 
 
-def test_nothing_is_dropped_when_the_newest_does_not_hold(here: Settings, where: str) -> None:
+def test_nothing_is_pruned_when_the_newest_does_not_verify(here: Settings, where: str) -> None:
     """Whoever prunes looks first whether what is left is there."""
     backed(here, where)
     added(here, own_bank(here))

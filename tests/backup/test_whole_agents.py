@@ -13,16 +13,21 @@ from whole_agents_kit import settings, syn, workspace
 
 from satchel.agents.agents import show_agent
 from satchel.agents.staging import Staging
+from satchel.backup.contents import (
+    AgentContents,
+    KeptFile,
+    files_of,
+    keep_agent,
+    prove,
+    read_agent_contents,
+)
 from satchel.backup.drill import drill_backup
-from satchel.backup.files import AgentContents, KeptFile, files_of, keep_agent, read_agent_contents
 from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import AgentBackup, AgentIndex, Manifest, read_index
-from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderStorage
-from satchel.backup.verification import prove
-from satchel.bank.identities import create_identity
+from satchel.backup.storage import FolderStorage, Packs
+from satchel.bank.machine_keys import create_identity
 from satchel.bank.open_bank import open_bank
 from satchel.crypto.encryption import Unlocker, new_identity
 from satchel.errors import (
@@ -70,9 +75,7 @@ def test_an_agent_comes_back_on_a_machine_that_has_nothing_of_it(home: Path, whe
         assert view.head.size > 0
 
 
-def test_files_that_are_there_give_way_only_when_that_is_said_and_are_kept(
-    home: Path, where: str
-) -> None:
+def test_existing_files_are_overwritten_only_on_request_and_kept(home: Path, where: str) -> None:
     """Other ones are refused before anything is written; the same ones are nothing to do."""
     backed(settings(), where)
     (same,) = restored(settings(), where).agents
@@ -200,7 +203,7 @@ def test_what_agents_have_is_encrypted_with_the_rest(home: Path, where: str) -> 
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
 
 
-def test_a_machine_without_the_identity_goes_on_with_agents_too(
+def test_a_machine_without_the_identity_continues_backups_of_agents(
     home: Path, where: str, tmp_path: Path
 ) -> None:
     """It copies nothing twice, and puts nothing back; whoever has the identity does."""

@@ -13,11 +13,11 @@ from satchel.backup import run
 from satchel.backup.run import take_bank
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import Settings
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 
-def test_a_backup_is_taken_although_somebody_writes_now_and_again(
+def test_a_backup_succeeds_despite_a_concurrent_writer(
     here: Settings, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds what was there when it was read at last."""
@@ -39,9 +39,7 @@ def test_a_backup_is_taken_although_somebody_writes_now_and_again(
     assert len(current(here.store, bank)) == memories + written
 
 
-def test_an_export_is_made_although_somebody_writes_now_and_again(
-    here: Settings, tmp_path: Path
-) -> None:
+def test_an_export_succeeds_despite_a_concurrent_writer(here: Settings, tmp_path: Path) -> None:
     """And leaves nothing else beside it."""
     bank, numbers, output = own_bank(here), count(20_000), tmp_path / "out" / "all.pam"
     output.parent.mkdir()

@@ -18,11 +18,10 @@ from onnx_kit import VOCABULARY, write_folder
 
 from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError, MissingExtraError, UsageError
-from satchel.inference.vector_cache import CachedEmbedder
 from satchel.recall import embedding as step
 from satchel.recall import models, vector_index
 from satchel.recall.embedding import embed_bank
-from satchel.recall.models import automatic_embedders, embedder_of, query_embedders
+from satchel.recall.models import CachedEmbedder, automatic_embedders, embedder_of, query_embedders
 from satchel.recall.query import Query
 from satchel.recall.search import Answer, recall_memories
 from satchel.recall.vector_index import GenerationInfo, current_generation, pending_generation
@@ -384,7 +383,7 @@ def test_a_library_that_is_not_installed_is_an_error_with_a_remedy(library: str)
 
 def test_vectors_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch, ollama: Ollama) -> None:
     """The ones used longest ago go first."""
-    monkeypatch.setattr("satchel.inference.vector_cache.MOST_BYTES", 4 * 8 * 2)
+    monkeypatch.setattr("satchel.recall.models.MOST_CACHED_BYTES", 4 * 8 * 2)
     found = embedder_of(load_settings())
     assert isinstance(found, CachedEmbedder)
     for text in ("a", "b", "a", "c", "a", "b"):

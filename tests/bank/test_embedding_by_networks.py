@@ -12,8 +12,7 @@ from satchel.config.settings import load_settings
 from satchel.errors import ConfigError
 from satchel.evaluation.recall import evaluate_recall
 from satchel.inference import onnx
-from satchel.inference.onnx import Network
-from satchel.inference.wordpiece import WordPieces
+from satchel.inference.onnx import Network, WordPieces
 from satchel.recall.embedding import STEP, embed_bank, keep_up
 from satchel.recall.fusion import USUAL, weights_of
 from satchel.recall.models import embedder_of

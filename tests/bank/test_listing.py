@@ -70,7 +70,7 @@ def test_the_newest_come_first(bank: OpenBank) -> None:
     assert texts(bank, after=10**6, oldest_first=True) == []
 
 
-def test_each_filter_leaves_out_what_it_should(bank: OpenBank) -> None:
+def test_each_filter_omits_what_it_should(bank: OpenBank) -> None:
     """Alone; a memory that has all of it is found by each."""
     scope = {"user": "u", "agent": "a", "run": "r", "app": "p"}
     keep(bank, "plain")

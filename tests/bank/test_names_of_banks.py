@@ -115,7 +115,7 @@ def test_a_bank_is_found_by_the_name_that_it_has_now(store: Store) -> None:
     require_as_proved(store)
 
 
-def test_a_name_is_whatever_text_somebody_chose(store: Store) -> None:
+def test_a_name_can_be_any_text(store: Store) -> None:
     """Quotes, what names are written as, NUL, another language, long ones that begin alike."""
     long = ["x" * size for size in (88, 89, 90, 91, 300)] + ["x" * 300 + "y"]
     strange = ['"', '\\"', '","name":"b', '{"name":"b"}', "\0", "金曜日", "e\u0301", "\u00e9", " "]
@@ -287,7 +287,7 @@ def test_an_attack_on_a_name_leads_nowhere_else_than_it_did(store: Store, attack
         assert {name: banks_called(store, name) for name in SAID} == before
 
 
-def test_who_hides_the_second_bank_of_a_name_gains_what_proving_all_gives(store: Store) -> None:
+def test_hiding_the_second_bank_of_a_name_costs_only_a_full_verification(store: Store) -> None:
     """Attack: two banks are called the same, and the record by which one came to it is hidden."""
     one, two = founded(store, "x"), founded(store, "old")
     renamed(two, "x")
@@ -331,7 +331,7 @@ class _View:
         return getattr(self._inner, name)
 
 
-def test_where_names_cannot_be_looked_for_every_bank_is_proved() -> None:
+def test_without_an_index_of_names_every_bank_is_verified() -> None:
     """A damaged page of one bank is not the end of all others."""
     store = InMemoryStore()
     bank = founded(store, "x")

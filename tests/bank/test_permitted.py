@@ -20,17 +20,16 @@ import satchel
 from satchel.admin.statistics import stats
 from satchel.bank import links
 from satchel.bank.banks import create_bank
-from satchel.bank.changes import MemoryEdit, correct, forget, restore, update
+from satchel.bank.changes import MemoryEdit, correct, forget, remember, restore, update
 from satchel.bank.details import history, raw, show
 from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.permissions import NEEDS
-from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.crypto.tokens import Permission, Tags, Wildcard, entries_clause
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import (
     PermissionRefusedError,
     ReadOnlyStoreError,
@@ -52,7 +51,7 @@ from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 from satchel.transfer.disclosure import disclose_to
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 SRC = Path(satchel.__file__).parent
@@ -109,8 +108,8 @@ NEED_NOT_ASK = {
     "cell_text": PURE,
     "check": PURE,
     "how_to_trust": PURE,
-    "labels": PURE,
-    "moment": PURE,
+    "unique_tags": PURE,
+    "parse_moment": PURE,
     "other_page": PURE,
     "page_of": PURE,
     "plan_page": PURE,

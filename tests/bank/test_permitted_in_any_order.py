@@ -28,11 +28,10 @@ from ledger_kit import WRITER
 from token_kit import NOW, OWNER, chain_of, child_of, held, key_of, later
 
 from satchel.admin.statistics import stats
-from satchel.bank.changes import MemoryEdit, forget, restore, update
+from satchel.bank.changes import MemoryEdit, forget, remember, restore, update
 from satchel.bank.details import history, raw, show
 from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.token_chain import Chain
@@ -43,7 +42,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.stores.memory import InMemoryStore
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 _TYPES = ("semantic", "working", "procedural")

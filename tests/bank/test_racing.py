@@ -12,17 +12,16 @@ from itertools import count
 import pytest
 from bank_kit import filled, keep, texts
 
-from satchel.bank.changes import MemoryEdit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, remember, update
 from satchel.bank.details import history
 from satchel.bank.listing import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.errors import RetiredMemoryError, SatchelError
 
 _PROGRAM = """
 import sys
 from bank_kit import filled
-from satchel.bank.remember import remember
+from satchel.bank.changes import remember
 who, times = sys.argv[1], int(sys.argv[2])
 with filled() as bank:
     for turn in range(times):

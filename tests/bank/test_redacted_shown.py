@@ -7,8 +7,8 @@ from satchel.bank.connections import writer_key
 from satchel.bank.details import history, show
 from satchel.bank.listing import ListRequest, list_memories
 from satchel.config.settings import load_settings
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def name() -> str:
     return name
 
 
-def test_show_history_and_list_say_it(name: str) -> None:
+def test_show_history_and_list_report_it(name: str) -> None:
     """And of a memory that is whole they say nothing of the sort."""
     by = writer_key(load_settings()).did
     with filled("b") as bank:

@@ -8,9 +8,8 @@ import pytest
 from bank_kit import filled, keep, owner, texts, types
 
 from satchel.bank.banks import create_bank
-from satchel.bank.changes import MemoryEdit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, remember, update
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     EmptyInputError,

@@ -16,12 +16,12 @@ from satchel.errors import ConfigError, InferenceError, MissingExtraError, Usage
 from satchel.evaluation.recall import evaluate_recall
 from satchel.inference.libraries import LibraryReranker
 from satchel.inference.onnx import cross_encoder_from_folder
-from satchel.inference.rerankers import TimedReranker
 from satchel.ports.inference import Reranker
 from satchel.recall import models
 from satchel.recall.engine import FIRST
 from satchel.recall.models import reranker_of
 from satchel.recall.query import Query
+from satchel.recall.rerankers import TimedReranker
 from satchel.recall.search import Answer, recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 
@@ -123,7 +123,7 @@ def test_the_best_are_put_in_its_order(
     assert scores == sorted(scores, reverse=True)
 
 
-def test_it_can_be_left_out_of_one_question(
+def test_it_can_be_disabled_for_one_query(
     tmp_path: Path, configured: Callable[[Reranker], None]
 ) -> None:
     """``rerank=False`` asks without it; ``rerank=True`` where there is none is an error."""
@@ -193,7 +193,7 @@ def test_a_failure_leaves_the_order_and_is_named(
     assert problem in found.plan.reranker_note
 
 
-def test_a_reranker_that_hangs_does_not_hold_up_an_answer(
+def test_a_reranker_that_hangs_does_not_delay_an_answer(
     tmp_path: Path, configured: Callable[[Reranker], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the time-out the order is as it was; nothing is started beside what still runs."""

@@ -8,10 +8,9 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.admin.statistics import stats
-from satchel.bank.changes import MemoryEdit, correct, forget, restore, update
+from satchel.bank.changes import MemoryEdit, correct, forget, remember, restore, update
 from satchel.bank.details import History, history, raw, show
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.model.records import Erasure, Source, Status

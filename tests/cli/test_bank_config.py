@@ -17,8 +17,7 @@ from ledger_kit import OWNER, WRITER
 from satchel import aio
 from satchel.admin.settings import apply_config, show_config, write_config
 from satchel.api.store import Satchel
-from satchel.bank.effective_settings import MARK
-from satchel.bank.open_bank import OpenBank
+from satchel.bank.open_bank import CONFIG_MARK, OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.errors import MalformedError, PathRefusedError
@@ -57,7 +56,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     name = draw(texts)
     own = {**draw(profiles), **draw(unknown), "profile": name}
     profile = {"name": name, "settings": {**draw(profiles), **draw(unknown)}, **draw(unknown)}
-    return {**draw(unknown), MARK: 1, "settings": own, "profile": profile}
+    return {**draw(unknown), CONFIG_MARK: 1, "settings": own, "profile": profile}
 
 
 def a_bank() -> OpenBank:
@@ -90,16 +89,16 @@ def test_a_document_goes_in_and_out_byte_for_byte(document: dict[str, Any]) -> N
         "",
         "[]",
         "{}",
-        f'{{"{MARK}": 2}}',
-        f'{{"{MARK}": "1"}}',
-        f'{{"{MARK}": 1, "settings": []}}',
-        f'{{"{MARK}": 1, "settings": {{"recall_limit": 0}}}}',
-        f'{{"{MARK}": 1, "settings": {{"recall_limit": "ten"}}}}',
-        f'{{"{MARK}": 1, "profile": {{}}}}',
-        f'{{"{MARK}": 1, "profile": {{"name": "x", "settings": {{"on_conflict": "no"}}}}}}',
-        f'{{"{MARK}": 1, "{MARK}": 1}}',
+        f'{{"{CONFIG_MARK}": 2}}',
+        f'{{"{CONFIG_MARK}": "1"}}',
+        f'{{"{CONFIG_MARK}": 1, "settings": []}}',
+        f'{{"{CONFIG_MARK}": 1, "settings": {{"recall_limit": 0}}}}',
+        f'{{"{CONFIG_MARK}": 1, "settings": {{"recall_limit": "ten"}}}}',
+        f'{{"{CONFIG_MARK}": 1, "profile": {{}}}}',
+        f'{{"{CONFIG_MARK}": 1, "profile": {{"name": "x", "settings": {{"on_conflict": "no"}}}}}}',
+        f'{{"{CONFIG_MARK}": 1, "{CONFIG_MARK}": 1}}',
         '{"a":' * 50_000,
-        f'{{"{MARK}": 1}} x',
+        f'{{"{CONFIG_MARK}": 1}} x',
     ],
 )
 def test_what_is_no_bank_configuration_is_refused(tmp_path: Path, text: str) -> None:
@@ -179,7 +178,7 @@ def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
     assert SECRET not in out.read_text()
 
 
-def test_settings_go_along_with_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -> None:
+def test_settings_are_part_of_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -> None:
     """They are in its log."""
     satchel("init")
     satchel("bank", "config", "set", "default", "recall_limit=3")
@@ -192,7 +191,7 @@ def test_settings_go_along_with_a_copy_of_the_bank(satchel: Run, tmp_path: Path)
 def test_python_has_the_same_two_calls_sync_and_async(tmp_path: Path) -> None:
     """A path in a program is its own choice; with roots, one outside them is refused."""
     path = tmp_path / "a.json"
-    path.write_bytes(canonical({MARK: 1, "settings": {"recall_limit": 4}}))
+    path.write_bytes(canonical({CONFIG_MARK: 1, "settings": {"recall_limit": 4}}))
     with Satchel.open(tmp_path / "a.db") as satchel:
         bank = satchel.bank()
         done = satchel.import_bank_config(bank.id, path)
@@ -214,7 +213,7 @@ def test_python_has_the_same_two_calls_sync_and_async(tmp_path: Path) -> None:
 def test_what_a_later_version_set_has_no_effect_and_stays(tmp_path: Path) -> None:
     """A document that is not understood does not stop the bank from being used."""
     bank = a_bank()
-    later = {MARK: 1, "settings": {"recall_limit": 5, "x_new": [1]}}
+    later = {CONFIG_MARK: 1, "settings": {"recall_limit": 5, "x_new": [1]}}
     (tmp_path / "a.json").write_bytes(canonical(later))
     apply_config(bank, tmp_path / "a.json")
     shown = show_config(bank)

@@ -10,7 +10,7 @@ import pytest
 from ledger_kit import created, memories
 
 from satchel.bank.connections import configured_store, open_ledger, witness_of, writer_key
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.ledger.ledger import Ledger
 
@@ -121,7 +121,7 @@ def test_doctor_prints_the_command_that_trusts_the_owner_of_an_untrusted_bank(
     assert state_of(satchel, bank)[0] == "ok"
 
 
-def test_another_store_is_looked_at_when_it_is_named(
+def test_another_store_is_searched_when_it_is_named(
     satchel: Run, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Flag over environment over file; an address of no known kind is a usage error."""

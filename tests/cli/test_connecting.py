@@ -165,7 +165,7 @@ def _tree(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in found}
 
 
-def test_what_others_changed_meanwhile_stays_changed(satchel: Run, home: Path) -> None:
+def test_concurrent_changes_of_others_are_kept(satchel: Run, home: Path) -> None:
     """The host itself, or another program: only what is ours goes, set as it is set there."""
     path = home / ".claude.json"
     path.write_text('{\n    "theme": "dark"\n}')

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from satchel import Satchel
-from satchel.bank.default_bank import FILE
+from satchel.bank.open_bank import DEFAULT_BANKS_FILE
 from satchel.config.settings import load_settings
 from satchel.errors import UnknownBankError
 
@@ -61,7 +61,7 @@ def test_another_bank_is_chosen_by_use_and_kept_by_the_home(satchel: Run) -> Non
     assert "kept in" in satchel("list", "--bank", "second").out
     assert satchel("list", "--bank", "one").out == ""
     assert default_of(satchel) == ["second"]
-    path = load_settings().home / FILE
+    path = load_settings().home / DEFAULT_BANKS_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -119,10 +119,10 @@ def test_a_damaged_file_of_defaults_is_refused_by_name(satchel: Run, text: str) 
     """Nobody writes into a bank that was not meant."""
     for name in ("one", "two"):
         assert satchel("bank", "create", name).status == 0
-    (load_settings().home / FILE).write_text(text)
+    (load_settings().home / DEFAULT_BANKS_FILE).write_text(text)
     ran = satchel("remember", "tea", "--json")
     assert (ran.status, ran.error["code"]) == (2, "config.invalid")
-    assert FILE in ran.error["file"]
+    assert DEFAULT_BANKS_FILE in ran.error["file"]
 
 
 def test_python_has_the_same_default_and_creates_on_request(own_home: Path) -> None:

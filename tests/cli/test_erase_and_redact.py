@@ -32,7 +32,9 @@ def test_nothing_is_erased_where_nobody_can_be_asked(satchel: Run) -> None:
     assert satchel("list").out.count("Lovelace") == 1
 
 
-def test_what_was_erased_and_looked_through_is_shown_and_kept(satchel: Run, tmp_path: Path) -> None:
+def test_the_report_of_erased_and_searched_is_shown_and_stored(
+    satchel: Run, tmp_path: Path
+) -> None:
     """On a line each; the report is listed, verified, and a copy of it written."""
     remembered(satchel)
     copy = tmp_path / "report.json"

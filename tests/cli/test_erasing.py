@@ -33,7 +33,7 @@ from satchel.model.records import (
 )
 from satchel.model.values import Entity, Origin, Scope, now
 from satchel.ports.rows import Filter
-from satchel.transfer.known_records import KnownRecords, key_of
+from satchel.transfer.import_stage import KnownRecords, key_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -131,7 +131,7 @@ def test_only_what_ended_before_the_moment_is_pruned(bank: OpenBank) -> None:
     """By when the log took note of the end, not by when the memory was made."""
     made = versions(bank, 3)
     with bank.ledger.reading() as view:
-        ends = [view.said_of(record.id)[0].row.at for record in made[:2]]
+        ends = [view.statuses_of(record.id)[0].row.at for record in made[:2]]
     assert prune(bank, ends[0]).erased == 0
     assert prune(bank, ends[1]).erased == 1
     assert made[0].id not in there(bank)
@@ -276,7 +276,7 @@ def _texts(found: Any) -> list[str]:
     return [one["record"].get("text", one["type"]) for one in found["records"]]
 
 
-def test_everything_is_found_wherever_it_names_somebody(satchel: Run, bank: OpenBank) -> None:
+def test_the_report_finds_every_record_that_names_a_person(satchel: Run, bank: OpenBank) -> None:
     """Owner, entities, aliases, facts, actors, tags, metadata and its keys, text, nodes, turns."""
     naming: list[Model] = [
         Semantic(text="1", scope=Scope(user="ada")),
@@ -333,7 +333,7 @@ def test_names_of_several_words_and_in_scripts_without_spaces_are_found(
         assert satchel("everything", "--about", nothing).status == 2
 
 
-def test_everything_is_told_of_what_is_retired_held_joined_and_arriving(
+def test_the_report_includes_retired_quarantined_linked_and_incomplete_records(
     satchel: Run, bank: OpenBank
 ) -> None:
     """With what was said of it, where it came from, and the edges that name nobody."""

@@ -115,7 +115,7 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
     assert by_hand.status == 0
 
 
-def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> None:
+def test_doctor_verifies_files_and_the_log_of_their_bank(satchel: Run) -> None:
     """Sound, changed outside, not logged yet, and forged."""
     assert satchel("init", "ada").status == 0
     assert satchel("file", "write", "a.md", "x", "--file-store", "ada").status == 0

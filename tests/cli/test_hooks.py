@@ -86,7 +86,7 @@ def test_each_thing_that_is_done_is_told(satchel: Run, tmp_path: Path, mem0: Pat
     assert next(one for one in events if one["event"] == "on_import")["counts"]["added"] == 2
 
 
-def test_contents_go_along_only_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_contents_are_included_only_on_request(tmp_path: Path) -> None:
     """``include_content`` is of one hook, not of its neighbours."""
     with_it, without = tmp_path / "with", tmp_path / "without"
     hooks = [
@@ -139,7 +139,7 @@ def test_a_write_succeeds_while_its_hook_fails(satchel: Run, tmp_path: Path) -> 
     assert "likes tea" in satchel("list").out
 
 
-def test_a_function_that_never_ends_is_left_behind() -> None:
+def test_a_function_that_never_ends_is_abandoned() -> None:
     """Who ends waits no longer than he wants; what was not told is counted."""
     go, calls = threading.Event(), list[str]()
 

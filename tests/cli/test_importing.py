@@ -79,7 +79,7 @@ def test_an_import_reads_the_standard_input(process: Process, mem0: Path) -> Non
     assert len(_ids("b")) == 2
 
 
-def test_one_bad_record_stops_an_import_and_says_how_to_go_on_without_it(
+def test_one_bad_record_stops_an_import_and_the_error_names_skip_bad(
     satchel: Run, tmp_path: Path
 ) -> None:
     """Whatever is bad about it, the line is named; left out, the rest is there, and it is told."""

@@ -127,7 +127,7 @@ def test_another_store_learns_of_it_later(satchel: "Run", tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_rotation_that_was_cut_short_is_gone_on_with(
+def test_an_interrupted_rotation_is_resumed(
     satchel: "Run", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed between the key files and the log: there is a key of that name at every moment."""
@@ -295,7 +295,7 @@ def test_a_store_that_went_another_way_is_refused_until_an_owner_accepts(
     assert texts(satchel) == ["likes gin", "likes rum", "likes tea"]
 
 
-def test_a_bank_that_is_gone_is_missed_until_somebody_accepts_it(
+def test_a_missing_bank_is_reported_until_its_loss_is_accepted(
     satchel: "Run", kept: str, store: Path
 ) -> None:
     """An emptied store is not a fresh start; the error names the command that accepts it."""

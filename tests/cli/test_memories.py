@@ -283,7 +283,7 @@ def test_members_are_added_changed_and_taken_away(satchel: Run) -> None:
     assert found["scope"] == {"user": "ada", "agent": "g"}
 
 
-def test_a_listing_goes_on_where_it_ended(satchel: Run) -> None:
+def test_a_listing_continues_after_the_last_page(satchel: Run) -> None:
     """The message names the option; so does the JSON."""
     for number in range(5):
         keep(satchel, f"number {number}")
@@ -323,7 +323,7 @@ def test_a_memory_is_shown_for_people_and_as_bytes(satchel: Run, process: Start)
 
 
 @pytest.mark.parametrize("words", ["list", "show", "history", "stats"])
-def test_whoever_reads_is_told_what_was_given_up_of_a_bank(
+def test_readers_see_which_loss_of_a_bank_was_accepted(
     satchel: Run, own_home: Path, tmp_path: Path, words: str
 ) -> None:
     """A store that lost what this machine saw: the owner accepted that, and no reader misses it."""

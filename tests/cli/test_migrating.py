@@ -253,7 +253,7 @@ def _damage(store: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_migration_that_is_killed_goes_on_and_doubles_nothing(
+def test_a_killed_migration_is_resumed_and_duplicates_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """In the middle of a bank; then the same command is run again."""
@@ -278,7 +278,7 @@ def test_a_migration_that_is_killed_goes_on_and_doubles_nothing(
     assert found.switched is not None
 
 
-def test_vectors_go_along_and_an_open_import_is_told(place: Place) -> None:
+def test_vectors_are_included_and_an_incomplete_import_is_reported(place: Place) -> None:
     """What is beside the log, and what nobody sees yet."""
     source, target = place.ends
     settings = load_settings(store=str(place.old_store))
@@ -346,7 +346,7 @@ def test_python_does_the_same(place: Place) -> None:
 
 
 @pytest.mark.prove
-def test_a_migration_that_is_killed_at_any_moment_goes_on(
+def test_a_migration_killed_at_any_moment_is_resumed(
     place: Place, process: Callable[..., subprocess.Popen[bytes]], satchel: Run
 ) -> None:
     """Twenty kills at random moments; then the two stores are the same, and the switch is done."""
@@ -391,7 +391,7 @@ def test_banks_that_would_be_missing_are_named_and_nothing_is_switched(
     assert place.active.read_bytes() != place.old.read_bytes()
 
 
-def test_a_bank_that_was_migrated_before_is_not_left_behind(satchel: Run, place: Place) -> None:
+def test_a_bank_that_was_migrated_before_is_not_omitted(satchel: Run, place: Place) -> None:
     """Bank by bank, the last one switches."""
     assert satchel(*place.words, "--banks", "ada,bob").status == 1
     ran = satchel(*place.words, "--banks", "cy")

@@ -59,7 +59,7 @@ def test_a_memory_is_shown_with_what_matters(satchel: Run) -> None:
     assert text == "  Ada eats no peanuts"
 
 
-def test_the_json_holds_memories_and_what_they_were_proved_by(satchel: Run, bank: str) -> None:
+def test_the_json_holds_memories_and_the_head_that_verifies_them(satchel: Run, bank: str) -> None:
     """With the head's size, so that a program can compare."""
     found = satchel("recall", "peanuts", "--json").json
     (memory,) = found["memories"]
@@ -93,7 +93,7 @@ def test_scripts_and_filters_work_through_the_command(
 
 
 @pytest.mark.usefixtures("bank")
-def test_what_is_not_valid_or_not_trusted_is_left_out(satchel: Run) -> None:
+def test_invalid_and_untrusted_memories_are_omitted(satchel: Run) -> None:
     """Unless it is asked for."""
     assert satchel("recall", "咖啡").out == ""
     assert "nothing found" in satchel("recall", "咖啡").err

@@ -27,8 +27,15 @@ from satchel.model.records import Erasure, Source
 from satchel.model.values import now
 from satchel.ports.sinks import COLUMNS, Sink
 from satchel.replication import sinks
-from satchel.replication.sink_targets import ObjectFiles, SegmentSink, as_jsonl
-from satchel.replication.sinks import FollowOptions, follow, follow_once, open_sink
+from satchel.replication.sinks import (
+    FollowOptions,
+    ObjectFiles,
+    SegmentSink,
+    as_jsonl,
+    follow,
+    follow_once,
+    open_sink,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,7 +206,7 @@ def test_words_that_were_erased_go_from_a_database_too(satchel: Run, tmp_path: P
     assert next(row for row in rows_in(address) if row["type"] == "erasure")["target"] == first
 
 
-def test_following_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
+def test_following_continues_until_it_is_stopped(tmp_path: Path) -> None:
     """What is added meanwhile arrives without another call."""
     bank, stop = new_bank(), threading.Event()
     append(bank, memories(1))

@@ -150,9 +150,7 @@ def test_another_machine_opens_a_copy_with_the_identity_and_not_without(
 
 
 @pytest.mark.usefixtures("store")
-def test_whoever_wants_it_always_is_refused_a_store_in_plain(
-    satchel: "Run", tmp_path: Path
-) -> None:
+def test_with_encryption_required_a_plain_store_is_refused(satchel: "Run", tmp_path: Path) -> None:
     """A configuration that says so writes nothing in plain by mistake; nothing is made."""
     config = tmp_path / "always.toml"
     config.write_text("[store]\nencrypted = true\n")
@@ -202,7 +200,7 @@ def test_what_cannot_be_is_refused_before_anything_is_done(
     assert Path(load_settings().store).read_bytes() == before
 
 
-def test_whoever_presents_a_token_may_not(satchel: "Run", store: Path, tmp_path: Path) -> None:
+def test_a_token_holder_may_not(satchel: "Run", store: Path, tmp_path: Path) -> None:
     """The key of a store is its owner's."""
     token = tmp_path / "token.json"
     issued = ("--bearer", "--everything", "--output", token)

@@ -38,7 +38,7 @@ def test_a_store_is_copied_compared_and_used_from_there(satchel: Run, tmp_path: 
     assert satchel("--store", last, "remember", "and black").status == 0
 
 
-def test_a_bank_that_went_on_there_is_refused(satchel: Run, tmp_path: Path) -> None:
+def test_a_bank_with_new_records_there_is_refused(satchel: Run, tmp_path: Path) -> None:
     """Status 5 before anything is written, and what to do."""
     first, other = tmp_path / "a.db", tmp_path / "b.db"
     satchel("--store", first, "init", "assistant")

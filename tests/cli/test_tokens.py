@@ -121,7 +121,7 @@ def test_a_token_without_its_key_opens_nothing(satchel: "Run", shared: Path) -> 
     assert "make check" not in ran.err
 
 
-def test_a_bearer_token_is_for_whoever_has_it(satchel: "Run", shared: Path) -> None:
+def test_a_bearer_token_works_for_every_holder(satchel: "Run", shared: Path) -> None:
     """Without a key; and it cannot be handed on in part."""
     text = satchel("token", "issue", "--bearer", "--type", "working").out
     assert listed(satchel, "--token", text.strip()) == ["ship on Friday"]

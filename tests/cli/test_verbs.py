@@ -66,7 +66,7 @@ def richer(tmp_path: Path) -> Path:
         sign_statement,
         write_artifact,
     )
-    from satchel.bank.signing_keys import signing_key
+    from satchel.bank.machine_keys import signing_key
     from satchel.config.settings import load_settings
     from satchel.crypto.sealed_records import seal
     from satchel.model.records import Episodic, Semantic

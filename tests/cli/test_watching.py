@@ -161,7 +161,7 @@ def test_what_cannot_be_taken_is_told_and_stops_nothing_else(satchel: Run, hosts
     assert satchel("watch", "--once").status == 0
 
 
-def test_bad_lines_are_left_out_and_counted(satchel: Run, hosts: Path) -> None:
+def test_malformed_lines_are_skipped_and_counted(satchel: Run, hosts: Path) -> None:
     """One of them never loses a transcript."""
     _put(_transcript(hosts), b"".join([*_TALK[:3], b"{]\n", *_TALK[3:5]]))
     ran = satchel("watch", "claude-code", "--once")

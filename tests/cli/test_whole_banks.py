@@ -62,7 +62,7 @@ def test_a_bank_is_renamed_by_its_owner_and_keeps_its_id(satchel: Run, bank: str
     ran = satchel("bank", "rename", "assistant", "work")
     assert (ran.status, ran.out) == (0, f"{bank} renamed to work\n")
     (found,) = satchel("bank", "list", "--json").json["banks"]
-    assert (found["id"], found["name"], found["standing"]) == (bank, "work", "own")
+    assert (found["id"], found["name"], found["trust"]) == (bank, "work", "own")
     assert satchel("bank", "rename", "assistant", "x").status == 2
     assert satchel("bank", "create", "work").status == 2
     assert satchel("bank", "create", "assistant").status == 0
@@ -128,7 +128,7 @@ def test_a_copy_is_a_bank_of_its_own_with_the_same_memories(satchel: Run, bank: 
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_copy_that_was_cut_short_is_gone_on_with_by_name(satchel: Run) -> None:
+def test_an_interrupted_copy_is_resumed_by_name(satchel: Run) -> None:
     """Fault: the program ended right after the new bank was founded."""
     made = satchel("bank", "create", "second").out.strip()
     assert satchel("bank", "copy", "assistant", "second", "--json").json["bank"] == made

@@ -119,7 +119,7 @@ def test_links_are_counted_and_not_followed(bank: Coded, tmp_path: Path) -> None
     assert bank.names() == ["function ok"]
 
 
-def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
+def test_a_folder_replaced_by_a_link_is_not_followed(
     bank: Coded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attack: a folder is exchanged for a link between looking and opening."""
@@ -148,7 +148,7 @@ def test_pipes_devices_and_folders_named_as_sources_are_passed_by(
     assert bank.read(folder).head.files == 2
 
 
-def test_a_file_over_the_bound_is_named_and_left_out(bank: Coded, tmp_path: Path) -> None:
+def test_a_file_over_the_limit_is_named_and_skipped(bank: Coded, tmp_path: Path) -> None:
     """Attack: a file of any size; also one that grew since it was read."""
     folder = written(tmp_path / "t", {"big.py": "def small(): ...\n", "ok.py": "def ok(): ...\n"})
     bank.read(folder)
@@ -158,7 +158,7 @@ def test_a_file_over_the_bound_is_named_and_left_out(bank: Coded, tmp_path: Path
     assert bank.names() == ["function ok"]
 
 
-def test_folders_without_end_are_named_and_left_out(bank: Coded, tmp_path: Path) -> None:
+def test_folders_nested_without_end_are_named_and_skipped(bank: Coded, tmp_path: Path) -> None:
     """Attack: a path that is deeper than anybody's."""
     deep = "/".join(["d"] * (folders.DEEPEST + 5)) + "/x.py"
     done = bank.read(written(tmp_path / "t", {deep: "x = 1\n", "ok.py": "def ok(): ...\n"}))
@@ -177,7 +177,7 @@ def test_files_without_number_are_refused(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file system has Unicode names only")
-def test_names_that_are_not_unicode_are_named_and_left_out(bank: Coded, tmp_path: Path) -> None:
+def test_names_that_are_not_unicode_are_named_and_skipped(bank: Coded, tmp_path: Path) -> None:
     """Attack: a name that cannot be written down."""
     folder = written(tmp_path / "t", {"ok.py": "def ok(): ...\n"})
     (folder / os.fsdecode(b"\xff.py")).write_text("def odd(): ...\n")

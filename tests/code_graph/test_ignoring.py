@@ -46,7 +46,7 @@ def gits(folder: Path, text: str) -> set[str]:
 
 @settings(max_examples=60)
 @given(st.lists(PATTERN, min_size=1, max_size=4))
-def test_any_ignore_file_leaves_out_what_git_leaves_out(
+def test_every_ignore_file_excludes_what_git_excludes(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]
 ) -> None:
     """For all patterns of the characters that mean something, against git itself."""
@@ -125,7 +125,7 @@ def test_the_rules_of_the_repository_above_hold_in_a_folder_of_it(tmp_path: Path
     assert coded.names() == ["function inside"]
 
 
-def test_what_nobody_wrote_by_hand_is_left_out_without_being_asked(tmp_path: Path) -> None:
+def test_generated_files_are_skipped_by_default(tmp_path: Path) -> None:
     """Installed packages, environments, compiled files, the repository's own."""
     files = {
         "node_modules/x/index.js": "function a() {}",

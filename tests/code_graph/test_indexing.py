@@ -212,7 +212,7 @@ def test_a_tree_that_grows_is_spread_over_more_parts(coded: Coded, tmp_path: Pat
 
 
 @pytest.mark.parametrize("after", range(1, 6))
-def test_who_is_killed_while_reading_goes_on_where_they_were(
+def test_a_killed_indexing_run_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     """Whatever was written until then; in the end all is as if nothing had happened."""

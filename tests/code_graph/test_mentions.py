@@ -105,7 +105,7 @@ def test_context_has_signature_place_and_callers(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=80))
-def test_any_text_can_be_looked_through(app: Coded, text: str) -> None:
+def test_any_text_can_be_scanned(app: Coded, text: str) -> None:
     """For all of them; what is found is in the text."""
     with app.graph() as graph:
         for one in mentions(graph, text, 10):

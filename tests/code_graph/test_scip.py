@@ -228,7 +228,7 @@ def test_a_document_that_is_too_large_is_refused_before_it_is_read(
 
 
 @pytest.mark.parametrize("path", ["../up.java", "/etc/passwd", "a/../b.java", "", "a\\b", "a//b"])
-def test_paths_that_lead_out_are_named_and_left_out(tmp_path: Path, path: str) -> None:
+def test_paths_that_leave_the_folder_are_named_and_skipped(tmp_path: Path, path: str) -> None:
     """Attack: an index whose documents are elsewhere on this machine."""
     index = tmp_path / "odd.scip"
     index.write_bytes(document(path, occurrence(CART, 0, 1)) + document("ok.java"))

@@ -165,7 +165,7 @@ def test_an_older_graph_of_kuzus_is_named_and_never_written(
         (place / "ada" / "graph_db").mkdir()
     with pytest.raises(MissingExtraError) as found:
         hierarchical(surroundings("graph-db"), "ada", storage_path=place)
-    assert "satchel[kuzu]" in str(found.value.hint)
+    assert "satchel[graph]" in str(found.value.hint)
     with pytest.raises(ReadOnlyStoreError):
         hierarchical(surroundings("graph-db"), "ada", storage_path=place, writes=True)
 

@@ -16,8 +16,8 @@ from satchel.amplihack import (
 from satchel.amplihack.agents import check_agents, hierarchical
 from satchel.amplihack.hosts import parse_hook_request, start_session, stop_session
 from satchel.bank.connections import has_store
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
 from satchel.errors import PathRefusedError, UnknownBankError

@@ -17,7 +17,7 @@ from postgres_kit import in_schema, run_sql
 
 from benchmarks import peers
 from satchel.api.store import Satchel
-from satchel.connectors.address import of_server
+from satchel.connectors._address import of_server
 from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, StoreError, UnreadableError, UsageError
@@ -241,7 +241,7 @@ def test_vectors_that_the_store_has_no_place_for_are_counted(postgres: str, sche
     assert [one.text for one in _read(schema)] == ["Drinks tea."]
 
 
-def test_an_item_that_is_too_large_or_no_object_is_refused_or_left_out(
+def test_an_item_that_is_too_large_or_not_an_object_is_refused_or_skipped(
     postgres: str, schema: str
 ) -> None:
     """Named by its namespace and key; the server never sends more than the bound."""
@@ -261,7 +261,7 @@ def test_an_item_that_is_too_large_or_no_object_is_refused_or_left_out(
     assert report.left_out == 1
 
 
-def test_a_snapshot_is_read_whatever_programs_do_meanwhile(
+def test_a_snapshot_is_consistent_despite_concurrent_programs(
     postgres: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is put in or deleted after the first page changes none of the others."""
@@ -349,7 +349,7 @@ def _library(*arguments: str | Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_the_real_library_reads_what_we_wrote_and_goes_on_with_it(
+def test_the_real_library_reads_our_output_and_continues_with_it(
     postgres: str, tmp_path: Path
 ) -> None:
     """300 items with vectors, out of one database and into another: all as the library shows it."""

@@ -299,7 +299,7 @@ def test_a_link_among_the_files_is_not_followed(folder: Path, tmp_path: Path) ->
         _page(tmp_path / "link")
 
 
-def test_a_file_that_is_no_text_is_refused_or_left_out(folder: Path) -> None:
+def test_a_file_that_is_not_text_is_refused_or_skipped(folder: Path) -> None:
     """Named by its path."""
     (folder / "bad.md").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError) as caught:

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, opened, read, with_points
 
+from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors._qdrant import Points, _key, pickled, point
-from satchel.connectors.mem0_address import Mem0Address
 from satchel.crypto.canonical import Limits, decode_foreign
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
@@ -29,7 +29,7 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.formats._mem0 import HISTORY, row_of
+from satchel.formats.mem0 import HISTORY, row_of
 from satchel.model.records import Entry, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.losses import Report
@@ -401,9 +401,7 @@ def test_another_version_there_is_left_unless_it_is_to_be_replaced(tmp_path: Pat
     assert _written(other, entry, overwrite=True).vectors == {"": [0.5, 0.5]}
 
 
-def test_a_batch_that_is_cut_short_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_batch_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between the history and the memories: run again, each is there once."""
     batch = [seal(_TEA)]
     with monkeypatch.context() as cut:

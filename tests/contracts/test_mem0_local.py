@@ -11,7 +11,7 @@ import pytest
 from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import mem0_local
-from satchel.connectors.mem0_address import Mem0Address
+from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry

@@ -14,9 +14,8 @@ from satchel.conformance.rerankers import *  # noqa: F403
 from satchel.conformance.rerankers import RerankerSubject
 from satchel.inference.libraries import LibraryReranker
 from satchel.inference.onnx import cross_encoder_from_folder
-from satchel.inference.rerankers import TimedReranker
 from satchel.ports.inference import Reranker
-from satchel.recall.lexical import LexicalReranker
+from satchel.recall.rerankers import LexicalReranker, TimedReranker
 
 
 class Plain:

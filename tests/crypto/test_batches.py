@@ -50,7 +50,7 @@ def _with_own_id(line: bytes, identity: str) -> bytes:
 @given(_JSON, _UNIT, st.sampled_from(["metadata", "origin"]))
 @example({"\U0001f600": 1, "\uffff": 2}, None, "metadata")
 @example(1e-6, 1.0, "origin")
-def test_only_canonical_bytes_are_proved_together(
+def test_only_canonical_bytes_are_verified_together(
     value: Any, unit: float | None, where: str
 ) -> None:
     """For all values: what msgspec writes in its own way is left to the careful reader."""
@@ -83,7 +83,7 @@ def test_an_id_inside_the_data_does_not_stand_for_the_entrys_own() -> None:
     assert _proved(rest.replace(b'"data":{', inner)) == []
 
 
-def test_a_common_entry_is_proved_in_few_steps() -> None:
+def test_a_common_record_has_a_short_proof() -> None:
     """Were it not, everything would still work, three times slower."""
     entry = Semantic(text="x", created_at=_TIME, salience=0.5, tags=("a",), metadata={"n": 1})
     assert _proved(seal(entry).body) == [0]

@@ -309,7 +309,7 @@ def test_only_registry_keys_marked_for_the_profile_count(judge: Judge, tmp_path:
     marked.revoke(judge.key.did)
     revoked = judge(data, TrustPolicy(registry=marked))
     assert Outcome.UNTRUSTED in revoked.outcomes
-    assert revoked.signers[0].standing == "revoked"
+    assert revoked.signers[0].trust == "revoked"
     assert (
         Outcome.UNTRUSTED
         in judge(data, TrustPolicy(registry=marked, keys=judge.policy.keys)).outcomes

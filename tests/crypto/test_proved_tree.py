@@ -52,7 +52,7 @@ def test_leaves_hold_when_they_are_those_and_never_otherwise(
             tree.require({**right, fake: _FAKE})
 
 
-def test_a_leaf_beside_one_that_is_proved_is_proved_too() -> None:
+def test_a_leaf_beside_a_verified_one_is_verified_too() -> None:
     """Attack: the other of the pair was asked for before, so nobody climbs from there."""
     for first, second in ((4, 5), (5, 4)):
         tree, leaves = _tree(11)
@@ -70,7 +70,7 @@ def test_a_place_outside_the_log_is_refused(place: int) -> None:
 
 
 @given(st.integers(1, 41), st.integers(0, 41), st.none() | st.integers(0, 100))
-def test_an_earlier_root_is_proved_or_refused(count: int, size: int, changed: int | None) -> None:
+def test_an_earlier_root_is_verified_or_refused(count: int, size: int, changed: int | None) -> None:
     """For all sizes: what is returned is the root over the first leaves."""
     tree, leaves = _tree(count, changed)
     try:

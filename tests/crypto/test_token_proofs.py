@@ -26,7 +26,7 @@ CHAIN = chain_of()
 ASKED = ("recall", {"text": "tea", "limit": 3})
 
 
-def test_a_holder_proves_to_be_the_audience() -> None:
+def test_a_holder_signs_a_proof_of_possession() -> None:
     """What was signed for this verifier, this request and this minute counts."""
     proof = prove(CHAIN, HOLDER, VERIFIER, NOW, ASKED)
     found = require_possession(CHAIN, proof, VERIFIER, later(seconds=60), ASKED)
@@ -134,7 +134,7 @@ def test_a_list_of_revocations_names_the_tokens() -> None:
         "ff",
     ],
 )
-def test_a_list_of_revocations_that_does_not_hold_is_refused(
+def test_a_revocation_list_that_does_not_verify_is_refused(
     data: bytes, moment: str, least: int, error: type[Exception]
 ) -> None:
     """Attack: an old list, or another's, is shown to hide that a token was revoked."""

@@ -168,7 +168,7 @@ def test_what_is_not_in_the_tree_has_no_path() -> None:
 
 
 @given(st.integers(), st.integers(), st.lists(st.binary(min_size=32, max_size=32), max_size=70))
-def test_hostile_numbers_prove_nothing_and_raise_nothing(
+def test_hostile_numbers_verify_nothing_and_raise_nothing(
     index: int, size: int, path: list[bytes]
 ) -> None:
     """For all numbers and paths the answer is no, at once."""

@@ -134,7 +134,7 @@ def test_the_models_own_tuples_and_structs_are_lists_and_objects() -> None:
     assert type(plain(draft)["origin"]["trust"]) is str
 
 
-def test_members_that_are_empty_are_left_out_at_the_top_and_kept_inside() -> None:
+def test_empty_members_are_omitted_at_the_top_and_kept_inside() -> None:
     """At the top an empty member says nothing; inside user data nothing is left out."""
     inside: Any = {"none": None, "list": [], "object": {}, "text": "", "no": False, "zero": 0}
     assert plain(Semantic(metadata=inside, data=None, text=None, tags=(), origin=Origin())) == {

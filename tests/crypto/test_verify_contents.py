@@ -156,7 +156,7 @@ def test_a_parent_may_stand_anywhere_in_the_file(judge: Any, log: MemoryLog) -> 
     assert judge(sections(child, root, log.bank), **log.logged()).outcome is Outcome.INCOMPLETE
 
 
-def test_a_tombstone_that_no_log_proves_satisfies_no_child(judge: Any, log: MemoryLog) -> None:
+def test_a_tombstone_without_a_proof_satisfies_no_child(judge: Any, log: MemoryLog) -> None:
     """Else whoever leaves a parent out writes an erasure of it."""
     gone = entry("gone")
     child, grave = entry("child", gone), seal(Erasure(entry=gone.id))
@@ -289,7 +289,7 @@ def disclosed(log: MemoryLog, *shown: Sealed, withheld: tuple[Sealed, ...] = ())
 DISCLOSURE = {"scope": {"kind": "disclosure"}}
 
 
-def test_a_disclosure_proves_each_entry_and_withholds_an_ancestor(
+def test_a_disclosure_has_a_proof_for_each_entry_and_withholds_an_ancestor(
     judge: Any, log: MemoryLog
 ) -> None:
     """The recipient sees one branch and knows the rest was recorded."""
@@ -370,7 +370,7 @@ def test_a_proof_of_another_shape_is_malformed(
     assert judge(held, **log.logged()).outcome is Outcome.MALFORMED
 
 
-def test_a_proof_without_a_head_proves_nothing(judge: Any, log: MemoryLog) -> None:
+def test_a_proof_without_a_head_verifies_nothing(judge: Any, log: MemoryLog) -> None:
     """There is nothing to lead to, and a withheld parent needs a proof to count."""
     parent = entry("parent")
     log.append(parent)

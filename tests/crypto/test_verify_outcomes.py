@@ -62,7 +62,7 @@ def test_a_file_of_a_trusted_signer_is_good(
     assert deep.records == {"semantic": 2}
 
 
-def test_a_file_nobody_signed_is_unsigned_and_looked_at_in_depth(judge: Any) -> None:
+def test_a_file_without_a_signature_is_unsigned_and_verified_deeply(judge: Any) -> None:
     """Nobody vouches for it, so every record is read, and the word is not good."""
     result = judge(sealed_file(sections(entry("tea"))), TrustPolicy())
     assert (result.outcome, result.exit_status, bool(result)) == (Outcome.UNSIGNED, 3, False)
@@ -75,10 +75,10 @@ def test_a_file_signed_by_an_unknown_key_is_untrusted(judge: Any, key: SigningKe
     result = judge(data, TrustPolicy())
     assert (result.outcome, result.exit_status) == (Outcome.UNTRUSTED, 3)
     assert result.exhaustive
-    assert [signer.standing for signer in result.signers] == ["unknown"]
+    assert [signer.trust for signer in result.signers] == ["unknown"]
 
 
-def test_every_signature_is_listed_also_one_that_does_not_hold(judge: Any, key: SigningKey) -> None:
+def test_every_signature_is_listed_including_invalid_ones(judge: Any, key: SigningKey) -> None:
     """One good trusted signature is enough; a broken one beside it is told."""
     other = SigningKey.generate()
     data = sealed_file(sections(entry("tea")), key, other)

@@ -9,15 +9,13 @@ import pytest
 from bank_kit import filled, keep, texts
 
 from satchel import Satchel, aio
-from satchel.bank.changes import MemoryEdit, forget, update
+from satchel.bank.changes import MemoryEdit, forget, remember, update
 from satchel.bank.connections import open_ledger
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.erase import ErasureResult, erase
-from satchel.erasure.options import EraseOptions
-from satchel.erasure.selection import conditions_of
+from satchel.erasure.selection import EraseOptions, conditions_of
 from satchel.errors import TargetExistsError, UnknownMemoryError, UsageError
 from satchel.files.bank_files import opened_files
 from satchel.ledger.examination import examine
@@ -183,7 +181,7 @@ def test_what_is_not_to_be_erased_is_refused_and_nothing_is_written(
 # -- what is looked through, and what the report says ---------------------------------------------
 
 
-def test_the_signed_report_says_what_was_looked_through_and_nothing_of_it(
+def test_the_signed_report_names_what_was_searched_and_no_content(
     bank: OpenBank, tmp_path: Path
 ) -> None:
     """It verifies, names each file with its bytes, and what cannot be reached; no erased word."""
@@ -191,7 +189,7 @@ def test_the_signed_report_says_what_was_looked_through_and_nothing_of_it(
     copy = tmp_path / "report.json"
     done = gone(bank, "user=ada", receipt=copy)
     (report,) = find_receipts(load_settings(), str(copy))
-    assert report.standing == "good"
+    assert report.outcome == "good"
     assert report.account is not None
     assert report.account.kind == "erase"
     assert report.account.done["erased"] == 1
@@ -232,7 +230,7 @@ def test_bytes_that_are_left_in_a_file_are_found_and_told(bank: OpenBank) -> Non
 
 def test_copies_that_left_are_named_as_out_of_reach(bank: OpenBank, tmp_path: Path) -> None:
     """The files that receipts say were written of this bank."""
-    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.export_records import ExportOptions
     from satchel.transfer.exports import export
 
     keep(bank, ABOUT_ADA, scope={"user": "ada"})

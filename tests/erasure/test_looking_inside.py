@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from bank_kit import keep
 
-from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import Limits
 from satchel.crypto.encryption import Lock, Unlocker, encrypt, new_identity
 from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.fragments import NestedFileScanner
-from satchel.erasure.options import EraseOptions
-from satchel.erasure.selection import conditions_of
+from satchel.erasure.selection import EraseOptions, conditions_of
 from satchel.ports.store import Extent
 
 pytestmark = pytest.mark.usefixtures("private_umask")

@@ -98,7 +98,7 @@ def test_memory_is_carried_signed_and_arrives_whole(tmp_path: Path) -> None:
     ]
 
 
-def test_the_reader_goes_on_with_carried_memory_and_not_without(tmp_path: Path) -> None:
+def test_the_reader_answers_with_transferred_memory_and_not_without(tmp_path: Path) -> None:
     """On the small set: all right with memory, nothing without."""
     done = list[tuple[int, int]]()
     found = evaluate_transfer(load_settings(), small(tmp_path), lambda *now: done.append(now))

@@ -189,7 +189,7 @@ def test_a_memory_that_cannot_be_one_is_named_and_changes_nothing(
 
 
 @pytest.mark.parametrize("form", ["page", "list", "lines"])
-def test_a_file_of_memories_comes_and_goes_on_the_command_line(
+def test_a_file_of_memories_is_exported_and_imported_on_the_command_line(
     folder: Folder, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As the API gives them; what is there with other text stays, and is named."""

@@ -186,9 +186,7 @@ def test_an_altered_version_in_object_storage_is_named_and_not_taken_over(
 
 
 @pytest.mark.parametrize("place", ["folder", "elsewhere"])
-def test_whoever_opens_a_folder_of_flyte_says_whether_versions_are_kept(
-    tmp_path: Path, place: str
-) -> None:
+def test_opening_a_flyte_folder_sets_whether_versions_are_kept(tmp_path: Path, place: str) -> None:
     """It is the first time that somebody says it; ``get_or_create`` passes it on."""
     root = str(tmp_path / "root") if place == "folder" else f"memory://{tmp_path}/m"
     flyte_folder(tmp_path / "f", a=["one"])

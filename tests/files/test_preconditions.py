@@ -229,7 +229,7 @@ def test_two_that_found_the_same_files_do_not_conflict(writers: Writers, folder:
 
 # Not a folder: it is written in place, or has its own rules, transcript and audit.
 @pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
-def test_rules_that_somebody_changed_are_saved_and_not_undone(writers: Writers) -> None:
+def test_concurrently_changed_rules_are_saved_and_not_undone(writers: Writers) -> None:
     """Also where others saved files meanwhile, and where nothing else was changed."""
     one, two = writers.open(), writers.open()
     one.write_text("a.txt", "1")
@@ -353,7 +353,7 @@ def test_a_save_whose_outcome_is_unknown_is_neither_lost_nor_done_twice(
         assert_linear(after)
 
 
-def test_a_lost_answer_does_not_hide_that_somebody_else_was_first(flaky: str) -> None:
+def test_a_lost_response_does_not_hide_a_concurrent_save(flaky: str) -> None:
     """The request was lost, another writer took the file: the repeated save is refused."""
     with MemoryStore(remote_path=flaky) as store:
         store.save()
@@ -396,7 +396,7 @@ store.save()
 
 
 @pytest.mark.parametrize("step", ["before", "after"])
-def test_a_writer_that_was_killed_while_it_saved_goes_on(
+def test_a_writer_killed_during_a_save_resumes(
     request: pytest.FixtureRequest, folder: Folder, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its change is there once, whether the head was written before it died or not."""
@@ -453,7 +453,7 @@ def test_concurrent_increments_are_counted_exactly(writers: Writers) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
-def test_a_store_that_somebody_else_begins_while_it_is_saved_gets_both(
+def test_a_store_created_by_another_writer_during_a_save_gets_both(
     kind: str, folder: Folder, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither had a head when it looked; who comes second follows the first."""

@@ -186,7 +186,7 @@ def _child(store: MemoryStore) -> None:
     os._exit(0 if store.read_text("child.txt") == "from the child" else 1)
 
 
-def test_a_fork_after_use_goes_on_in_both(store: MemoryStore) -> None:
+def test_after_a_fork_both_processes_work(store: MemoryStore) -> None:
     """The child does not hang, and what it writes the parent sees."""
     store.write_text("parent.txt", "before")
     child = multiprocessing.get_context("fork").Process(target=_child, args=(store,))

@@ -78,7 +78,7 @@ def test_of_a_long_file_the_passage_is_given_that_has_the_words(
     assert (small.files_over_budget, small.tokens <= 60) == (1, True)
 
 
-def test_files_are_left_out_where_only_memories_can_be_meant(
+def test_files_are_omitted_with_filters_for_memories_only(
     bank: OpenBank, store: MemoryStore
 ) -> None:
     """By component, tag or owner; without words; or if one says so. An agent's word at most."""

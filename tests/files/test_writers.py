@@ -396,7 +396,7 @@ def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) ->
     assert b"[{oops" in kept
 
 
-def test_a_remote_store_that_flyte_wrote_opens_and_goes_on(folder: Folder) -> None:
+def test_a_remote_store_of_flyte_opens_and_is_continued(folder: Folder) -> None:
     """One object for each file: taken in by the first save, with audit and transcript."""
     root = f"memory://{folder()}"
     place = places.place_of(MemoryStore.remote_path_for_key("old", storage_root=root))

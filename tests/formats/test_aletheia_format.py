@@ -125,7 +125,7 @@ def test_a_memory_may_be_drawn_from_one_that_comes_later_in_the_file() -> None:
     assert contents["b"]["parent_ids"] == ["#0"]
 
 
-def test_memories_that_are_their_own_ancestors_are_told_of_not_waited_for() -> None:
+def test_memories_that_are_their_own_ancestors_are_reported() -> None:
     """A ring ends, and the link that closes it is counted as lost."""
     vectors = [
         {"id": name, "text": name, "metadata": {}, "record": {"parent_ids": [other]}}
@@ -136,7 +136,7 @@ def test_memories_that_are_their_own_ancestors_are_told_of_not_waited_for() -> N
     assert {name for name, _ in found.report.losses} == {"parent_ids"}
 
 
-def test_an_edge_that_leads_out_of_the_file_is_named_and_left_out() -> None:
+def test_an_edge_that_leaves_the_file_is_named_and_dropped() -> None:
     """Its other end is nowhere; the rest of the file is read."""
     graph = {"nodes": [{"id": "n"}], "edges": [{"source": "n", "target": "x", "type": "t"}]}
     found = SUBJECT.take_bytes(_file(memory={"graph": graph}), like=Path("a.agent.json"))
@@ -144,7 +144,7 @@ def test_an_edge_that_leads_out_of_the_file_is_named_and_left_out() -> None:
     assert found.report.refused[0].field == "memory/graph/edges/target"
 
 
-def test_a_bad_memory_is_left_out_and_named_where_that_is_asked_for() -> None:
+def test_a_malformed_memory_is_skipped_and_named_on_request() -> None:
     """Its place in the file is told."""
     vectors = [{"id": "a", "text": 1}, {"id": "b", "text": "b", "metadata": {}}]
     path = SUBJECT.samples / "a.agent.json"
@@ -193,7 +193,7 @@ def _file(**changed: Any) -> bytes:
     ],
     ids=lambda version: version.path or "none",
 )
-def test_a_file_that_has_no_place_is_left_out_and_counted_once(version: FileVersion) -> None:
+def test_a_file_without_a_counterpart_is_dropped_and_counted_once(version: FileVersion) -> None:
     """A path that no workspace can have: the reader would refuse the whole file."""
     records: list[Model] = [Semantic(text="there"), version]
     records.append(FileVersion(path="b.md", text="y"))

@@ -273,7 +273,7 @@ def test_a_line_that_was_edited_elsewhere_is_heard(tmp_path: Path) -> None:
         {"metadata": {"$float": "no number"}},
     ],
 )
-def test_satchels_member_cannot_say_something_else_than_its_line(lie: Row, tmp_path: Path) -> None:
+def test_the_satchel_member_cannot_contradict_its_line(lie: Row, tmp_path: Path) -> None:
     """What a person or Astrocyte sees in a line is what is taken in."""
     row = memory(_satchel={"entry": lie, "nonce": "0" * 32})
     (record,), reading = read(archive(tmp_path / "in.ama.jsonl", row))
@@ -285,7 +285,7 @@ def test_satchels_member_cannot_say_something_else_than_its_line(lie: Row, tmp_p
 
 
 @pytest.mark.parametrize("value", [5, None, [], {}, {"entry": 5}, {"entry": {}, "nonce": "x"}])
-def test_satchels_member_of_another_shape_is_left_out_and_counted(
+def test_a_satchel_member_of_another_shape_is_dropped_and_counted(
     value: Any, tmp_path: Path
 ) -> None:
     """It is ours, so it is not kept as something that nobody knows."""
@@ -338,7 +338,7 @@ def test_an_embedding_goes_when_its_text_has_changed(tmp_path: Path) -> None:
     assert "embedding" not in gone[1]
 
 
-def test_embeddings_and_entities_can_be_left_out_and_that_is_said(tmp_path: Path) -> None:
+def test_embeddings_and_entities_can_be_excluded_and_that_is_reported(tmp_path: Path) -> None:
     """Also entities that the file had with members of its own."""
     row = memory(embedding=[0.5], entities=[{"name": "Noor", "confidence": 1}])
     records, reading = read(archive(tmp_path / "in.ama.jsonl", row))
@@ -560,7 +560,7 @@ def test_blank_lines_windows_line_ends_and_a_mark_do_no_harm(tmp_path: Path) -> 
     assert len(read(path)[0]) == 2
 
 
-def test_an_order_that_somebody_made_up_does_no_harm(tmp_path: Path) -> None:
+def test_an_arbitrary_order_does_no_harm(tmp_path: Path) -> None:
     """A container may say anything: whatever it says, each memory is written once."""
     records, reading = read(
         archive(tmp_path / "in.ama.jsonl", memory(), memory("m-2", fact_type="experience"))

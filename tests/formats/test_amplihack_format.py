@@ -333,7 +333,7 @@ def test_unknown_members_and_large_numbers_come_back_in_their_places(tmp_path: P
     assert json.loads(rewritten(path, tmp_path / "y.json")[0]) == document
 
 
-def test_edges_that_lead_nowhere_are_named_and_left_out(tmp_path: Path) -> None:
+def test_dangling_edges_are_named_and_dropped(tmp_path: Path) -> None:
     """Amplihack counts them as imported (defect 3)."""
     document = whole()
     document["similar_to_edges"].append({"source_id": "sem-1", "target_id": "nada", "weight": 1})

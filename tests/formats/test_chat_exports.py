@@ -24,7 +24,7 @@ from satchel.errors import (
     PathRefusedError,
     UnknownFormatError,
 )
-from satchel.formats._chats.fields import moment_of, paragraphs
+from satchel.formats._conversations import moment_of, paragraphs
 from satchel.formats.chatgpt import facts_in
 from satchel.ports.drafts import read_records
 from satchel.ports.format import Place, ReadContext
@@ -99,7 +99,7 @@ def test_each_shared_sample_is_recognised_and_read_whole(
 
 @pytest.mark.shared
 @pytest.mark.parametrize("sample", ["claude_export/users.json", "chatgpt_export/user.json"])
-def test_who_somebody_is_holds_no_memory(shared_data: Path, sample: str) -> None:
+def test_a_person_record_holds_no_memory(shared_data: Path, sample: str) -> None:
     """By itself it is no export; with the others it is named as what was left."""
     path = shared_data / "chat-exports" / sample
 

@@ -123,7 +123,7 @@ def test_messages_that_name_none_before_them_are_a_list(
     assert (_said(found), _forks(found)) == (["a", "b", "c"], 0)
 
 
-def test_a_message_that_does_not_say_goes_on_from_the_last(tmp_path: Path) -> None:
+def test_a_message_without_a_parent_follows_the_last(tmp_path: Path) -> None:
     """Others of the same conversation say it: it is a tree, with a gap."""
     one, two = _message("a", "1"), _message("b", "2", parent_message_uuid="a")
     found, _ = _read(_file(tmp_path, [_talk(one, two, _message("c", "3"))]))

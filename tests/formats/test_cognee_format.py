@@ -113,7 +113,7 @@ def _said(record: Sealed) -> str:
     return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)
 
 
-def test_hashes_of_passwords_stay_behind(tmp_path: Path) -> None:
+def test_password_hashes_are_dropped(tmp_path: Path) -> None:
     """An archive may say who may read it; nothing of that is taken in, and it is counted."""
     path = tmp_path / "in.zip"
     with zipfile.ZipFile(path, "w") as archive:

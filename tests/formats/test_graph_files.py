@@ -230,7 +230,7 @@ def test_what_is_no_such_graph_says_what_it_is(tmp_path: Path) -> None:
         read(tmp_path / "newer")
 
 
-@pytest.mark.parametrize(("name", "extra"), [("kuzu-39", "kuzu"), ("ladybug-41", "graph")])
+@pytest.mark.parametrize(("name", "extra"), [("kuzu-39", "graph"), ("ladybug-41", "graph")])
 def test_an_engine_that_is_missing_is_named_with_how_to_install_it(
     name: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

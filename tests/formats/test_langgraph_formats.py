@@ -22,7 +22,7 @@ from satchel.conformance.subject import sealed
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._langgraph import as_they_were, joined, labels_of
-from satchel.formats._msgpack import unpacked
+from satchel.formats.langgraph_checkpoints import unpacked
 from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
@@ -289,7 +289,7 @@ def _library(*arguments: str | Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_the_real_library_reads_what_we_wrote_and_goes_on_with_it(tmp_path: Path) -> None:
+def test_the_real_library_reads_our_output_and_continues_with_it(tmp_path: Path) -> None:
     """500 items out of a bank and back: every item as the library shows it, times included."""
     _library("make", tmp_path / "a", "500")
     _library("read", tmp_path / "a" / "store.db", tmp_path / "a.json")

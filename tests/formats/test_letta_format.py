@@ -98,7 +98,7 @@ def test_a_text_inside_a_text_is_the_same_file(tmp_path: Path) -> None:
     assert _again(path, tmp_path) == _plain(_SAMPLES / "good-whole.af")
 
 
-def test_the_values_of_secrets_stay_behind(tmp_path: Path) -> None:
+def test_the_values_of_secrets_are_dropped(tmp_path: Path) -> None:
     """The older shape holds them; the name is kept, and the loss is counted."""
     path = _SAMPLES / "other-older.af"
     records, reading = _read(path)

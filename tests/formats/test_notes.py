@@ -219,7 +219,7 @@ def test_a_memory_that_is_no_text_is_written_in_words_and_what_it_was_is_named(
     assert _losses(report) == expected
 
 
-def test_an_index_keeps_what_somebody_wrote_when_files_come_and_go() -> None:
+def test_an_index_keeps_its_own_text_when_files_are_added_and_removed() -> None:
     """New lines go below the others; those of files that are gone go; nothing else changes."""
     text = "# Mine\r\n\r\n- [a](a.md): my words\r\n- [b](b.md)\r\n\r\n## Always\r\n\r\nBe kind.\r\n"
     found = renewed(text, {"a.md", "c.md"}, ["- [c](c.md)"])
@@ -344,7 +344,7 @@ def test_a_damaged_block_is_not_written_over(tmp_path: Path, damage: str) -> Non
     assert path.read_text() == text
 
 
-def test_a_block_that_somebody_changed_is_not_written_over_unasked(tmp_path: Path) -> None:
+def test_an_edited_block_is_not_overwritten_by_default(tmp_path: Path) -> None:
     """What they wrote can be read first, as memory."""
     path = tmp_path / "AGENTS.md"
     _written("agents_md", path, [Semantic(text="Tea.")])

@@ -46,7 +46,7 @@ def test_what_was_deleted_there_does_not_come_back(tmp_path: Path) -> None:
     assert (lost.name, lost.examples) == ("memories", ["m-1"])
 
 
-def test_one_bad_memory_can_be_left_out(tmp_path: Path) -> None:
+def test_one_malformed_memory_can_be_skipped(tmp_path: Path) -> None:
     """The others are read, with their tables."""
     document = json.loads(_SAMPLE.read_bytes())
     document["memories"].insert(0, {"id": "x", "content": None})

@@ -627,7 +627,7 @@ def test_lists_stop_at_what_the_sdk_loads(tmp_path: Path) -> None:
     assert {(loss.name, loss.count) for loss in report.losses.values()} == {("working", 2)}
 
 
-def test_links_to_entries_that_stay_behind_are_counted(tmp_path: Path) -> None:
+def test_links_to_dropped_entries_are_counted(tmp_path: Path) -> None:
     """A parent that is not written cannot be named: it has no id there."""
     absent = seal(Semantic(text="not written", created_at=OUR_TIME))
     child = Semantic(
@@ -668,7 +668,7 @@ def test_headers_of_two_files_are_not_mixed(tmp_path: Path) -> None:
     assert any("several SDK files" in note for note in report.notes)
 
 
-def test_a_forged_header_is_left_out(tmp_path: Path) -> None:
+def test_a_forged_header_is_dropped(tmp_path: Path) -> None:
     """A container comes from a file; what the SDK would not write is not written."""
     source = Source(
         provider="pam_sdk",

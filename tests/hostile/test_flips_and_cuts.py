@@ -70,7 +70,7 @@ def test_a_flipped_byte_is_refused_or_outside_of_what_is_signed(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_flipped_byte_does_not_break_the_look_at_every_record(
+def test_a_flipped_byte_does_not_break_deep_verification(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str
 ) -> None:
     """The deep look sees what the quick look sees, and raises nothing of its own."""

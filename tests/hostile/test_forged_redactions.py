@@ -336,7 +336,7 @@ def test_what_the_bank_redacted_itself_is_never_made_whole() -> None:
         ledger.append([whole], forms={GENUINE.id: GENUINE.body})
 
 
-def test_import_refuses_what_it_cannot_prove_in_words(tmp_path: Path) -> None:
+def test_import_refuses_unverified_input_with_a_clear_error(tmp_path: Path) -> None:
     """And with the verdict accepted, takes the rest and names what it left."""
     form, draft = forged()
     log = owners_log()

@@ -235,9 +235,7 @@ def _journey(door: Door, bank: str, counts: Callable[[str], Any]) -> Iterator[An
     yield door.import_(f"{bank}-copy", data)[0]
 
 
-def test_four_doors_do_the_same_work_and_see_the_same_memory(
-    doors: dict[str, Door], served: Served
-) -> None:
+def test_all_interfaces_return_the_same_memory(doors: dict[str, Door], served: Served) -> None:
     """Step by step; then each looks at what the others did: ids, contents, counts of receipts."""
 
     def counts(receipt: str) -> Any:

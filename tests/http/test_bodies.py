@@ -137,7 +137,7 @@ def test_attack_400_megabytes_of_nobody_cost_no_memory(
     assert _peak(exposed) - before < FLAT
 
 
-def test_attack_nobody_is_told_to_go_on(exposed: Server) -> None:
+def test_attack_no_message_names_an_unsafe_flag(exposed: Server) -> None:
     """Expect: 100-continue is answered with the refusal."""
     with _connect(exposed) as client:
         more = ("Content-Length: 5", "Expect: 100-continue")

@@ -22,7 +22,7 @@ def bank(client: TestClient) -> str:
     return BANK
 
 
-def test_memory_is_put_in_front_of_a_model_and_judged(client: TestClient, bank: str) -> None:
+def test_memory_is_provided_as_context_and_reviewed(client: TestClient, bank: str) -> None:
     """What gives orders is withheld and stays; quarantined by its owner, released or rejected."""
     ids = [
         client.post(f"{bank}/entries", json={"text": f"{POISON} {number}"}).json()["id"]
@@ -125,7 +125,7 @@ def test_without_a_destination_a_backup_is_refused_in_words(client: TestClient, 
     assert client.post("/v1/backups", json={"to": ["/tmp"]}).status_code == 400  # noqa: S108
 
 
-def test_a_holder_wakes_up_with_what_its_token_opens_and_judges_nothing(
+def test_a_holder_rehydrates_what_its_token_covers_and_reviews_nothing(
     served: Served, client: TestClient, bank: str
 ) -> None:
     """Rehydration is a permission of its own; the rest is the owner's, with nothing told."""

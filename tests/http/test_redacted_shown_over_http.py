@@ -27,7 +27,7 @@ def _is_told(found: Any) -> None:
     assert found["at"].endswith("Z")
 
 
-def test_over_http_a_redacted_memory_says_by_whom_and_when(
+def test_over_http_a_redacted_memory_names_who_redacted_it_and_when(
     client: TestClient, redacted: tuple[str, str]
 ) -> None:
     """The page shows what these three answer."""

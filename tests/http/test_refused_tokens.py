@@ -15,8 +15,8 @@ from mcp.types import TextContent
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, grant, later
 
 from satchel.api.store import Satchel, open_store
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.operations import RememberOptions
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey
@@ -349,7 +349,7 @@ WRONG_TOKENS: dict[str, tuple[Make, str]] = {
 
 
 @DOORS
-def test_attack_a_token_that_does_not_hold(door: Door, place: Place) -> None:
+def test_attack_an_invalid_token(door: Door, place: Place) -> None:
     """Whoever presents it proved to be its audience, and that is not enough."""
     found = dict[str, str | None]()
     for wrong, (make, _) in WRONG_TOKENS.items():
@@ -361,7 +361,7 @@ def test_attack_a_token_that_does_not_hold(door: Door, place: Place) -> None:
     assert place.memories == 2
 
 
-def test_attack_a_token_that_does_not_hold_over_standard_streams(
+def test_attack_an_invalid_token_over_standard_streams(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host that was started with it gets the same answer, whatever key it was given."""

@@ -6,12 +6,12 @@ import pytest
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Served, serving
 
-from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey
 from satchel.http.guard import ServerLimits
-from satchel.replication.encryption import encrypt_store
+from satchel.replication.store_operations import rekey_store
 
 SETTINGS = "/v1/settings"
 
@@ -54,7 +54,7 @@ def test_an_encrypted_store_is_reported_as_such(own_home: Path) -> None:
     del own_home
     settings = load_settings()
     create_identity(settings, "of-the-store")
-    encrypt_store(settings, lock_for(settings, ["of-the-store"]))
+    rekey_store(settings, lock_for(settings, ["of-the-store"]))
     with serving() as served:
         assert served.client().get(SETTINGS).json()["store"]["is_encrypted"] is True
 

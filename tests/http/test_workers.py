@@ -83,7 +83,7 @@ def test_a_bank_that_was_renamed_elsewhere_is_not_taken_for_another(
 ) -> None:
     """A worker that has it open from before looks again; so what is meant for one bank, it gets."""
     from satchel.bank.banks import rename_bank
-    from satchel.bank.signing_keys import signing_key
+    from satchel.bank.machine_keys import signing_key
 
     one, other = both
     assert other.client().get(BANK).json()["memories"] == 1
@@ -97,7 +97,7 @@ def test_a_bank_that_was_renamed_elsewhere_is_not_taken_for_another(
     assert one.client().get(BANK).json()["memories"] == 1
 
 
-def test_a_job_is_told_of_followed_and_called_off_by_any_worker(
+def test_a_job_is_reported_followed_and_cancelled_by_any_worker(
     both: tuple[Served, Served],
 ) -> None:
     """Whichever does it."""

@@ -16,9 +16,7 @@ from onnx_kit import VOCABULARY, network, write_folder
 
 from satchel.errors import ConfigError, InferenceError, MissingExtraError
 from satchel.inference import onnx
-from satchel.inference.onnx import Network
-from satchel.inference.telemetry import disable_telemetry
-from satchel.inference.wordpiece import UNCASED, WordPieces, read_list
+from satchel.inference.onnx import UNCASED, Network, WordPieces, disable_telemetry, read_vocabulary
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
 PIECES = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
@@ -182,7 +180,7 @@ def test_without_the_extra_the_error_names_it(
 
     with pytest.raises(MissingExtraError) as caught:
         onnx.minilm()
-    assert "satchel[embed-minilm]" in (caught.value.hint or "")
+    assert "satchel[models]" in (caught.value.hint or "")
 
 
 def test_the_package_of_the_weights_is_not_run() -> None:
@@ -211,7 +209,7 @@ def test_minilm_tells_what_means_the_same() -> None:
 def test_the_first_question_of_a_process_gets_the_same_vector_but_for_rounding() -> None:
     """Later ones, and memories, get those of the optimized network, to the last bit."""
     text = "When did Ada sail to Bergen?"
-    made = Network(onnx.minilm_file(), read_list(UNCASED), "minilm")
+    made = Network(onnx.minilm_file(), read_vocabulary(UNCASED), "minilm")
     asked = made.for_questions()
     (first,) = asked.embed([text])
     (second,) = asked.embed([text])

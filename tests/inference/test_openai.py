@@ -11,7 +11,7 @@ import pytest
 
 from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError
-from satchel.inference.embedding_servers import OpenAIEmbedder
+from satchel.inference.endpoint import OpenAIEmbedder
 from satchel.recall.models import embedder_of
 
 KEY = "sk-test-0123456789"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx_kit import VOCABULARY
 
 from satchel.errors import InferenceError
-from satchel.inference.wordpiece import UNCASED, WordPieces, read_list, read_tokenizer
+from satchel.inference.onnx import UNCASED, WordPieces, read_tokenizer, read_vocabulary
 
 _FILE = Path(__file__).parent.parent / "data" / "inference" / "wordpieces.json"
 _SAMPLES = json.loads(_FILE.read_text("utf-8"))["samples"]
@@ -19,7 +19,7 @@ _SAMPLES = json.loads(_FILE.read_text("utf-8"))["samples"]
 @pytest.fixture(scope="module")
 def uncased() -> WordPieces:
     """The vocabulary that comes along."""
-    return read_list(UNCASED)
+    return read_vocabulary(UNCASED)
 
 
 @pytest.mark.parametrize("sample", _SAMPLES, ids=lambda sample: ascii(sample["text"][:20]))
@@ -95,6 +95,6 @@ def test_numbers_out_of_range_and_a_missing_file_are_refused(tmp_path: Path) -> 
     numbers = {name: at for at, name in enumerate(VOCABULARY)} | {"tea": 1 << 40}
     told = {"model": {"vocab": numbers}, "normalizer": {"type": "BertNormalizer"}}
     file.write_text(json.dumps(told), "utf-8")
-    for read, name in ((read_tokenizer, "tokenizer.json"), (read_list, "vocab.txt")):
+    for read, name in ((read_tokenizer, "tokenizer.json"), (read_vocabulary, "vocab.txt")):
         with pytest.raises(InferenceError, match=r"vocabulary|cannot be read"):
             read(tmp_path / name)

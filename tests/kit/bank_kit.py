@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from satchel.bank.changes import remember
 from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import remember
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.setup.init import opened_to_fill

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.model.records import Entry

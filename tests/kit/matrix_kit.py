@@ -10,8 +10,8 @@ from typing import Any
 
 from satchel.artifact.encodings import ArtifactBuilder, Encoding, Header, write_artifact
 from satchel.artifact.verification import Outcome
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.model.records import (
@@ -29,9 +29,9 @@ from satchel.model.records import (
 from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
-from satchel.receipts.account import FieldLoss, ReceiptBody
+from satchel.receipts.receipt import FieldLoss, ReceiptBody
 from satchel.receipts.tally import CARRIED
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file

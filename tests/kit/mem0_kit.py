@@ -7,8 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors._qdrant import QdrantFolder, _key, pickled, point
-from satchel.connectors.mem0_address import Mem0Address
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.model.records import Entry
 from satchel.ports.format import Page, PastVersion

@@ -7,7 +7,7 @@ from typing import Any
 
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger

@@ -8,7 +8,7 @@ from ledger_kit import WRITER, memories
 
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
 from satchel.ledger.ledger import Ledger

@@ -476,7 +476,7 @@ def test_a_crash_before_the_witness_knows_of_an_adoption_is_mended_by_asking_aga
         pass
 
     class _Cut(Witness):
-        def record_believed(self, *_: Any, **__: Any) -> Any:
+        def record_verified(self, *_: Any, **__: Any) -> Any:
             raise _Crash
 
     one = machine(tmp_path)

@@ -45,70 +45,70 @@ def file_of(witness: Witness, bank: str = BANK) -> Path:
     return witness.folder / f"{bank.removeprefix('blake3:')}.heads"
 
 
-def test_what_another_process_witnessed_meanwhile_counts(witness: Witness) -> None:
+def test_heads_witnessed_by_another_process_count(witness: Witness) -> None:
     """It is newer, or it is another history; a memory of our own last head says neither."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     Witness(witness.folder).record(signed(5))
-    assert witness.record_believed(believed(signed(3))) is WitnessOutcome.COVERED
-    assert witness.record_believed(believed(signed(6))) is WitnessOutcome.WRITTEN
+    assert witness.record_verified(believed(signed(3))) is WitnessOutcome.COVERED
+    assert witness.record_verified(believed(signed(6))) is WitnessOutcome.WRITTEN
     Witness(witness.folder).record(signed(9, branch="theirs"))
     with pytest.raises(WitnessError, match="forked"):
-        witness.record_believed(believed(signed(9)))
+        witness.record_verified(believed(signed(9)))
 
 
 @pytest.mark.parametrize("place", [0, 10, 30, 300, -2])
-def test_a_line_that_was_changed_meanwhile_is_not_the_one_that_was_written(
+def test_a_line_changed_concurrently_is_not_the_one_that_was_written(
     witness: Witness, place: int
 ) -> None:
     """Attack: our own last line, in place, between two appends of one program."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     data = bytearray(file_of(witness).read_bytes())
     data[place] ^= 1
     file_of(witness).write_bytes(data)
     with pytest.raises(WitnessError, match="changed after it was recorded"):
-        witness.record_believed(believed(signed(2)))
+        witness.record_verified(believed(signed(2)))
     assert file_of(witness).read_bytes() == data
 
 
 def test_a_head_that_was_put_in_place_of_ours_has_to_be_signed(witness: Witness) -> None:
     """Attack: a whole line, its length and checksum in order, that nobody signed."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     forged = signed(2)
     forged["signed"] = forged["signed"] | {"root": BANK}
     file_of(witness).write_bytes(frame_line(canonical(forged)))
     with pytest.raises(WitnessError, match="signature"):
-        witness.record_believed(believed(signed(3)))
+        witness.record_verified(believed(signed(3)))
 
 
-def test_a_file_that_was_replaced_or_removed_meanwhile_is_read(witness: Witness) -> None:
+def test_a_file_that_was_replaced_or_removed_concurrently_is_read(witness: Witness) -> None:
     """By another that is as long: no descriptor of the old one is kept."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     other = file_of(witness).with_suffix(".new")
     other.write_bytes(format_line(signed(8)))
     other.chmod(0o600)
     other.replace(file_of(witness))
-    assert witness.record_believed(believed(signed(7))) is WitnessOutcome.COVERED
+    assert witness.record_verified(believed(signed(7))) is WitnessOutcome.COVERED
     assert Witness(witness.folder).forget(BANK)
-    assert witness.record_believed(believed(signed(2))) is WitnessOutcome.WRITTEN
+    assert witness.record_verified(believed(signed(2))) is WitnessOutcome.WRITTEN
     assert file_of(witness).read_bytes() == format_line(signed(2))
 
 
-def test_a_lock_that_was_replaced_meanwhile_is_the_one_that_is_taken(
+def test_a_lock_file_that_was_replaced_concurrently_is_the_one_that_is_taken(
     witness: Witness, tmp_path: Path
 ) -> None:
     """Else who holds the new file and who holds the old one would both write."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     lock = file_of(witness).with_suffix(".lock")
     lock.rename(tmp_path / "old")
     lock.symlink_to(tmp_path / "old")
     with pytest.raises(WitnessError, match="did not create"):
-        witness.record_believed(believed(signed(2)))
+        witness.record_verified(believed(signed(2)))
     lock.unlink()
-    assert witness.record_believed(believed(signed(2))) is WitnessOutcome.WRITTEN
+    assert witness.record_verified(believed(signed(2))) is WitnessOutcome.WRITTEN
     assert lock.stat().st_ino != (tmp_path / "old").stat().st_ino
 
 
-def test_a_folder_that_was_opened_to_others_meanwhile_is_closed_again(ledger: Ledger) -> None:
+def test_a_folder_that_was_opened_to_others_is_made_private_again(ledger: Ledger) -> None:
     """Each append makes sure that the witness is its owner's alone."""
     witness = ledger._witness
     assert witness is not None
@@ -117,7 +117,7 @@ def test_a_folder_that_was_opened_to_others_meanwhile_is_closed_again(ledger: Le
     assert witness.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_that_was_exchanged_meanwhile_is_refused_or_made_again(
+def test_a_folder_that_was_replaced_is_refused_or_created_again(
     ledger: Ledger, tmp_path: Path
 ) -> None:
     """Attack: a link to a folder of older heads; and that it is gone is not overlooked."""
@@ -146,9 +146,7 @@ def test_every_head_that_an_append_witnessed_is_signed(ledger: Ledger) -> None:
         assert found[-1].head == view.head
 
 
-def test_another_program_that_appends_meanwhile_is_gone_on_from(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_appends_of_another_program_are_continued(ledger: Ledger, tmp_path: Path) -> None:
     """Its records and its head, which this one has not seen."""
     other = opened(SqliteStore(tmp_path / "satchel.db"), ledger.bank, tmp_path / "witness")
     for number in range(0, 6, 2):
@@ -157,7 +155,7 @@ def test_another_program_that_appends_meanwhile_is_gone_on_from(
     assert len(listed(ledger)) == 8
 
 
-def test_a_store_that_was_put_back_meanwhile_is_refused(tmp_path: Path) -> None:
+def test_a_store_that_was_rolled_back_concurrently_is_refused(tmp_path: Path) -> None:
     """Also by the very next append, of a program that starts and of one that goes on."""
     path, folder = tmp_path / "store.db", tmp_path / "witness"
     store = SqliteStore(path)

@@ -130,7 +130,7 @@ def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
     assert len(texts(opened(store, ledger.bank, None))) == 3
 
 
-def test_an_import_may_say_something_of_another_import(store: Store) -> None:
+def test_an_import_can_refer_to_another_import(store: Store) -> None:
     """As a merge does: of all of it, and then of one record in it; from its completion on."""
     ledger = created(store)
     first, second = opens(ledger), opens(ledger)

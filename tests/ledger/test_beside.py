@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-def test_the_nearest_are_proved_and_current(store: SqliteStore) -> None:
+def test_the_nearest_are_verified_and_current(store: SqliteStore) -> None:
     """Retired and held records are left out, also those that the store still calls current."""
     ledger, generation = created(store), Generation("model", 2)
     records = memories(5)
@@ -92,7 +92,7 @@ def test_the_right_pieces_are_given(pieces: list[bytes], given: int) -> None:
         ([b"ab", b"c", b"d"], 2),
     ],
 )
-def test_the_last_of_wrong_pieces_is_held_back(pieces: list[bytes], given: int) -> None:
+def test_the_last_of_several_wrong_packs_is_withheld(pieces: list[bytes], given: int) -> None:
     """An empty piece after it, or a wrong one, does not let go of more."""
     found = list[bytes]()
     with pytest.raises(VerificationError):
@@ -151,7 +151,7 @@ def test_a_blob_that_does_not_fit_leaves_nothing(store: SqliteStore) -> None:
     ledger.append(memories(1))
 
 
-def test_nothing_is_kept_by_whoever_goes_on_after_the_space_ran_out(store: SqliteStore) -> None:
+def test_nothing_is_kept_by_a_writer_that_continues_after_a_full_disk(store: SqliteStore) -> None:
     """Fault: SQLite takes back a transaction by itself; what comes after it is not committed."""
     ledger = created(store)
     _make_small(store)

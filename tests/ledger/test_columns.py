@@ -381,7 +381,7 @@ def test_the_standing_of_a_large_bank_is_not_verified_for_a_few_questions(
 
 
 @pytest.mark.parametrize("user", [None, "u0"])
-def test_what_is_retired_or_held_is_left_out_of_the_answers_of_a_large_bank(
+def test_retired_and_quarantined_memories_are_omitted_in_a_large_bank(
     user: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log says so of the rows that are met: nothing is refused, and nothing more is shown."""

@@ -78,7 +78,7 @@ def _witnessed(one: Machine) -> LogState:
     return LogState.of(found.head)
 
 
-def test_an_accepted_loss_lets_the_bank_go_on(tmp_path: Path) -> None:
+def test_an_accepted_loss_allows_the_bank_to_continue(tmp_path: Path) -> None:
     """Reads and appends, under a new epoch, and the log says what was given up, and why."""
     one = _rolled_back(tmp_path)
     with pytest.raises(RolledBackError, match="an owner can accept"):
@@ -121,7 +121,7 @@ class _Crash(Exception):  # noqa: N818 - no error of anybody's
 
 
 class _Cut(Witness):
-    def record_believed(self, *_: Any, **__: Any) -> Any:
+    def record_verified(self, *_: Any, **__: Any) -> Any:
         raise _Crash
 
 
@@ -195,7 +195,7 @@ def test_an_accepted_loss_vouches_for_no_record(tmp_path: Path) -> None:
             one.listed()
 
 
-def test_a_head_that_does_not_hold_is_not_accepted(tmp_path: Path) -> None:
+def test_a_head_that_does_not_verify_is_not_accepted(tmp_path: Path) -> None:
     """Of the store's state itself all is checked: who signed it, its tree, its numbers."""
     for number in range(3):
         one = _rolled_back(tmp_path / str(number))
@@ -422,7 +422,7 @@ def test_a_store_from_before_an_acceptance_is_a_rollback_again(tmp_path: Path) -
     ("before", "after", "told"),
     [(0, 2, False), (2, 0, True), (1, 1, True), (2, 3, True)],
 )
-def test_another_machine_goes_on_because_an_owner_decided_and_says_so(
+def test_another_machine_continues_after_an_owners_decision_and_reports_it(
     tmp_path: Path, before: int, after: int, told: object
 ) -> None:
     """Whether it saw less than was given up, all of it, or more than the owner knew of."""
@@ -493,7 +493,7 @@ def test_an_acceptance_that_names_another_history_says_nothing_of_this_one(
     assert one.listed() == two.listed()
 
 
-def test_a_machine_that_slept_through_two_decisions_goes_on(tmp_path: Path) -> None:
+def test_a_machine_that_missed_two_decisions_continues(tmp_path: Path) -> None:
     """It saw the first epoch; the third one is there when it wakes up."""
     one = machine(tmp_path)
     two = _second(tmp_path, one)

@@ -135,7 +135,7 @@ _ADDED = {"idle": 15, "view": 15, "append": 21, "busy": 38}
 
 
 @pytest.mark.parametrize("case", _CASES)
-def test_a_process_that_forks_goes_on_as_two(case: str, tmp_path: Path) -> None:
+def test_a_process_that_forks_continues_as_two(case: str, tmp_path: Path) -> None:
     """With a view open, with an append of another thread under way, with many: nothing is lost."""
     database, witness = tmp_path / "store" / "satchel.db", tmp_path / "witness"
     database.parent.mkdir()

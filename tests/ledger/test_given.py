@@ -33,7 +33,7 @@ def said(target: Sealed, state: State, by: str | None = None) -> Sealed:
 def states(ledger: Ledger, record: Sealed) -> list[str]:
     """Return what was said of a record that counts."""
     with ledger.reading() as view:
-        return [each.state for each in view.said(view.get([record.id])[record.id])]
+        return [each.state for each in view.status_events(view.get([record.id])[record.id])]
 
 
 def test_an_append_that_builds_on_what_is_so_no_more_is_refused(ledger: Ledger) -> None:
@@ -163,8 +163,8 @@ def test_what_an_import_says_counts_when_it_is_complete(ledger: Ledger) -> None:
     with ledger.reading() as view:
         assert view.versions(one.id) == {one.id, two.id}
         logged = view.get([one.id])[one.id]
-        assert [each.by for each in view.said(logged)] == [two.id]
-        assert view.said(logged, as_of=then) == []
+        assert [each.by for each in view.status_events(logged)] == [two.id]
+        assert view.status_events(logged, as_of=then) == []
 
 
 def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Ledger) -> None:
@@ -172,7 +172,7 @@ def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Led
     one, two = memories(2)
     ledger.append([one, two])
     with ledger.reading() as view:
-        (found,) = view.starting(one.id[7:20], limit=5)
+        (found,) = view.with_prefix(one.id[7:20], limit=5)
         assert found.record.id == one.id
 
         class Misleading:
@@ -187,7 +187,7 @@ def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Led
 
         view._reader = Misleading(view._reader)  # type: ignore[assignment]
         with pytest.raises(VerificationError):
-            view.starting(one.id[7:20], limit=5)
+            view.with_prefix(one.id[7:20], limit=5)
 
 
 def test_what_a_store_could_not_keep_in_the_end_was_never_said(

@@ -114,7 +114,7 @@ def _listed(ledger: Ledger, wanted: Filter | None = None) -> list[str]:
         return [logged.record.id for logged in view.scan(*([wanted] if wanted else []))]
 
 
-def test_what_was_appended_is_listed_in_order_by_whoever_opens_next(place: Place) -> None:
+def test_appended_records_are_listed_in_order_by_the_next_process(place: Place) -> None:
     """Places are given in the order of the log; the first two records found the bank."""
     records = _memories(300)
     assert place.ledger().append(records[:299]) == list(range(_FOUNDING, _FOUNDING + 299))
@@ -183,7 +183,7 @@ def test_status_records_decide_what_is_current(
     assert (record.id in _listed(ledger, Filter())) is shown
 
 
-def test_links_and_words_lead_to_proved_records(disk: Place) -> None:
+def test_links_and_words_lead_to_verified_records(disk: Place) -> None:
     """Edges are followed and words found, and what comes back is verified."""
     one, two = _memories(2)
     edge = seal(Edge(source=one.id, target=two.id, kind="similar_to"))
@@ -460,7 +460,7 @@ def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None
         pass
 
     class _Cut(Witness):
-        def record_believed(self, new: WitnessedHead, **_: Any) -> Any:
+        def record_verified(self, new: WitnessedHead, **_: Any) -> Any:
             raise _Crash(new.head.size)
 
     cut = Ledger(disk.store, disk.bank, writer=_WRITER, witness=_Cut(disk.witness))

@@ -158,7 +158,7 @@ def require_seen(root: Path, told: Told) -> None:
         store.close()
 
 
-def test_a_full_disk_takes_nothing_and_goes_on_with_space(tmp_path: Path) -> None:
+def test_a_full_disk_loses_nothing_and_writes_continue_with_space(tmp_path: Path) -> None:
     """Fault: no space after so many bytes, for the store or the witness; then space again."""
     refused = 0
     chance = random.Random(5)  # noqa: S311 - the same disk each time

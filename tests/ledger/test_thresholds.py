@@ -161,7 +161,7 @@ def test_each_owner_ends_a_token_alone(two_of_three: Machine) -> None:
     )
 
 
-def test_going_on_after_a_loss_is_decided_by_as_many(two_of_three: Machine) -> None:
+def test_accepting_a_loss_needs_the_threshold_of_owners(two_of_three: Machine) -> None:
     """One owner's key alone does not make others believe an older store."""
     old = backup(two_of_three.store)
     two_of_three.add(2, start=50)
@@ -177,7 +177,7 @@ def test_going_on_after_a_loss_is_decided_by_as_many(two_of_three: Machine) -> N
     two_of_three.add(1, start=60)
 
 
-def test_who_knows_the_first_owner_believes_those_whom_it_took_in(two_of_three: Machine) -> None:
+def test_a_machine_that_knows_the_first_owner_trusts_admitted_owners(two_of_three: Machine) -> None:
     """A machine that never saw the bank needs no more than the log; an untrusted one stays so."""
     store, bank, folder = two_of_three.store, two_of_three.bank, two_of_three._folder
     new = Machine(store, bank, folder / "new", trusted=frozenset({OWNER.did}))

@@ -75,7 +75,7 @@ def _texts(ledger: Ledger) -> list[Any]:
         return [one.model.text for one in view.scan() if isinstance(one.model, Semantic)]
 
 
-def test_an_import_in_one_transaction_is_current_complete_and_proved(ledger: Ledger) -> None:
+def test_an_import_in_one_transaction_is_current_complete_and_verified(ledger: Ledger) -> None:
     """On every store: each record is verified as it is read, and words find it."""
     source = _import(ledger, [_rows(0, 30), _rows(30, 12)])
     assert _texts(ledger) == [f"fact {number}" for number in range(42)]

@@ -223,7 +223,7 @@ def test_killed_in_the_middle_of_a_line_leaves_one_that_is_ignored(
 
 
 @pytest.mark.parametrize("moment", ["ftruncate", "pwrite", "fdatasync"])
-def test_killed_before_the_acknowledgement_the_next_process_goes_on(
+def test_killed_before_the_acknowledgement_the_next_process_resumes(
     witness: Witness, start: Start, moment: str
 ) -> None:
     """Fault: kill -9 before each step of an append, also of the very first."""

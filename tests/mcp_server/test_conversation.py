@@ -23,7 +23,7 @@ from mcp.types import TextContent
 
 from satchel.api.store import Satchel
 from satchel.mcp.server import server
-from satchel.rehydrate.models import tokenizer_of
+from satchel.rehydrate.frames import tokenizer_of
 
 FACTS = (
     "Ada moved to Lisbon in May 2026",

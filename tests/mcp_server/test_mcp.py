@@ -25,7 +25,7 @@ from token_kit import chain_of, later
 
 from satchel.api.store import Satchel, open_store
 from satchel.bank import operations
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.tokens import Tags
 from satchel.mcp.principal import ToolCaller
@@ -114,7 +114,7 @@ def test_attack_an_argument_that_a_tool_does_not_know_is_refused(own_home: Path)
     asked(work)
 
 
-def test_tools_say_what_they_do_to_memory(own_home: Path) -> None:
+def test_tools_describe_their_effect_on_memory(own_home: Path) -> None:
     """Hints that hosts ask people by, resources and a prompt."""
     del own_home
 
@@ -466,7 +466,7 @@ def test_an_artifact_comes_in_by_a_capability_token(own_home: Path) -> None:
     asked(work)
 
 
-def test_what_is_not_relevant_enough_is_left_out_and_counted(own_home: Path) -> None:
+def test_irrelevant_memories_are_omitted_and_counted(own_home: Path) -> None:
     """The paper's threshold: all of it at 1, nothing at 0."""
     del own_home
 

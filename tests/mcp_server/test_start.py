@@ -15,7 +15,7 @@ OPTIONAL = frozenset(
         "satchel.admin.bank_health",
         "satchel.transfer.imports",
         "satchel.transfer.exports",
-        "satchel.transfer.conversion_operations",
+        "satchel.transfer.verification",
         "satchel.transfer.export_operations",
         "satchel.transfer.import_operations",
         "satchel.sessions.branches",
@@ -107,7 +107,7 @@ def test_a_server_with_the_core_tools_imports_nothing_of_toolsets_or_calls() -> 
 
 @pytest.mark.usefixtures("own_home")
 @pytest.mark.parametrize("change", USUAL.values(), ids=USUAL)
-def test_a_server_that_cannot_leave_out_what_http_needs_imports_it(change: str) -> None:
+def test_a_server_that_needs_http_imports_it(change: str) -> None:
     """It answers the same, a little later."""
     tools, modules = started(main=MAIN.replace("sys.argv =", f"{change}; sys.argv ="))
     assert tools == started()[0]

@@ -69,7 +69,7 @@ def test_each_current_memory_gets_a_vector_once(bank: Any) -> None:
         assert [len(found) for found in kept(view).values()] == [30]
 
 
-def test_one_that_breaks_off_is_not_used_and_is_gone_on_with(bank: Any) -> None:
+def test_an_interrupted_generation_is_not_used_and_is_resumed(bank: Any) -> None:
     """What was paid for is not made again."""
     with pytest.raises(InferenceError):
         fill(bank.store, bank.ledger, Model(most=20))
@@ -132,7 +132,7 @@ def test_a_bank_without_vectors_says_so(bank: Any) -> None:
     assert stats(bank).vectors is None
 
 
-def test_damaged_notes_beside_the_log_are_made_anew(bank: Any) -> None:
+def test_a_damaged_cache_beside_the_log_is_rebuilt(bank: Any) -> None:
     """Nothing proves them, so nothing hangs on them."""
     fill(bank.store, bank.ledger, Model())
     with bank.store.writing() as writing:

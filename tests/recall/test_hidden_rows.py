@@ -57,7 +57,7 @@ def test_an_edited_column_hides_nothing_that_meaning_nominates(
 
 
 @pytest.mark.parametrize("large", [0, 1 << 20])
-def test_what_is_no_memory_any_more_is_left_out_whatever_its_vector(
+def test_retired_memories_are_omitted_whatever_their_vector(
     tmp_path: Path, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log says so of it: nothing is refused."""

@@ -228,7 +228,7 @@ def test_edges_are_gone_along_one_hop(bank: Remembering) -> None:
         {"kind": "about", "valid_from": "2027-01-01T00:00:00.000000Z"},
     ],
 )
-def test_edges_that_do_not_hold_lead_nowhere(bank: Remembering, edge: dict[str, Any]) -> None:
+def test_invalid_edges_lead_nowhere(bank: Remembering, edge: dict[str, Any]) -> None:
     """Neither one that is over or not yet, nor one to what was replaced."""
     first, second = bank.add(Semantic(text="Petrel"), Semantic(text="Bergen"))
     bank.add(Edge(source=first.id, target=second.id, **edge))
@@ -439,14 +439,14 @@ def test_what_is_new_is_found_by_meaning_in_a_process_that_asked_before(bank: Re
     assert len(ask(bank, "dinner").hits) == 2
 
 
-def test_without_sketches_all_vectors_are_looked_at(
+def test_without_sketches_all_vectors_are_compared(
     bank: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without numpy, and in a bank from before there were any: the same order."""
     bank.add(*(Semantic(text=f"{word} {'desk ' * count}") for word, count in _MIXED))
     embed(bank)
     whole = texts(ask(bank, "dinner"))
-    monkeypatch.setattr("satchel.recall.similarity.sketches", lambda *_: None)
+    monkeypatch.setattr("satchel.recall.sketches.sketches", lambda *_: None)
     assert texts(ask(bank, "dinner")) == whole
     assert len(whole) > 2
 
@@ -546,7 +546,7 @@ def test_sketches_are_kept_on_when_some_are_drawn(
     assert loads == [1, 1]
 
 
-def test_sketches_that_are_damaged_are_left_out(bank: Remembering) -> None:
+def test_damaged_sketches_are_ignored(bank: Remembering) -> None:
     """Attack: side values of other lengths; nothing fails, words still find."""
     bank.add(Semantic(text="Ada eats sushi"))
     embed(bank)

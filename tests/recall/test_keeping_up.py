@@ -13,9 +13,8 @@ from import_kit import bring, opened, rows, write
 from recall_kit import Remembering
 
 from satchel.admin.statistics import stats
-from satchel.bank.changes import forget, restore
+from satchel.bank.changes import forget, remember, restore
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.remember import remember
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import InferenceError
@@ -94,7 +93,7 @@ def test_a_bank_gets_its_first_vectors_and_then_those_of_what_comes(few: Remembe
     assert (kept(few), kept(few), lacking(few)) == (2, 0, [])
 
 
-def test_a_step_does_no_more_than_it_may_and_the_next_goes_on(
+def test_a_step_does_no_more_than_allowed_and_the_next_continues(
     few: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is compared before all is there; long texts count for more than short ones."""
@@ -158,7 +157,7 @@ def test_a_receipt_that_says_nonsense_makes_no_trouble(few: Remembering) -> None
     assert (kept(few), lacking(few)) == (40, [])
 
 
-def test_words_are_weighed_anew_when_a_bank_has_outgrown_what_was_learnt() -> None:
+def test_word_weights_are_computed_again_when_a_bank_has_grown() -> None:
     """A new generation takes the place of the old one; meanwhile the old one answers."""
     bank = Remembering(InMemoryStore())
     numbers = list[int]()
@@ -193,7 +192,7 @@ def test_another_make_of_the_model_is_followed_by_a_new_generation(few: Remember
         assert not is_behind(view, lambda _made: Newer())
 
 
-def test_vectors_that_another_one_replaced_meanwhile_are_not_kept(few: Remembering) -> None:
+def test_vectors_replaced_concurrently_are_not_kept(few: Remembering) -> None:
     """A step that was overtaken leaves no generation behind that nobody uses."""
     kept(few)
     few.add(Semantic(text="late"))
@@ -322,9 +321,7 @@ with opened_bank(settings, "b", writes=True) as bank:
 """
 
 
-def test_one_that_is_killed_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_transfer_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after each of its parts: nothing is used before all is there, nothing made twice."""
     with monkeypatch.context() as off:
         off.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from satchel.recall.lexical import LexicalReranker
+from satchel.recall.rerankers import LexicalReranker
 
 FILLER = "and then it was so late that nobody knew where to go"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from recall_kit import Remembering
 
-from satchel.bank.remember import superseding
+from satchel.bank.changes import superseding
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.model.records import FileVersion, Semantic
 

@@ -59,15 +59,13 @@ ORDINARY = [
 
 @pytest.mark.parametrize("trust", [USER, OUTSIDE])
 @pytest.mark.parametrize("text", SHAPES)
-def test_what_no_memory_looks_like_is_held_back_whoever_says_it(
-    text: str, trust: TrustClass
-) -> None:
+def test_shapes_of_no_memory_are_withheld_from_every_source(text: str, trust: TrustClass) -> None:
     """A mismatch of the shape always quarantines."""
     assert reasons_against(text, "semantic", trust, "outside")
 
 
 @pytest.mark.parametrize("text", IMPERATIVES)
-def test_imperatives_are_held_back_from_outside_only(text: str) -> None:
+def test_imperatives_are_withheld_from_outside_only(text: str) -> None:
     """What the user or the agent says may be an order; with ``all``, nobody's is shown."""
     assert reasons_against(text, "semantic", OUTSIDE, "outside")
     assert reasons_against(text, "semantic", USER, "all")
@@ -78,7 +76,7 @@ def test_imperatives_are_held_back_from_outside_only(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_is_not_held_back(text: str) -> None:
+def test_ordinary_text_is_not_withheld(text: str) -> None:
     """From outside, too; a flag of England is no hidden tag."""
     assert reasons_against(text, "semantic", OUTSIDE, "outside") == []
 
@@ -97,7 +95,7 @@ def test_a_text_made_to_take_long_does_not(text: str) -> None:
 @pytest.mark.parametrize(
     "name", ["bipia_contexts", "notinject", "slabs", "spikee_benign", "small_packs"]
 )
-def test_fewer_than_two_in_a_hundred_ordinary_texts_are_held_back(
+def test_fewer_than_two_in_a_hundred_ordinary_texts_are_withheld(
     shared_data: Path, name: str
 ) -> None:
     """The false positives that the docs state, taken as from outside."""
@@ -107,7 +105,7 @@ def test_fewer_than_two_in_a_hundred_ordinary_texts_are_held_back(
 
 
 @pytest.mark.shared
-def test_most_of_the_attacks_of_the_small_packs_are_held_back(shared_data: Path) -> None:
+def test_most_of_the_attacks_of_the_small_packs_are_withheld(shared_data: Path) -> None:
     """At least six in ten; the docs state how many."""
     texts = labelled(shared_data, "small_packs", 1)
     held = [one for one in texts if reasons_against(one, "semantic", OUTSIDE, "outside")]

@@ -201,7 +201,7 @@ def test_relevance_is_the_weighed_mean_of_its_parts() -> None:
     assert without.score(RelevanceWeights()) == pytest.approx((0.2 + 0.15) / 0.6)
 
 
-def test_each_part_is_told_of_each_memory(bank: Remembering) -> None:
+def test_each_part_is_reported_for_each_memory(bank: Remembering) -> None:
     """Recency falls with age, salience is what the memory says, depth is nearness to the roots."""
     (root,) = bank.add(Semantic(text="tea is a plant", created_at=DAY.format(1)))
     bank.add(Semantic(text="tea is green", parent_ids=(root.id,), created_at=DAY.format(31)))
@@ -435,7 +435,7 @@ def test_what_was_released_is_shown(bank: Remembering) -> None:
     assert [one.id for one in wake(bank).entries] == [first]
 
 
-def test_memory_of_somebody_else_is_not_there(bank: Remembering) -> None:
+def test_memory_of_another_owner_is_not_included(bank: Remembering) -> None:
     """What columns tell is a filter: users, components, trust."""
     from satchel.model.values import Scope
 

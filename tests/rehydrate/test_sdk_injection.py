@@ -81,7 +81,7 @@ def test_d57_no_pattern_leaves_its_record(bank: Remembering) -> None:
     ]
 
 
-def test_d57_what_reads_like_an_order_is_held_back_and_not_lost(bank: Remembering) -> None:
+def test_d57_what_reads_like_an_instruction_is_withheld_and_not_lost(bank: Remembering) -> None:
     """By default a model does not see it; whoever owns the memory does, with the reason."""
     bank.add(*(Semantic(text=text, origin=OUTSIDE) for text in (*PATTERNS, *ORDINARY)))
     found = wake(bank, budget=8_000)

@@ -11,7 +11,7 @@ from model_kit import Model, answering
 from satchel.errors import ConfigError, InferenceError
 from satchel.inference.distillers import ChatSummariser
 from satchel.inference.endpoint import Chat
-from satchel.rehydrate.compression import Extractive
+from satchel.rehydrate.pipeline import Extractive
 
 TEXT = (
     "The meeting began late. Bob brought biscuits. The permit for the fibre line is missing."

@@ -6,7 +6,7 @@ import pytest
 
 from satchel.errors import MissingExtraError
 from satchel.inference.tokenizers import CL100K, O200K, Estimate, GptTokens, vocabulary_of
-from satchel.rehydrate.models import profile_of, tokenizer_of
+from satchel.rehydrate.frames import profile_of, tokenizer_of
 
 TEXT = "The user prefers tea, 10:30 on Mondays; 茶 🎂 naïve\n123|[memory 123456789]"
 
@@ -66,4 +66,4 @@ def test_without_the_package_tokens_are_estimated(monkeypatch: pytest.MonkeyPatc
     assert tokenizer_of("gpt-4o").name == "estimate"
     with pytest.raises(MissingExtraError) as raised:
         GptTokens(O200K)
-    assert "satchel[tokens]" in str(raised.value.hint)
+    assert "satchel[models]" in str(raised.value.hint)

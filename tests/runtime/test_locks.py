@@ -306,7 +306,7 @@ def test_no_two_processes_are_inside_at_once(path: Path, tmp_path: Path) -> None
     assert counter.read_text() == "200"
 
 
-def test_many_may_share_and_none_is_alone_meanwhile(path: Path) -> None:
+def test_many_may_share_and_none_is_exclusive_then(path: Path) -> None:
     """Readers are not named: there may be many."""
     with held_by_another(path, "shared"):
         with ProcessLock(path).shared():
@@ -518,9 +518,7 @@ def test_a_lock_file_that_others_could_open_is_closed_and_reported(path: Path) -
     assert lock.repairs == [ModeRepair(path, 0o666, 0o600)]
 
 
-def test_a_lock_file_that_was_deleted_meanwhile_is_not_the_lock(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deleted_lock_file_is_not_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is locked is the file that the next process will find at the path."""
     real = locks._flock
     deleted: list[bool] = []

@@ -316,7 +316,7 @@ except sqlite3.OperationalError as error:
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
-def test_looking_at_a_database_does_not_drop_sqlites_locks(tmp_path: Path, mode: str) -> None:
+def test_inspecting_a_database_does_not_drop_sqlites_locks(tmp_path: Path, mode: str) -> None:
     """The system drops a program's locks on a file when it closes any descriptor of it."""
     path = tmp_path / "state" / "bank.db"
     secure_database(path)

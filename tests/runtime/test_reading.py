@@ -61,7 +61,7 @@ def test_errors_from_inside_name_the_file(tmp_path: Path) -> None:
     assert failed.value.file == str(path)
 
 
-def test_a_spool_gives_back_what_was_written() -> None:
+def test_a_spool_returns_what_was_written() -> None:
     """In memory and on disk alike."""
     for size in (10, 3_000_000):
         spool = Spool(memory_bytes=1000)

@@ -151,7 +151,7 @@ def test_an_existing_target_is_refused_when_asked_to(tmp_path: Path, kind: str) 
     assert [found.name for found in tmp_path.iterdir()] == ["target"]
 
 
-def test_a_target_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+def test_a_target_that_appears_concurrently_is_not_replaced(tmp_path: Path) -> None:
     """Race: someone else makes the file between the check and the end."""
     path = tmp_path / "target"
     with pytest.raises(TargetExistsError), atomic_write(path, overwrite=False):

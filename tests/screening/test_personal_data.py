@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from satchel.errors import UsageError
 from satchel.screening.personal import KINDS, personal_data
 from satchel.screening.redaction import Redactor
-from satchel.screening.vendors import SensitiveSpan
+from satchel.screening.secrets import SensitiveSpan
 
 FOUND = {
     "email": ["ada@example.com", "a.l+x@mail.example.co.uk", "ada.ü@exämple.org"],
@@ -46,7 +46,7 @@ NOT = [
 @pytest.mark.parametrize(
     ("kind", "text"), [(kind, text) for kind, texts in FOUND.items() for text in texts]
 )
-def test_what_tells_who_somebody_is_is_found_within_a_sentence(kind: str, text: str) -> None:
+def test_identifying_details_are_found_within_a_sentence(kind: str, text: str) -> None:
     """By its form, its check digits, or the words before it; and nothing of it is left."""
     value = {"text": f"Note: {text} - that was it."}
     form, replaced = Redactor([kind]).form(value)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from secrets_kit import Maker, card
 
-from satchel.screening import personal, secrets, vendors
+from satchel.screening import secrets
 from satchel.screening.prefilter import may_hold_secret
 from satchel.screening.secrets import KINDS, find_secrets, scrub
 
@@ -146,8 +146,8 @@ def test_the_quick_look_lets_no_secret_pass(kind: str) -> None:
             assert may_hold_secret(secret)
 
 
-@pytest.mark.parametrize("shape", vendors.SHAPES, ids=lambda shape: shape.kind)
-def test_every_shape_is_found_by_its_marks(shape: vendors.Shape) -> None:
+@pytest.mark.parametrize("shape", secrets.SHAPES, ids=lambda shape: shape.kind)
+def test_every_shape_is_found_by_its_marks(shape: secrets.Shape) -> None:
     """A mark that no text of the kind has would switch the kind off."""
     for seed in range(50):
         assert any(mark in Maker(seed).make(shape.kind)[0] for mark in shape.marks)
@@ -182,11 +182,11 @@ def test_attack_lookalikes_of_other_scripts_are_not_undone() -> None:
 def test_the_check_digit_is_the_rule_of_luhn() -> None:
     """One wrong digit and most exchanged neighbours are noticed."""
     number = card()
-    assert personal.is_card(number)
+    assert secrets.is_card(number)
     for place in range(4, 16):
         for digit in "0123456789":
             changed = number[:place] + digit + number[place + 1 :]
-            assert personal.is_card(changed) == (digit == number[place])
+            assert secrets.is_card(changed) == (digit == number[place])
 
 
 def test_names_are_judged_whole() -> None:

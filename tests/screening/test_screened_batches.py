@@ -61,12 +61,12 @@ def test_attack_the_name_of_a_secret_in_another_spelling(text: str) -> None:
     assert bool(suspects(_around(draft))) >= bool(screened(draft))
 
 
-def test_ordinary_records_are_not_looked_at_again() -> None:
+def test_ordinary_records_are_not_screened_again() -> None:
     """Ids, digests, fractions and words such as monkey are no signs; this is where time goes."""
     assert suspects([_ORDINARY] * 300) == []
 
 
-def test_attack_text_that_cannot_be_written_down_is_looked_at_by_itself() -> None:
+def test_attack_text_that_cannot_be_encoded_is_screened_by_itself() -> None:
     """A lone surrogate hides no secret in the records beside it."""
     hidden = Semantic(text=Maker(1).make("github-token")[0])
     assert suspects([Semantic(text="\ud800"), hidden, Blob(digest="blake3:0", data="x")]) == [0, 1]

@@ -25,7 +25,7 @@ from satchel.model.text import Message
 from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.recall.query import Query
-from satchel.recall.sessions import recall_for
+from satchel.recall.search import recall_for_session
 from satchel.sessions import branches
 from satchel.sessions import queries as sessions_queries
 from satchel.sessions import record as recording
@@ -344,7 +344,7 @@ def test_a_fork_that_hides_later_memories_recalls_what_was_known_and_its_own(
     below = fork(bank, hiding).id
 
     def recalled(name: str, limit: int | None = None, as_of: int | None = None) -> set[str]:
-        answer = recall_for(bank, Query(text="tea", limit=limit, as_of=as_of), name)
+        answer = recall_for_session(bank, Query(text="tea", limit=limit, as_of=as_of), name)
         return {memory.text for memory in answer.memories}
 
     assert recalled(hiding) == recalled(below) == {"tea is green", "I like tea with milk."}
@@ -508,7 +508,7 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
     assert len([row for row in rows if row.type == "session_event"]) <= 64
 
 
-def test_a_session_that_another_machine_went_on_with_is_counted_whole(bank: OpenBank) -> None:
+def test_a_session_continued_on_another_machine_is_counted_whole(bank: OpenBank) -> None:
     """What comes with a later import moves the end, and what goes another way does not."""
     session = begin(bank, NewSession(name="s"), turns(2)).session
     with bank.ledger.reading() as view:

@@ -149,7 +149,7 @@ def test_what_tools_and_prompts_say_becomes_no_memory(bank: OpenBank) -> None:
     assert "Evil" not in done.summary
 
 
-def test_an_agents_own_words_are_no_facts_about_whom_it_speaks_with(bank: OpenBank) -> None:
+def test_an_agents_own_words_are_no_facts_about_its_user(bank: OpenBank) -> None:
     """What it decided or left open is kept; what it is, or likes, is not."""
     session = begun(bank).session
     words = "I live in the cloud. I prefer JSON. We decided to use Rust. TODO: write the tests."
@@ -157,7 +157,7 @@ def test_an_agents_own_words_are_no_facts_about_whom_it_speaks_with(bank: OpenBa
     assert [one.kind for one in distill(bank, session).memories] == ["decision", "open_item"]
 
 
-def test_the_distiller_that_comes_along_is_bounded_whatever_is_said() -> None:
+def test_the_built_in_distiller_is_bounded_for_every_input() -> None:
     """Attack: megabytes without a full stop, words that never repeat, a thousand facts."""
     said = [
         DialogueTurn("1", 1, "user", "a" * 3_000_000),
@@ -188,7 +188,7 @@ def test_a_receipt_of_a_distillation_can_be_verified_alone(bank: OpenBank, tmp_p
     say(bank, session, "I live in Oslo.")
     done = distill(bank, session)
     found = find_receipt(bank.settings, done.receipt or "")
-    assert (found.standing, found.account) == ("good", None)
+    assert (found.outcome, found.account) == ("good", None)
     assert found.record["result"]["memories"] == [one.id for one in done.memories]
     file = tmp_path / "distilled.receipt.json"
     text = canonical(found.record)
@@ -198,7 +198,7 @@ def test_a_receipt_of_a_distillation_can_be_verified_alone(bank: OpenBank, tmp_p
         (text.replace(done.session.encode(), b"blake3:" + b"0" * 64), "tampered"),
     ):
         file.write_bytes(said + b"\n")
-        assert [one.standing for one in find_receipts(bank.settings, str(file))] == [standing]
+        assert [one.outcome for one in find_receipts(bank.settings, str(file))] == [standing]
     plain = {name: one for name, one in found.record.items() if name != "signatures"}
     file.write_bytes(canonical(plain))
     with pytest.raises(MalformedError):

@@ -163,7 +163,7 @@ def test_the_key_goes_to_the_configured_server_alone(
     assert model.keys == [None, "Bearer k-1"]
 
 
-def test_no_server_is_asked_unless_somebody_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_is_contacted_unless_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Offline is the default, also where a server is configured for something else."""
     monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("SATCHEL_INFERENCE_CHAT_MODEL", "m")

@@ -140,7 +140,7 @@ def test_what_went_another_way_elsewhere_moves_no_end(bank: OpenBank) -> None:
     assert texts_of(bank, found.id) == ["turn 1", "turn 2", "other 0", "other 1", "other 2"]
 
 
-def test_what_goes_on_from_the_end_elsewhere_moves_it(bank: OpenBank) -> None:
+def test_a_continuation_from_the_end_elsewhere_moves_the_end(bank: OpenBank) -> None:
     """A copy that only said more is taken along."""
     session = begun(bank, 2)
     elsewhere = Recorder(Tip(session.session, session.element, 2, 2))
@@ -149,7 +149,7 @@ def test_what_goes_on_from_the_end_elsewhere_moves_it(bank: OpenBank) -> None:
     assert texts_of(bank, session.session) == ["turn 1", "turn 2", "more 0", "more 1", "here again"]
 
 
-def test_a_mark_of_somebody_else_moves_no_end(bank: OpenBank) -> None:
+def test_a_mark_of_another_writer_moves_no_end(bank: OpenBank) -> None:
     """Attack: an import says which message is the last."""
     session = begun(bank, 3).session
     first = show_session(bank, session).messages[0].id

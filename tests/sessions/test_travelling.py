@@ -13,14 +13,14 @@ from sessions_kit import begun, distilled, say, texts_of
 from satchel.admin.bank_copy import copy_bank, merge_banks
 from satchel.bank.banks import admit_writer, create_bank
 from satchel.bank.connections import writer_key
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.replication.operations import ExchangeOptions, pull, push
 from satchel.sessions.branches import archive_session, create_checkpoint, fork
 from satchel.sessions.queries import list_checkpoints, list_sessions, show_session
 from satchel.sessions.record import set_state as change
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.imports import import_file
 

@@ -165,7 +165,7 @@ def test_what_a_writer_left_is_read_without_a_trace(tmp_path: Path, left: tuple[
     } == {name: data for name, data in before.items() if name[-3:] != "shm"}
 
 
-def test_what_is_looked_through_is_in_plain_free_pages_and_log_too(tmp_path: Path) -> None:
+def test_the_search_covers_decrypted_free_pages_and_the_log(tmp_path: Path) -> None:
     """Erasing looks for what is gone: encrypted bytes would never have it."""
     with closing(SqliteStore(tmp_path / "a.db", key=KEY)) as store:
         filled(store)
@@ -300,7 +300,7 @@ def test_a_hostile_key_file_is_a_typed_error_that_names_it(
     assert refused.value.file == str(key_file(path))
 
 
-def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Path) -> None:
+def test_a_key_file_holds_no_plain_key_and_opens_for_its_recipients(tmp_path: Path) -> None:
     """Neither what is shown of it nor its file says it; another identity does not open it."""
     (identity, recipient), (outsider, _) = new_identity(), new_identity()
     key = new_store_key(Lock(recipients=(recipient,)))
@@ -393,7 +393,7 @@ class CutError(Exception):
 
 @pytest.mark.parametrize(("old", "new"), WAYS, ids=WAY_NAMES)
 @pytest.mark.parametrize("at", ["before", "first", "rename", "last"])
-def test_cut_short_at_any_step_it_opens_and_the_same_goes_on(
+def test_interrupted_at_any_step_it_opens_and_can_be_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     old: StoreKey | None,
@@ -466,7 +466,7 @@ def test_an_earlier_change_that_was_cut_short_is_not_lost_by_the_next(
 
 
 @pytest.mark.parametrize("busy", ["idle", "reading", "writing"])
-def test_while_somebody_has_it_open_nothing_is_changed(
+def test_while_another_process_has_it_open_nothing_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:
     """What they write afterwards would go to a file that has no name any more."""

@@ -74,7 +74,7 @@ def test_a_copy_made_while_another_writes_is_a_state_that_was(
     assert not list(tmp_path.glob("*copy.db*?")) + list(tmp_path.glob(".*"))
 
 
-def test_a_copy_goes_on_as_a_store_of_its_own(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_copy_continues_as_a_store_of_its_own(store: SqliteStore, tmp_path: Path) -> None:
     """What is added to it is not in the original."""
     ledger = created(store)
     store.copy_to(tmp_path / "copy.db")

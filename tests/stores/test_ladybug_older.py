@@ -33,7 +33,7 @@ def rows_in(store: LadybugStore) -> list[Row]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_store_of_an_older_engine_is_copied_opened_and_goes_on(
+def test_a_store_of_an_older_engine_is_copied_opened_and_continued(
     version: str, tmp_path: Path
 ) -> None:
     """Records, links and words; the copy is as the file was, and opens as well."""

@@ -200,9 +200,7 @@ def test_who_read_alone_sees_what_was_written_since(tmp_path: Path, left: str) -
 
 
 @pytest.mark.parametrize("left", ["nothing", "a log"])
-def test_what_was_read_while_somebody_came_to_write_does_not_count(
-    tmp_path: Path, left: str
-) -> None:
+def test_a_read_during_a_concurrent_write_does_not_count(tmp_path: Path, left: str) -> None:
     """The reader has no locks then: it is told to read again, and then it takes them."""
     folder = tmp_path / "media"
     folder.mkdir()

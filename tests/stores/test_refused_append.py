@@ -31,7 +31,7 @@ def commit(head: bytes, *rows: Row) -> Commit:
 
 
 @pytest.mark.parametrize("make", STORES, ids=["memory", "sqlite"])
-def test_a_refused_append_leaves_nothing_where_the_block_goes_on(
+def test_a_refused_append_leaves_nothing_where_the_block_continues(
     make: Callable[[Path], Store], tmp_path: Path
 ) -> None:
     """Neither the head, nor the rows before the refused one, nor side values."""

@@ -44,7 +44,7 @@ def test_this_version_is_among_the_released_ones() -> None:
     assert f"store-{VERSION}" in [path.stem for path in STORES]
 
 
-def test_a_released_store_is_opened_proved_and_added_to(released: tuple[Path, Any]) -> None:
+def test_a_released_store_is_opened_verified_and_extended(released: tuple[Path, Any]) -> None:
     """Whatever is needed to bring it up to date is done on the way."""
     path, told = released
     store = SqliteStore(path)

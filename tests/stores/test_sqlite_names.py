@@ -171,7 +171,7 @@ def test_the_name_of_a_bank_that_was_removed_is_in_no_byte(path: Path) -> None:
     assert found.keys() == {"one", "two", "four"}
 
 
-def test_a_name_is_proved_without_going_through_the_bank(path: Path) -> None:
+def test_a_name_is_verified_without_reading_the_bank(path: Path) -> None:
     """Counted in steps of SQLite's machine: those of a bank of 1,000 memories are as many."""
     store, taken = SqliteStore(path), list[int]()
     for count in (2, 1000):

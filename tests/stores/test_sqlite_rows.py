@@ -128,7 +128,7 @@ def test_a_store_of_a_newer_version_is_refused_and_not_changed(path: Path) -> No
 
 
 @pytest.mark.parametrize("sql", ["CREATE TABLE theirs (a)", "PRAGMA application_id = 7"])
-def test_a_database_of_somebody_else_is_not_taken_for_ours(path: Path, sql: str) -> None:
+def test_a_database_of_another_program_is_not_taken_for_ours(path: Path, sql: str) -> None:
     """Nothing is made in it."""
     _sql(path, sql)
     path.chmod(0o600)

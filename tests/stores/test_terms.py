@@ -370,7 +370,7 @@ def test_stop_words_are_as_they_are_folded() -> None:
         ("🎂", ["🎂"]),
     ],
 )
-def test_stop_words_are_left_out_of_a_query_unless_there_is_nothing_else(
+def test_stop_words_are_ignored_in_a_query_unless_there_is_nothing_else(
     typed: str, terms: list[str]
 ) -> None:
     """And what is looked for can be shown to a person."""

@@ -16,9 +16,9 @@ from satchel.model.values import Entity
 from satchel.receipts import comparison
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import Export, ExportOptions, selection
+from satchel.transfer.export_records import Export, ExportOptions, selection
 from satchel.transfer.exports import export
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 
 _ROWS: list[Row] = [
     memory("m-1", "Noor keeps bees.", fact_type="world", tags=["bees"], embedding=[0.5, -0.25]),
@@ -161,7 +161,7 @@ def test_an_archive_becomes_a_sealed_file_and_an_archive_again(tmp_path: Path) -
     assert lines(source) == lines(tmp_path / "in.ama.jsonl")
 
 
-def test_bad_lines_are_left_out_of_the_bank_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_malformed_lines_are_skipped_on_request(tmp_path: Path) -> None:
     """Counted, named with their lines, in imports and conversions, also in a dry run."""
     path = archive(tmp_path / "in.ama.jsonl", _ROWS[0], b"{", memory("x", tags=5), _ROWS[1])
     with pytest.raises(MalformedError) as refusal:

@@ -16,8 +16,8 @@ from transfer_kit import imported
 
 from satchel.bank.banks import admit_writer, create_bank
 from satchel.bank.connections import configured_store, open_ledger, witness_of, writer_key
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
@@ -127,7 +127,7 @@ def same(one: Machine, other: Machine) -> bool:
     with configured_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
-    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.export_records import ExportOptions
     from satchel.transfer.exports import export
 
     with open_bank(other.settings, other.bank) as bank:
@@ -145,7 +145,7 @@ def test_a_bank_that_is_not_there_yet_is_carried_with_its_log(
     one, two = machines
     one.add(*[note(f"note {n}") for n in range(300)])
     found = two.pull(one)
-    assert (found.relation, found.carried, found.standing) == (Relation.NEW, 303, "own")
+    assert (found.relation, found.carried, found.trust) == (Relation.NEW, 303, "own")
     assert two.logged() == one.logged()
     assert two.texts() == one.texts()
     assert two.pull(one).relation is Relation.SAME
@@ -181,7 +181,7 @@ def test_what_one_copy_has_beyond_the_other_is_carried_as_it_is(
     assert two.texts() == ["gone", "kept", "moved on"]
 
 
-def test_an_import_that_is_completed_meanwhile_is_carried_complete(
+def test_an_import_completed_concurrently_is_copied_complete(
     machines: tuple[Machine, Machine],
 ) -> None:
     """What was invisible in the older copy is seen, and what it replaced is not."""
@@ -235,7 +235,7 @@ def test_what_was_erased_there_is_emptied_here(machines: tuple[Machine, Machine]
     assert two.pull(one).relation is Relation.SAME
 
 
-def test_blobs_that_records_name_come_along(machines: tuple[Machine, Machine]) -> None:
+def test_blobs_of_records_are_included(machines: tuple[Machine, Machine]) -> None:
     """Those that nobody names do not; one that is missing is said."""
     one, two = machines
     with configured_store(one.settings) as store, store.writing() as writing:
@@ -297,7 +297,7 @@ def test_an_untrusted_bank_stays_untrusted(machines: tuple[Machine, Machine]) ->
         ),
         one.bank,
     )
-    assert third.pull(one).standing == "untrusted"
+    assert third.pull(one).trust == "untrusted"
     assert witness_of(third.settings).last(one.bank) is None
     with pytest.raises(ReadOnlyStoreError):
         third.add(note("b"))
@@ -430,7 +430,7 @@ def test_a_head_by_a_key_that_nobody_admitted_is_refused(
     assert two.texts() == []
 
 
-def test_a_copy_that_somebody_adopted_is_neither_carried_nor_merged(
+def test_an_adopted_copy_is_neither_copied_nor_merged(
     machines: tuple[Machine, Machine],
 ) -> None:
     """Attack: whoever has a copy makes himself its owner, and has it pulled or pushes it."""
@@ -639,7 +639,7 @@ def test_an_import_that_both_had_under_way_is_completed_by_either(
 
 
 @pytest.mark.parametrize("after", range(6))
-def test_a_merge_that_is_cut_short_shows_nothing_and_is_gone_on_with(
+def test_an_interrupted_merge_is_invisible_and_resumed(
     after: int, parted: tuple[Machine, Machine, Sealed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after any of its commits."""

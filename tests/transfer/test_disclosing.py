@@ -18,9 +18,9 @@ from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import RetiredMemoryError, SigningKeyError, UnknownMemoryError, UsageError
 from satchel.model.records import Status
-from satchel.transfer.conversion import VerifyOptions, verify
 from satchel.transfer.disclosure import disclose_to
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
+from satchel.transfer.verification import VerifyOptions, verify
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def ids_in(path: Path) -> set[str]:
     return {entry["id"] for part in found.values() for entry in part}
 
 
-def test_ancestors_go_along_and_descendants_never(bank: OpenBank, tmp_path: Path) -> None:
+def test_ancestors_are_included_and_descendants_never(bank: OpenBank, tmp_path: Path) -> None:
     """D13: the published implementation discloses the other way round."""
     root = keep(bank, "seen in a log", type="episodic")
     beside = keep(bank, "seen elsewhere", type="episodic")

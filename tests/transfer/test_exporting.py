@@ -29,9 +29,9 @@ from satchel.errors import (
 from satchel.model.records import Edge, Episodic, Erasure, GraphNode, Semantic, SessionEvent, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.record_set import open_record_set
-from satchel.transfer.conversion import VerifyOptions, verify
-from satchel.transfer.export_results import Export, ExportOptions, selection
+from satchel.transfer.export_records import Export, ExportOptions, selection
 from satchel.transfer.exports import export
+from satchel.transfer.verification import VerifyOptions, verify
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"
 KEY = SigningKey.from_seed(b"k" * 32)
@@ -153,7 +153,7 @@ def test_only_what_is_current_is_taken_out(bank: str, tmp_path: Path) -> None:
     assert with_old.selection.as_of == 7
 
 
-def test_each_filter_leaves_out_what_it_says(bank: str, tmp_path: Path) -> None:
+def test_each_filter_omits_what_it_names(bank: str, tmp_path: Path) -> None:
     """Component, tag, time and owner; the owner is a user, or an agent where there is no user."""
     day = "2026-0{}-01T00:00:00.000000Z"
     append(
@@ -231,7 +231,7 @@ def test_a_memory_that_is_named_and_cannot_be_exported_is_refused(
     assert not (tmp_path / "a.pam").exists()
 
 
-def test_a_parent_that_stays_behind_is_proved_not_missed(bank: str, tmp_path: Path) -> None:
+def test_an_omitted_parent_has_a_proof_and_is_not_missing(bank: str, tmp_path: Path) -> None:
     """Filtered out, deleted or erased: the file is whole, and says nothing of them but that."""
     parents = [seal(Semantic(text=f"secret {n}")) for n in range(3)]
     child = derive(parents, {"type": "semantic", "text": "child", "tags": ["x"]})
@@ -259,7 +259,7 @@ def test_a_parent_that_is_nowhere_makes_the_file_incomplete_and_is_named(
     assert any(parent.id in note for note in done.notes)
 
 
-def test_edges_go_along_when_both_their_ends_do(bank: str, tmp_path: Path) -> None:
+def test_edges_are_included_when_both_ends_are(bank: str, tmp_path: Path) -> None:
     """Whichever came first; one that leads to a deleted memory stays, and is counted."""
     one, two, gone = memories(3)
     node = seal(GraphNode(name="Ada"))
@@ -369,7 +369,7 @@ def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Pat
 _PROGRAM = """
 from pathlib import Path
 from transfer_kit import *
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.bank.open_bank import open_bank as opened_bank
 with opened_bank(load_settings()) as found:
@@ -400,7 +400,7 @@ def test_exporting_100_000_memories_takes_constant_memory(bank: str, tmp_path: P
     assert document(tmp_path / "out.mem0.json") == document(tmp_path / "many.json")
 
 
-def test_a_slot_is_no_reason_to_leave_anything_out(bank: str, tmp_path: Path) -> None:
+def test_a_slot_is_no_reason_to_omit_anything(bank: str, tmp_path: Path) -> None:
     """The current one of a slot goes; the one that it replaced stays."""
     origin = Origin(provider="test", id="1")
     old, new = (seal(Semantic(text=text, origin=origin)) for text in ("old", "new"))

@@ -24,7 +24,7 @@ from satchel.errors import (
 from satchel.model.records import Semantic, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_imports, undo_import
 
 
@@ -221,7 +221,7 @@ def test_memories_without_an_id_are_as_many_as_in_the_file(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("first")
-def test_undo_takes_back_what_came_and_gives_back_what_it_replaced(tmp_path: Path) -> None:
+def test_undo_removes_the_import_and_restores_what_it_replaced(tmp_path: Path) -> None:
     """In one moment; the log keeps all of it."""
     path = write(tmp_path / "next.json", rows(("1", "green tea"), C, ("4", "milk")))
     bring(path, mirror=True)
@@ -356,7 +356,7 @@ def test_a_sealed_file_that_nobody_trusted_vouches_for_needs_a_flag(
     assert "signer" not in record
 
 
-def test_a_tampered_file_is_not_imported_whatever_is_put_up_with(own: Path, tmp_path: Path) -> None:
+def test_a_tampered_file_is_not_imported_with_any_flag(own: Path, tmp_path: Path) -> None:
     """Attack: one word changed in a signed file."""
     path = tmp_path / "t.pam.jsonl"
     path.write_bytes(own.read_bytes().replace(b"coffee", b"poison"))

@@ -17,7 +17,7 @@ from satchel.errors import EmptyInputError, SatchelError, ShortInputError, Store
 from satchel.ledger import transaction
 from satchel.model.records import Semantic, Source
 from satchel.transfer import import_batches, import_job, import_source, import_stage
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 
 
 @pytest.fixture(autouse=True)
@@ -191,7 +191,7 @@ def test_a_memory_that_replaces_another_of_the_file_is_settled_afterwards(
     assert early == [8, 4, 4, 4, 1]
 
 
-def test_what_somebody_adds_before_it_is_logged_is_met(
+def test_records_added_before_the_import_is_logged_are_considered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
 ) -> None:
     """The bank had nothing when it was looked at; it is read again, and settled with."""

@@ -30,7 +30,7 @@ from satchel.ports.store import Commit
 from satchel.stores.sqlite.store import SqliteTransaction
 from satchel.transfer import import_stage
 from satchel.transfer.import_job import ImportJob
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_imports, undo_import
 
 
@@ -68,7 +68,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_small_groups", "seeded")
 @pytest.mark.parametrize("at", range(6))
-def test_a_killed_import_is_gone_on_with_and_gives_the_same_ids(tmp_path: Path, at: int) -> None:
+def test_a_killed_import_is_resumed_with_the_same_ids(tmp_path: Path, at: int) -> None:
     """In the same order, each once; until it is complete nobody sees any of it."""
     path = _many(tmp_path / "a.json")
     bring(path, "whole")
@@ -84,7 +84,7 @@ def test_a_killed_import_is_gone_on_with_and_gives_the_same_ids(tmp_path: Path, 
 
 @pytest.mark.usefixtures("in_small_groups")
 @pytest.mark.parametrize("at", [0, 5, 6, 11, 12, 17])
-def test_an_import_into_several_banks_is_gone_on_with(tmp_path: Path, at: int) -> None:
+def test_an_import_into_several_banks_is_resumed(tmp_path: Path, at: int) -> None:
     """Whichever of them it was killed in; none of them shows a part of it."""
     path = _many(tmp_path / "a.json", users=3)
     with pytest.raises(KilledError):
@@ -98,7 +98,7 @@ def test_an_import_into_several_banks_is_gone_on_with(tmp_path: Path, at: int) -
 
 
 @pytest.mark.usefixtures("in_small_groups")
-def test_a_killed_import_after_which_the_bank_changed_begins_anew(tmp_path: Path) -> None:
+def test_a_killed_import_after_which_the_bank_changed_starts_again(tmp_path: Path) -> None:
     """What was logged of it is retired; the plan is made for the bank as it is now."""
     path = _many(tmp_path / "a.json")
     with pytest.raises(KilledError):

@@ -10,7 +10,7 @@ from satchel.config.settings import load_settings
 from satchel.errors import LockedError, UnknownJobError, UnreadableError, UsageError
 from satchel.transfer import import_stage
 from satchel.transfer.import_job import import_lock
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import cancel_job, list_jobs, resume_job
 
 
@@ -51,7 +51,7 @@ def test_a_job_says_what_it_is_and_how_far_it_got(source: Path) -> None:
     assert job.options == {"bank": "b", "on_conflict": "overwrite"}
 
 
-def test_a_job_is_gone_on_with_as_it_was_begun(source: Path) -> None:
+def test_a_job_is_resumed_with_its_options(source: Path) -> None:
     """Whoever resumes it need not know the options."""
     name = killed(source, at=1, on_conflict=ConflictPolicy.OVERWRITE)
     done = resume_job(load_settings(), name[:6], owner)
@@ -89,7 +89,7 @@ def test_a_job_with_other_options_stays_in_sight(source: Path) -> None:
     assert len(texts()) == 40
 
 
-def test_a_job_is_not_gone_on_with_from_another_file(source: Path) -> None:
+def test_a_job_is_not_resumed_from_another_file(source: Path) -> None:
     """Attack by accident: the file was replaced meanwhile. Nothing is changed."""
     name = killed(source, at=1)
     before = size()

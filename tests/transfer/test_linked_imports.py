@@ -16,7 +16,7 @@ from satchel.artifact.verification import Outcome
 from satchel.config.settings import load_settings
 from satchel.model.records import Edge, Entry
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_jobs, resume_job
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"
@@ -53,7 +53,7 @@ def test_links_lead_to_the_records_of_the_bank() -> None:
     assert sum(found.values()) == 8
 
 
-def test_an_import_that_was_killed_goes_on_with_the_same_links(tmp_path: Path) -> None:
+def test_a_killed_import_is_resumed_with_the_same_links(tmp_path: Path) -> None:
     """What was sealed anew the first time is sealed so again."""
     bring(RUST, agent="agent")
     source = write_agent(tmp_path / "many.json", 100)

@@ -31,11 +31,10 @@ from satchel.errors import (
 from satchel.model.records import Semantic
 from satchel.model.values import Origin
 from satchel.ports.rows import Filter
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_batches import ImportBatch
-from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions
 from satchel.transfer.imports import import_file, undo_import
 
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_local.py"
@@ -292,7 +291,7 @@ def test_scrubbed_memories_come_without_what_they_said_before(tmp_path: Path) ->
         assert found.is_dir() or secret.encode() not in found.read_bytes()
 
 
-def test_an_import_that_was_killed_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_import_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is listed again, and says the same: ids, history and all."""
     with monkeypatch.context() as cut:
         cut.setattr(ImportBatch, "close", _killed)
@@ -339,7 +338,7 @@ def test_a_thousand_memories_go_out_and_back_as_the_real_library_says(tmp_path: 
     assert said[0]["memory"] in {entry_of(one).text for one in past}
 
 
-def test_a_damaged_memory_of_a_live_source_is_left_out_when_that_is_asked_for(
+def test_a_damaged_memory_of_a_live_source_is_skipped_on_request(
     tmp_path: Path,
 ) -> None:
     """Named, counted, and the others are there; one is damaged, one says nothing, one is huge."""

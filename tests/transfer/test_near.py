@@ -22,7 +22,7 @@ from satchel.recall import near_duplicates
 from satchel.recall.duplicates import NearDuplicateMode, duplicates
 from satchel.recall.near_duplicates import DuplicateIndex, may_be_same, telling
 from satchel.transfer import import_job, import_stage
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import undo_import
 
 LIST, SKIP, MERGE = NearDuplicateMode.LIST, NearDuplicateMode.SKIP, NearDuplicateMode.MERGE
@@ -227,7 +227,7 @@ class _KilledError(BaseException):
 
 
 @pytest.mark.parametrize("mode", [SKIP, MERGE])
-def test_one_that_is_killed_is_gone_on_with(
+def test_a_killed_transfer_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: NearDuplicateMode
 ) -> None:
     """The same memories are left out or replaced, and none comes twice."""
@@ -318,7 +318,7 @@ def entities(bank: str = "b") -> Sequence[list[tuple[str, str | None]]]:
         return [[(one.name, one.entity_type) for one in entry.entities] for entry in found]
 
 
-def test_entities_are_found_anew_only_when_asked(tmp_path: Path) -> None:
+def test_entities_are_extracted_again_only_on_request(tmp_path: Path) -> None:
     """And the import's record says by what."""
     path = file(tmp_path / "a.json", "Ada Lovelace moved from Boston to Porto")
     bring(path, "plain")

@@ -45,7 +45,7 @@ def test_pairing_more_records_takes_steps_in_proportion(column: str) -> None:
     assert _steps(_FEW * _TIMES, column) < 2 * _TIMES * _steps(_FEW, column)
 
 
-def test_what_is_said_twice_is_paired_as_often_as_both_sides_say_it() -> None:
+def test_repeated_texts_are_paired_as_often_as_both_sides_have_them() -> None:
     """The rest is paired by its turn among those of its type, and what is over stays alone."""
 
     def said(text: bytes, kind: str = "semantic") -> RecordIdentity:

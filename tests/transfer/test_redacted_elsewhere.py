@@ -9,23 +9,23 @@ import pytest
 from bank_kit import filled
 from matrix_kit import WRITABLE, back, held, lost_by, opened, out, output_of, put, rich
 
+from satchel.bank.changes import remember
 from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
-from satchel.bank.remember import remember
-from satchel.bank.signing_keys import signing_key
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import LossError
 from satchel.ledger.examination import examine
 from satchel.ports.rows import Filter
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.conversion_operations import inspect
-from satchel.transfer.export_file import is_own
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
+from satchel.transfer.outputs import is_own
+from satchel.transfer.verification import inspect
 
 SECRET, TOKEN = "bob@example.com", "[REDACTED:email:1]"
 
@@ -68,9 +68,7 @@ def test_a_bank_with_redacted_memories_goes_to_every_format(
 
 
 @pytest.mark.parametrize("name", [name for name in WRITABLE if not is_own(name)])
-def test_who_wants_all_or_nothing_is_told_of_the_redaction(
-    name: str, bank: str, tmp_path: Path
-) -> None:
+def test_fail_on_loss_reports_the_redaction(name: str, bank: str, tmp_path: Path) -> None:
     """And a dry run names it; accepted, it goes."""
     path = output_of(name, tmp_path, "out")
     assert "redaction" in {loss.name for loss in out(bank, path, name, dry_run=True).losses}

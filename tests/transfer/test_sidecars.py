@@ -9,7 +9,7 @@ import pytest
 from import_kit import bring
 from matrix_kit import held, ids, output_of, put, rich
 
-from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
@@ -17,7 +17,7 @@ from satchel.errors import MalformedError, PathRefusedError, TargetExistsError, 
 from satchel.model.records import Semantic
 from satchel.receipts.archive import find_receipts
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.sidecars import SidecarLine, SidecarLines, head_of
 

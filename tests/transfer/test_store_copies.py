@@ -20,8 +20,8 @@ from satchel.admin.bank_copy import delete_bank
 from satchel.admin.bank_health import check_banks
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger, open_store, witness_of
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank_in
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
@@ -175,7 +175,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, target: str, number: int) -> Iter
         yield seen
 
 
-def test_a_copy_that_is_killed_at_any_commit_is_gone_on_with(
+def test_a_copy_killed_at_any_commit_is_resumed(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between any two commits: nothing half is shown, and all arrives in the end."""
@@ -233,7 +233,7 @@ def test_a_bank_that_is_not_all_there_is_no_bank_yet(
     assert witness_of(here).last(bank) is not None
 
 
-def test_the_source_may_go_on_while_a_copy_waits(
+def test_the_source_may_be_written_while_a_copy_waits(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came of an older state is not mixed with the newer one: it begins anew, and says so."""
@@ -381,7 +381,7 @@ def test_the_witness_takes_neither_copy_for_a_rollback(here: Settings, tmp_path:
     shutil.rmtree(here.state / "banks")
     copied(here, there.store)
     bank = next(one for one in told(there.store))
-    own = next(one.bank for one in copied(here, there.store).banks if one.standing == "own")
+    own = next(one.bank for one in copied(here, there.store).banks if one.trust == "own")
     seen = witness_of(here).last(own)
     assert seen is not None
     assert seen.signed == told(there.store)[own]["head"].signed
@@ -412,7 +412,7 @@ def test_an_untrusted_bank_stays_untrusted(here: Settings, tmp_path: Path) -> No
     """It is copied, and nothing of it is witnessed: that would make it one's own."""
     found = copied(here, str(tmp_path / "there.db"), banks=("foreign",))
     (one,) = found.banks
-    assert one.standing == "untrusted"
+    assert one.trust == "untrusted"
     assert witness_of(here).last(one.bank) is None
 
 
@@ -428,9 +428,7 @@ def test_a_damaged_record_is_not_copied(here: Settings, tmp_path: Path) -> None:
     assert bank not in told(target)
 
 
-def test_a_blob_that_an_erasure_has_still_to_drop_does_not_go_along(
-    here: Settings, tmp_path: Path
-) -> None:
+def test_a_blob_of_an_unfinished_erasure_is_not_copied(here: Settings, tmp_path: Path) -> None:
     """Nobody is given what was erased; the note that a store still holds it stays as well."""
     with configured_store(here) as store:
         bank = open_bank_in(here, store, "assistant", writes=True)
@@ -464,7 +462,7 @@ def test_each_bank_has_a_signed_receipt(here: Settings, tmp_path: Path) -> None:
         assert {name: each.read_back for name, each in account.counts.items()} == one.compared
 
 
-def test_another_bank_of_the_same_name_is_told_of(here: Settings, tmp_path: Path) -> None:
+def test_another_bank_of_the_same_name_is_reported(here: Settings, tmp_path: Path) -> None:
     """Names are for people, who may then have to say the id."""
     there = load_settings(store=str(tmp_path / "there.db"))
     create_bank(there, "assistant", signing_key(there, None)[0])

@@ -19,7 +19,7 @@ from postgres_kit import in_schema, run_sql, schema_of
 
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger, open_store
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal, seal_many, seeded_nonces
 from satchel.errors import SatchelError

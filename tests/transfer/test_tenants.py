@@ -7,7 +7,7 @@ from import_kit import A, B, C, bring, rows, texts, write
 from transfer_kit import new_bank
 
 from satchel.errors import MalformedError, UnknownBankError, UsageError
-from satchel.transfer.tenants import maps_from
+from satchel.transfer.import_plan import maps_from
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_an_owner_may_be_sent_to_a_bank_by_its_id(two: Path) -> None:
     assert texts("there") == ["tea"]
 
 
-def test_a_memory_of_a_run_only_is_refused_until_somebody_says_whose_it_is(tmp_path: Path) -> None:
+def test_a_memory_of_a_run_only_is_refused_until_its_owner_is_named(tmp_path: Path) -> None:
     """The error says which record, and how to say it."""
     path = write(tmp_path / "a.json", rows(A), rows(B, user=None, run_id="r1"))
     with pytest.raises(MalformedError, match="names only a run") as caught:

@@ -21,15 +21,14 @@ from satchel.inference.static_table import StaticTable
 from satchel.model.records import Entry
 from satchel.ports.inference import Embedder
 from satchel.ports.vectors import Maker, VectorChecksum, as_kept, text_mark
-from satchel.recall import imported_vectors, vector_index
+from satchel.recall import embedding, vector_index
 from satchel.recall.embedding import embed_bank
 from satchel.recall.vector_index import CURRENT, current_generation, fill, pending_generation
 from satchel.transfer import import_job
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import Export, ExportOptions
-from satchel.transfer.export_selection import BankVectors
-from satchel.transfer.exports import export
+from satchel.transfer.export_records import Export, ExportOptions
+from satchel.transfer.exports import BankVectors, export
 from satchel.transfer.import_results import ImportSummary
 from satchel.transfer.import_stage import SourceVectors
 
@@ -66,8 +65,8 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configure:
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at two memories at a time, and make no vector that is not asked for."""
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
-    for module in (vector_index, imported_vectors):
-        monkeypatch.setattr(module, "_TOGETHER", 2)
+    monkeypatch.setattr(vector_index, "_TOGETHER", 2)
+    monkeypatch.setattr(embedding, "_GROUP", 2)
 
 
 def embedded(bank: str, embedder: Embedder) -> None:
@@ -199,8 +198,8 @@ def test_taking_them_out_and_in_takes_no_memory_for_each(
     tmp_path: Path, configured: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three times as many, and next to nothing more at once."""
-    for module in (vector_index, imported_vectors):
-        monkeypatch.setattr(module, "_TOGETHER", 64)
+    monkeypatch.setattr(vector_index, "_TOGETHER", 64)
+    monkeypatch.setattr(embedding, "_GROUP", 64)
     configured(Model())
     peaks = []
     for count in (96, 288):
@@ -341,7 +340,7 @@ def test_a_vector_is_not_used_for_a_text_that_was_changed(sent: Path) -> None:
         "null",
     ],
 )
-def test_numbers_that_no_such_model_gave_are_left_out_and_counted(hostile: str, sent: Path) -> None:
+def test_numbers_that_no_model_computed_are_dropped_and_counted(hostile: str, sent: Path) -> None:
     """The memory is imported all the same, and nothing of it is in the bank's vectors."""
     text = sent.read_text()
     there = json.dumps(lines(sent)[1]["embedding"], separators=(",", ":"))
@@ -353,7 +352,7 @@ def test_numbers_that_no_such_model_gave_are_left_out_and_counted(hostile: str, 
     assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
 
 
-def test_two_vectors_of_one_text_are_both_left_out(sent: Path) -> None:
+def test_two_vectors_of_one_text_are_both_dropped(sent: Path) -> None:
     """One of them is not what the model makes of it, and nobody knows which."""
 
     def doubled(rows: list[Row]) -> None:

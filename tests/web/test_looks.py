@@ -128,7 +128,7 @@ def test_everything_is_done_with_the_keyboard(tab: Watched, bank: str) -> None:
     page.get_by_role("heading", name="asked again").wait_for()
 
 
-def test_whoever_wants_no_motion_has_none(browser: Any, server: tuple[str, Served]) -> None:
+def test_reduced_motion_disables_animation(browser: Any, server: tuple[str, Served]) -> None:
     """Nothing fades or slides then."""
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
@@ -140,9 +140,7 @@ def test_whoever_wants_no_motion_has_none(browser: Any, server: tuple[str, Serve
     context.close()
 
 
-def test_a_slow_server_is_waited_for_and_one_that_is_gone_is_told_of(
-    tab: Watched, bank: str
-) -> None:
+def test_a_slow_server_is_waited_for_and_a_dead_one_reported(tab: Watched, bank: str) -> None:
     """It says that it waits; what failed can be tried again where it stands."""
     page = tab.page
     held = list[Any]()

@@ -36,7 +36,7 @@ def test_memories_are_searched_and_shown_with_where_they_come_from(tab: Watched,
     assert "did:key:" in page.locator("main").inner_text()
 
 
-def test_a_conversation_is_looked_at_and_forked_by_click(
+def test_a_conversation_is_shown_and_forked_by_click(
     tab: Watched, server: tuple[str, Served], bank: str
 ) -> None:
     """At a checkpoint, with what it had until then; the fork is one that the server has."""
@@ -99,7 +99,9 @@ def test_a_sealed_file_is_verified_step_by_step(
     assert page.locator("li strong.bad").count() >= 1
 
 
-def test_what_is_held_back_is_judged(tab: Watched, server: tuple[str, Served], bank: str) -> None:
+def test_quarantined_memories_are_reviewed(
+    tab: Watched, server: tuple[str, Served], bank: str
+) -> None:
     """One is let out, one rejected; the server has it so."""
     client = server[1].client()
     for number in (1, 2):
@@ -155,7 +157,7 @@ def test_where_an_operators_token_is_set_the_page_asks_for_it(browser: Any, own_
         page.close()
 
 
-def test_a_redacted_memory_is_marked_and_says_by_whom(
+def test_a_redacted_memory_is_marked_with_who_redacted_it(
     tab: Watched, server: tuple[str, Served], bank: str
 ) -> None:
     """And nowhere are its old words."""

@@ -8,6 +8,7 @@ made with ``make screens``; look at them before they are committed.
 import base64
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ THEMES = ("light", "dark")
 CELL = 24
 MOST_APART, FAR, MOST_FAR = 0.03, 0.2, 0.05
 """Mean difference of cells; what is far for one; and how many may be so far. From 0 to 1."""
+
+PICTURE = Path(__file__).parents[2] / "docs" / "images" / "web-page.png"
+"""The picture in the README: a memory as the page shows it. ``make screens`` makes it, too."""
 
 LANDMARKS = (
     "header, #pages, main, h1, .tabs, form, .cards, .drawing, .list, .sides, table, div.bar,"
@@ -89,6 +93,34 @@ def _fill(client: TestClient) -> dict[str, str]:
         "selection": f"b/{bank}?sort=created&tag=sea",
         "settings": "settings",
     }
+
+
+def _fill_picture(client: TestClient) -> str:
+    """Fill a bank for the picture of the README; return the address of its view."""
+    where = "/v1/banks/assistant"
+    bank = client.post("/v1/banks", json={"name": "assistant"}).json()["id"]
+    ids = list[str]()
+    for month, text, tags, parents in (
+        (1, "Ada's team deploys on Fridays", ["work"], []),
+        (1, "Ada is allergic to hazelnuts", ["food"], []),
+        (2, "Ada takes her tea without sugar", ["food"], []),
+        (3, "The staging server is called heron", ["work"], []),
+        (4, "Ada plans a trip to Lisbon in May", ["travel"], []),
+        (5, "Ada moved to Lisbon", ["travel", "home"], [4]),
+        (5, "Send parcels to Rua da Rosa 12, Lisbon", ["home"], [5]),
+        (6, "Check releases on heron before Friday's deployment", ["work"], [0, 3]),
+    ):
+        entry = {
+            "text": text,
+            "occurred_at": f"2026-{month:02}-{10 + len(ids)}T09:30:00Z",
+            "tags": tags,
+            "user": "ada",
+            "parents": [ids[parent] for parent in parents],
+        }
+        ids.append(client.post(f"{where}/entries", json=entry).json()["id"])
+    changed = {"text": "Ada's team deploys on Thursdays"}
+    client.post(f"{where}/entries/{ids[0]}/correct", json=changed)
+    return f"b/{bank}/e/{ids[-1]}"
 
 
 def _prepare(page: Any, name: str) -> None:
@@ -162,6 +194,47 @@ def test_main_views_look_as_their_reference_images(
         context.close()
     measuring.close()
     assert wrong == {}
+
+
+def test_the_picture_in_the_readme_is_current(browser: Any, own_home: object) -> None:
+    """Its words are those of the page; the rest as any view is compared."""
+    del own_home
+    with listening() as (address, served):
+        where = _fill_picture(served.client())
+        context = browser.new_context(
+            viewport={"width": 1200, "height": 760},
+            color_scheme="light",
+            reduced_motion="reduce",
+            locale="en-GB",
+        )
+        context.set_default_timeout(60_000)
+        tab, measuring = Watched(context.new_page(), address), context.new_page()
+        tab.go(where)
+        settled(tab.page)
+        shot, words = _shot(tab.page), _words(tab.page.inner_text("body"))
+        if os.environ.get("UPDATE_SCREENS"):
+            PICTURE.parent.mkdir(exist_ok=True)
+            PICTURE.write_bytes(base64.b64decode(shot))
+            PICTURE.with_suffix(".txt").write_text(words)
+        committed = base64.b64encode(PICTURE.read_bytes()).decode()
+        grid, reference = (measuring.evaluate(_GRID, [png, CELL]) for png in (shot, committed))
+        context.close()
+    assert words == PICTURE.with_suffix(".txt").read_text()
+    assert (grid["width"], grid["height"]) == (reference["width"], reference["height"])
+    mean, far = _apart(grid["cells"], reference["cells"])
+    assert mean <= MOST_APART
+    assert far <= MOST_FAR
+
+
+def _words(text: str) -> str:
+    """Return the lines of a view, sorted, without IDs and times of the run.
+
+    Memories that are drawn in one column are in the order of their IDs.
+    """
+    text = re.sub(r"did:key:\w+", "KEY", text)
+    text = re.sub(r"[0-9a-f]{8,}", "ID", text)
+    text = re.sub(r"\d+ \w+ \d{4}, \d+:\d\d", "TIME", text)
+    return "\n".join(sorted(filter(None, map(str.strip, text.splitlines())))) + "\n"
 
 
 def _compared(page: Any, measuring: Any, file: Path) -> tuple[float, float, list[str]] | None:

@@ -86,11 +86,11 @@ class SourceMapping:
         place = logged.row.batch
         if not place or self.external:
             return self._batches[_OWN]
-        source = view.told_at([place])[place]
+        source = view.log_records_at([place])[place]
         name = source.record.id
         if name not in self._batches:
             self._take(there, name, source)
-            said = view.said_of(name, self.size)
+            said = view.statuses_of(name, self.size)
             again = (_promoted(one, self._batches[name]) for one in said)
             self.promoted += [record for record in again if record is not None]
         return self._batches[name]
@@ -336,7 +336,7 @@ class BankCopier:
         row, size = logged.row, self._arrivals.size
         said = [
             one
-            for one in view.said_of(row.id, size)
+            for one in view.statuses_of(row.id, size)
             # What an untrusted owner promoted is promoted nowhere else.
             if not (self._arrivals.external and _state_of(one) == "promoted")
         ]

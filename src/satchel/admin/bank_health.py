@@ -75,7 +75,7 @@ def check_banks(
             yield Check(
                 name="store",
                 state="ok",
-                detail=f"{shown_address(settings.store)}, {len(banks)} banks",
+                detail=f"{shown_address(settings.store)}, banks: {len(banks)}",
             )
             for bank in banks:
                 yield _look(settings, store, bank, deep=deep, progress=progress)

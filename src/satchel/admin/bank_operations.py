@@ -12,7 +12,7 @@ from satchel.admin.bank_copy import BankConflictPolicy, BankCopyResult, BankDele
 from satchel.bank import banks
 from satchel.bank.banks import BankLine
 from satchel.bank.keys import Owners
-from satchel.bank.signing_keys import signer_of, signers_of, signing_key
+from satchel.bank.machine_keys import signer_of, signers_of, signing_key
 from satchel.config.options import (
     NOT_FOR_MODELS,
     SECRETS,

@@ -13,17 +13,19 @@ from typing import Annotated, Any
 
 import msgspec
 
-from satchel.bank.effective_settings import (
-    MARK,
-    VERSION,
-    effective,
-    members,
-    of_file,
-    over,
+from satchel.bank.open_bank import (
+    CONFIG_MARK,
+    CONFIG_VERSION,
+    SETTINGS,
+    OpenBank,
+    effective_settings,
+    file_settings,
+    merge_settings,
+    open_bank,
+    parse_bank_config,
     profile_of,
-    understood,
+    set_members,
 )
-from satchel.bank.open_bank import SETTINGS, OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import nearest
 from satchel.config.options import (
@@ -136,7 +138,7 @@ def set_config(bank: OpenBank, options: BankConfigSetOptions) -> BankConfigRepor
         what = f"unknown setting {unknown!r}"
         raise UsageError(what, field=unknown, hint=nearest(unknown, known))
     with bank.ledger.reading() as view:
-        document = bank.document(view) or {MARK: VERSION}
+        document = bank.document(view) or {CONFIG_MARK: CONFIG_VERSION}
     settings = {**document.get("settings", {}), **values}
     settings = {name: value for name, value in settings.items() if value is not None}
     try:
@@ -282,7 +284,7 @@ def apply_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigReport:
         document = _value(data, str(path))
         if not isinstance(document, dict):
             raise MalformedError("not a bank configuration")
-        understood(document)
+        parse_bank_config(document)
     done = _kept(bank, document)
     return msgspec.structs.replace(done, path=str(path))
 
@@ -313,19 +315,19 @@ def _shown(bank: OpenBank, view: View) -> BankConfigReport:
     options, own = bank.settings.options, bank.own_config(view)
     document = bank.document(view)
     carried = own.settings if own is not None else BankSettings()
-    here = of_file(options, bank.id, bank.name)
-    settings = effective(options, bank.id, bank.name, own)
+    here = file_settings(options, bank.id, bank.name)
+    settings = effective_settings(options, bank.id, bank.name, own)
     profile = profile_of(options, settings.profile, own)
     sources = [(f"profile {settings.profile}", profile), ("bank", carried), ("file", here)]
-    origins = {name: where for where, each in sources if each for name in members(each)}
+    origins = {name: where for where, each in sources if each for name in set_members(each)}
     if settings.profile is not None:
         origins.setdefault("profile", "file")
     return BankConfigReport(
         bank=bank.id,
         name=bank.name,
-        settings=members(settings),
+        settings=set_members(settings),
         origins=dict(sorted(origins.items())),
-        document=_document(document, over(here, carried), settings.profile, profile),
+        document=_document(document, merge_settings(here, carried), settings.profile, profile),
     )
 
 
@@ -333,14 +335,14 @@ def _document(
     carried: dict[str, Any], settings: BankSettings, name: str | None, profile: Any
 ) -> dict[str, Any]:
     """Return a document of what holds, over what the bank carries and nobody here understands."""
-    found: dict[str, Any] = {**carried, MARK: VERSION}
-    held = members(settings) | ({"profile": name} if name is not None else {})
+    found: dict[str, Any] = {**carried, CONFIG_MARK: CONFIG_VERSION}
+    held = set_members(settings) | ({"profile": name} if name is not None else {})
     kept = found.get("settings", {})
     if held or kept:
         found["settings"] = {**kept, **held}
     if profile is not None:
         before = found.get("profile") or {}
         unknown = before if before.get("name") == name else {}
-        inner = {**unknown.get("settings", {}), **members(profile)}
+        inner = {**unknown.get("settings", {}), **set_members(profile)}
         found["profile"] = {**unknown, "name": name, "settings": inner}
     return found

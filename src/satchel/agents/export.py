@@ -33,10 +33,16 @@ from satchel.sessions.chains import forward, tip_of
 from satchel.sessions.elements import count_in, event_of, key_of, members
 from satchel.sessions.lookup import checkpoints, pointers, sessions
 from satchel.sessions.views import CheckpointInfo, SessionInfo
-from satchel.transfer.export_file import chosen_format
-from satchel.transfer.export_records import WHOLE, ExportCounts, ExportDestination, collect_records
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import (
+    WHOLE,
+    Export,
+    ExportCounts,
+    ExportDestination,
+    ExportOptions,
+    collect_records,
+)
 from satchel.transfer.exports import ExportPart, export_part
+from satchel.transfer.outputs import chosen_format
 
 TAIL = 500
 """Messages of the main conversation that go along at most."""

@@ -40,11 +40,11 @@ from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank
+from satchel.receipts.archive import BY_ID
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import OpenFile
-from satchel.transfer.import_operations import BY_ID, Reason
-from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_operations import Reason
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.import_source import ImportSource, open_rereadable
 from satchel.transfer.imports import UndoResult, import_file, undo_in
 
@@ -384,7 +384,7 @@ class _Importing:
             near = NearDuplicateMode.SKIP if how == "merge" else NearDuplicateMode.OFF
             if how == "merge" and find_spec("numpy") is None:
                 near = NearDuplicateMode.OFF
-                self._notes.append("near-duplicates were not detected: install satchel[recall]")
+                self._notes.append("near-duplicates were not detected: numpy is not installed")
         asked = replace(
             self._asked.memory,
             source_format=self._arriving.format,

@@ -14,7 +14,7 @@ from satchel.agents.imports import AgentImportOptions, AgentImportResult, OnAgen
 from satchel.agents.workspace import MIB, WorkspaceRules
 from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import ProgressStep, teller
-from satchel.bank.signing_keys import signer_of
+from satchel.bank.machine_keys import signer_of
 from satchel.config.options import (
     THIS_MACHINE,
     DryRun,
@@ -32,7 +32,7 @@ from satchel.crypto.keys import SigningKey as Key
 from satchel.model.values import now
 from satchel.ports.operations import Option, Options, PathText, operation, texts
 from satchel.recall.duplicates import NearDuplicateMode
-from satchel.transfer.export_results import ExportOptions, is_signed
+from satchel.transfer.export_records import ExportOptions, is_signed
 from satchel.transfer.import_results import ImportOptions
 
 _HERE = {"http": THIS_MACHINE, "mcp": THIS_MACHINE}

@@ -218,13 +218,13 @@ class DisclosureCalls:
 
 
 if TYPE_CHECKING:
-    from satchel.bank import key_operations, owners
+    from satchel.bank import key_operations, keys
     from satchel.bank.key_operations import OwnedBank
     from satchel.errors import ThresholdError
     from satchel.ports.operations import PathText
 else:
     key_operations = lazy("satchel.bank.key_operations")
-    owners = lazy("satchel.bank.owners")
+    keys = lazy("satchel.bank.keys")
 
 
 class BankOwners(BankPartCalls):
@@ -257,7 +257,7 @@ class BankOwners(BankPartCalls):
         Raises:
             TargetExistsError: If the file exists.
         """
-        owners.write_proposal(self._opened.settings, Path(path), refused.drawn)
+        keys.write_proposal(self._opened.settings, Path(path), refused.drawn)
 
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ if TYPE_CHECKING:
     from satchel.admin import settings as settings_operations
     from satchel.admin import statistics
     from satchel.agents import imports as undoing
-    from satchel.bank import log as logs
+    from satchel.bank import listing as logs
     from satchel.bank import operations
     from satchel.bank.lifetime import Lifetime
     from satchel.bank.open_bank import OpenBank
@@ -339,11 +339,11 @@ if TYPE_CHECKING:
     from satchel.runtime.files import OpenFile
     from satchel.runtime.output import Outlet
     from satchel.transfer import export_operations, import_operations
-    from satchel.transfer.export_results import Export
+    from satchel.transfer.export_records import Export
     from satchel.transfer.import_results import ImportSummary, Owners
     from satchel.transfer.providers import LiveBank
 else:
-    logs = lazy("satchel.bank.log")
+    logs = lazy("satchel.bank.listing")
     recalls = lazy("satchel.recall.operations")
     undoing = lazy("satchel.agents.imports")
     twins = lazy("satchel.recall.duplicates")

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from satchel.config.settings import Settings
     from satchel.crypto.keys import SigningKey
     from satchel.ports.store import Store
+    from satchel.receipts import archive
     from satchel.replication import store_operations
     from satchel.setup import watch as watching
     from satchel.transfer import comparison, export_operations, import_operations
     from satchel.transfer.providers import LiveBank
 else:
+    archive = lazy("satchel.receipts.archive")
     banks = lazy("satchel.bank.banks")
     comparison = lazy("satchel.transfer.comparison")
     settings_operations = lazy("satchel.admin.settings")
@@ -50,7 +52,7 @@ class TransferCalls:
     _wanted: str | None
 
     def _owner(self, name: str | None = None) -> SigningKey:
-        from satchel.bank.signing_keys import signing_key
+        from satchel.bank.machine_keys import signing_key
 
         return signing_key(self._settings, name, passphrase=self._passphrase)[0]
 
@@ -67,8 +69,8 @@ class TransferCalls:
             )
 
     import_ = method(import_operations.import_, context=_imported)
-    receipts = method(import_operations.list_receipts)
-    receipt = method(import_operations.show_receipt)
+    receipts = method(archive.list_receipts)
+    receipt = method(archive.show_receipt)
     jobs = method(import_operations.list_jobs)
     resume_job = method(import_operations.resume_job, context=_imported)
     cancel_job = method(import_operations.cancel_job)
@@ -240,7 +242,7 @@ class Satchel(StoreCalls):
             store=str(store) if store is not None else None,
             token=str(token) if token is not None else None,
         )
-        more = settings.unlocking.also(identities, file_passphrase)
+        more = settings.unlocking.with_sources(identities, file_passphrase)
         settings = structs.replace(settings, unlocking=more)
         if roots is not None:
             folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)

@@ -99,13 +99,13 @@ class BankKeys:
         self._records: list[str] = []
         """IDs of the config records in effect, by their number."""
 
-    def found(self, bank: Bank) -> None:
+    def read_bank(self, bank: Bank) -> None:
         """Read the bank record; those of other banks have no effect."""
         if bank.id == self._bank:
             self.is_founded = True
             self._keys = self._keys._replace(owners=frozenset(bank.owner_keys))
 
-    def take(self, model: Config, line: bytes) -> None:
+    def read_config(self, model: Config, line: bytes) -> None:
         """Read a config record, in log order; an invalid one has no effect."""
         payload = model.payload
         if model.action not in SPEAKING or payload.get("bank") != self._bank:
@@ -134,7 +134,7 @@ class BankKeys:
         """Return whether heads signed by a key are valid."""
         return key in self._keys.owners | self._keys.writers
 
-    def problem_of(
+    def redaction_problem(
         self, redaction: Redaction, line: bytes, seq: int, at: Callable[[str], int | None]
     ) -> str | None:
         """Return why the signature of a logged redaction is invalid; None if it is valid.
@@ -401,7 +401,7 @@ class Redactions:
             place = self._place(_raw_form(redaction.id))
             if place is None:
                 continue
-            problem = keys.problem_of(redaction, line, place.seq, self.place)
+            problem = keys.redaction_problem(redaction, line, place.seq, self.place)
             if problem is not None:
                 return Outcome.TAMPERED, f"the redaction is not valid: {problem}"
             logged.append((place.seq, redaction))
@@ -543,7 +543,7 @@ class BodyContents:
         except SatchelError as error:
             self._note(Outcome.MALFORMED, error.message, number, field=error.field)
 
-    def judge_redactions(self) -> None:
+    def verify_redactions(self) -> None:
         """Add a problem for each redacted form that the log is not shown to allow."""
         for found in self.redactions.judge(self.keys):
             if found.outcome is Outcome.INCOMPLETE:
@@ -660,10 +660,10 @@ class BodyContents:
             if self._lineage is not None:
                 self._lineage.add(model.entry, (), "erased")
         elif isinstance(model, Bank):
-            self.keys.found(model)
+            self.keys.read_bank(model)
         elif isinstance(model, Config):
             self.redactions.want(model.id)
-            self.keys.take(model, line)
+            self.keys.read_config(model, line)
         elif isinstance(model, Blob) and not _is_blob_whole(model):
             wrong = "the digest does not match the data"
             self._note(Outcome.TAMPERED, wrong, number, model.id)

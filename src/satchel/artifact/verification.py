@@ -49,13 +49,13 @@ class Outcome(StrEnum):
 _EXIT = {Outcome.GOOD: 0, Outcome.OLDER: 0, Outcome.MALFORMED: 4}
 _REFUSED = 3
 
-Standing = Literal["trusted", "retired", "revoked", "other bank", "other role", "unknown"]
+KeyTrust = Literal["trusted", "retired", "revoked", "other bank", "other role", "unknown"]
 """How far a key is trusted for artifacts of a bank.
 
 ``other bank``: for other banks only. ``other role``: as a writer only, which signs no artifacts.
 """
 
-STANDING_TEXTS: dict[Standing, str] = {
+KEY_TRUST_TEXTS: dict[KeyTrust, str] = {
     "trusted": "a trusted key",
     "retired": "a retired key",
     "revoked": "a revoked key",
@@ -105,7 +105,7 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     valid: bool
-    standing: Standing = "unknown"
+    trust: KeyTrust = "unknown"
     name: str | None = None
     problem: str | None = None
 
@@ -191,7 +191,7 @@ def shortfall(signers: Iterable[Signer], trusted: int, needed: int) -> str:
         needed: Number of required ones.
     """
     keys = " and ".join(
-        sorted({STANDING_TEXTS[signer.standing] for signer in signers if signer.valid})
+        sorted({KEY_TRUST_TEXTS[signer.trust] for signer in signers if signer.valid})
     )
     return f"signed by {keys}; {trusted} of {needed} required trusted signatures"
 
@@ -215,7 +215,7 @@ class TrustPolicy:
     threshold: int = 1
     """Number of distinct trusted keys that must have signed."""
 
-    def standing(self, key: str, bank: str | None, profile: Profile = "satchel") -> Standing:
+    def standing(self, key: str, bank: str | None, profile: Profile = "satchel") -> KeyTrust:
         """Return how far a key is trusted for files of a bank; None is a file without one."""
         known = self.registry.find(key) if self.registry else None
         if known is not None and known.state == "revoked":

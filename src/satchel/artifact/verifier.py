@@ -54,7 +54,7 @@ def succession_notes(
     """
     for signer in signers:
         old = heirs.get(signer.key)
-        if old is None or not signer.valid or signer.standing != "unknown":
+        if old is None or not signer.valid or signer.trust != "unknown":
             continue
         if policy.standing(old, bank) in ("trusted", "retired"):
             yield (
@@ -189,7 +189,7 @@ class _ArtifactRun(VerificationRun):
                 Signer(
                     key=found.key,
                     valid=found.valid,
-                    standing=self.policy.standing(found.key, bank) if found.valid else "unknown",
+                    trust=self.policy.standing(found.key, bank) if found.valid else "unknown",
                     name=self.policy.name(found.key),
                     problem=found.problem,
                 )
@@ -210,7 +210,7 @@ class _ArtifactRun(VerificationRun):
         return self.verify_trust(counting)
 
     def _counts(self, signer: Signer) -> bool:
-        if signer.standing == "revoked":
+        if signer.trust == "revoked":
             seen = self.policy.seen
             if seen is not None and self.digest and seen.has(self.digest, signer.key):
                 self.notes.append(
@@ -219,7 +219,7 @@ class _ArtifactRun(VerificationRun):
                 )
                 return True
             return False
-        return signer.standing in ("trusted", "retired")
+        return signer.trust in ("trusted", "retired")
 
     def _seen_before(self) -> bool:
         seen, digest = self.policy.seen, self.digest
@@ -275,7 +275,7 @@ class _ArtifactRun(VerificationRun):
         try:
             try:
                 contents.read(artifact.body)
-                contents.judge_redactions()
+                contents.verify_redactions()
             finally:
                 self._take(contents)
             self.unproved_forms = contents.unproved_forms
@@ -379,11 +379,11 @@ class _ArtifactRun(VerificationRun):
             for line in artifact.body.section("keys"):
                 model = decode_record(line)
                 if isinstance(model, Bank) and has_valid_id(Sealed(model.id or "", "bank", line)):
-                    keys.found(model)
+                    keys.read_bank(model)
             for line in artifact.body.section("config"):
                 model = decode_record(line)
                 if isinstance(model, Config):
-                    keys.take(model, line)
+                    keys.read_config(model, line)
         except SatchelError:
             return  # a trusted key signed the bytes; ``deep`` verifies the records
         wrong = self._head(artifact, head, keys)

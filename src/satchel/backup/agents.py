@@ -11,11 +11,10 @@ from blake3 import blake3
 from satchel.agents.agents import Agent, agent_called, agent_of, table_of, write_agent_config
 from satchel.agents.staging import Staging
 from satchel.agents.workspace import Workspace, WorkspaceRules
-from satchel.backup.files import AgentContents, files_of, keep_agent, read_agent_contents
+from satchel.backup.contents import AgentContents, files_of, keep_agent, read_agent_contents
 from satchel.backup.manifests import AgentBackup, BankBackup, Manifest
 from satchel.backup.options import RestoreOptions
-from satchel.backup.packs import Packs
-from satchel.backup.restore_results import RestoredAgent
+from satchel.backup.storage import Packs
 from satchel.bank.connections import local_path
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
@@ -34,6 +33,26 @@ from satchel.runtime.contained_folder import ContainedFolder
 from satchel.screening.records import scrubbed
 
 _MOST_NAMED = 20
+
+
+class RestoredAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of what an agent is besides its memory, or would."""
+
+    id: str
+    folder: str | None = None
+    """Where its files are; None where it has none."""
+
+    files: int = 0
+    same: bool = False
+    """Whether all of them were there already."""
+
+    aside: str | None = None
+    """Where the folder is now that was there before."""
+
+    configured: bool = False
+    """Whether the configuration did not name the agent, and does now."""
+
+    notes: list[str] = []
 
 
 class _Plan(NamedTuple):

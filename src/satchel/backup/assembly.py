@@ -13,13 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalogue import Catalogue, StoredBackup, read_erasures
+from satchel.backup.contents import PackedRow, head_of, rows_in, segments_of, side_in, vectors_in
 from satchel.backup.destinations import is_trusted_signer
-from satchel.backup.erasure_list import read_erasures
-from satchel.backup.logs import PackedRow, rows_in, vectors_in
 from satchel.backup.manifests import BankBackup, BankIndex, read_index
-from satchel.backup.packs import Packs
-from satchel.backup.verification import head_of, segments_of, side_in
+from satchel.backup.storage import Packs
 from satchel.bank.connections import witness_of, writer_key
 from satchel.bank.keys import Owners
 from satchel.bank.open_bank import bank_exists

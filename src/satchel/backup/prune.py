@@ -7,16 +7,15 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.backup.agents import agents_meant
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held_by
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
-from satchel.backup.erasure_list import ErasedRecord, held_by
 from satchel.backup.manifests import refs_of
 from satchel.backup.options import PruneOptions
-from satchel.bank.connections import configured_store, shown_address, store_exists
+from satchel.bank.connections import configured_store, store_exists
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import SatchelError, UsageError, VerificationError
+from satchel.errors import SatchelError, UsageError, VerificationError, shown_address
 from satchel.ports.operations import operation, texts
 
 

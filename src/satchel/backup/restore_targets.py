@@ -10,17 +10,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from satchel.backup.agents import RestoredAgent
 from satchel.backup.health import account_of, numbers
 from satchel.backup.manifests import BankBackup
 from satchel.backup.options import RestoreOptions
-from satchel.backup.restore_results import RestoredSession
 from satchel.bank.banks import create_bank_in
 from satchel.bank.connections import (
     configured_store,
     has_store,
     known_owners,
     open_ledger,
-    shown_address,
     store_exists,
     witness_beside,
     witness_of,
@@ -39,6 +38,7 @@ from satchel.errors import (
     TargetExistsError,
     ThresholdError,
     VerificationError,
+    shown_address,
 )
 from satchel.ledger.decisions import KeyDecider
 from satchel.ledger.erasure import blob_digests_in, finish_erasure
@@ -50,7 +50,7 @@ from satchel.ledger.witness import Witness
 from satchel.model.records import Status
 from satchel.model.values import now
 from satchel.ports.store import Store, StoredHead, Writer, verified_pieces
-from satchel.receipts.account import ReceiptBody, TransferEnd, combine_counts, receipt_text
+from satchel.receipts.receipt import ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.replication.copies import (
     Relation,
     Replica,
@@ -71,6 +71,94 @@ from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder
 from satchel.sessions import lookup
 from satchel.sessions.elements import STARTS, count_in, event_of, key_of, of_session
+
+
+class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one bank, or would."""
+
+    bank: str
+    name: str | None = None
+    size: int
+    """Records in its log."""
+
+    root: str
+    relation: Relation
+    """How the backup stood to what was there."""
+
+    carried: int = 0
+    erased_again: int = 0
+    """Records that had been erased since the backup, and are again."""
+
+    trust: BankStanding | None = None
+    given_up: bool = False
+    """Whether what this machine saw beyond it was given up, which the log says."""
+
+    safety: str | None = None
+    """Where what was there is kept."""
+
+    notes: list[str] = []
+
+
+class RestoredFiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory files that were put back, or would be."""
+
+    key: str
+    aside: str | None = None
+    """Where what was there is now."""
+
+
+class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one conversation, or would."""
+
+    session: str
+    """Its id, in the backup and where it was put."""
+
+    name: str | None = None
+    bank: str | None
+    """Id of the bank that it went into; None for one that a dry run would make."""
+
+    bank_name: str | None = None
+    made: bool = False
+    """Whether the bank was made for it."""
+
+    messages: int
+    """Those that it has in the backup; of a fork, with those before it."""
+
+    added: int = 0
+    """Records that were not there."""
+
+    returned: int = 0
+    """Records that were deleted there, and are back."""
+
+    there: int = 0
+    """Records that were there anyway."""
+
+    later: int = 0
+    """Messages that the conversation has beyond the backup; they stay."""
+
+    notes: list[str] = []
+
+
+class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a restore did, or would do."""
+
+    source: str
+    backup: str
+    taken: str
+    """When the backup was taken."""
+
+    at: str | None = None
+    target: str
+    banks: list[RestoredBank]
+    files: list[RestoredFiles] = []
+    agents: list[RestoredAgent] = []
+    session: RestoredSession | None = None
+    receipts: list[str] = []
+    """Ids of the signed receipts, one for each bank."""
+
+    notes: list[str] = []
+    dry_run: bool = False
+
 
 Tell = Callable[[int], None]
 
@@ -100,7 +188,7 @@ class BankRestoreResult:
 
     relation: Relation
     carried: int = 0
-    standing: BankStanding | None = None
+    trust: BankStanding | None = None
     given_up: bool = False
     safety: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -158,7 +246,7 @@ def authorize_replacement(
     with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
         # Not the real one, which would learn of a head that is in no store yet.
         witness = Witness(Path(folder) / "banks")
-        witness.record_believed(last)
+        witness.record_verified(last)
         KeyDecider(
             store=staging,
             bank=bank,
@@ -209,7 +297,7 @@ def put_back(
             "tracked separately"
         )
     if judged.verdict is not None:
-        put.standing = judged.verdict.standing
+        put.trust = judged.verdict.standing
         put.notes += judged.verdict.notes
     if asked.dry_run:
         return put
@@ -243,7 +331,7 @@ def _write(  # noqa: PLR0913 - what was found out before
         finish_erasure(store, source.bank)
         _believe(settings, store, source, judged, asked.reason)
     if judged.verdict is None:
-        put.standing = BankStanding.OWN
+        put.trust = BankStanding.OWN
 
 
 def _judged(settings: Settings, source: Replica, asked: BankRestoreOptions) -> _Judged:

@@ -14,12 +14,17 @@ import msgspec
 
 from satchel.agents.agents import agent_called
 from satchel.backup.agents import agents_meant, take_agents
-from satchel.backup.catalogue import Catalogue, StoredBackup, new_id
+from satchel.backup.catalogue import Catalogue, StoredBackup, new_id, read_erasures
+from satchel.backup.contents import (
+    PreviousBackup,
+    VerificationCounts,
+    keys_in,
+    prove,
+    put_log,
+    take_files,
+)
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
-from satchel.backup.erasure_list import read_erasures
-from satchel.backup.files import keys_in, take_files
 from satchel.backup.health import failed, succeeded
-from satchel.backup.logs import PreviousBackup, put_log
 from satchel.backup.manifests import (
     AgentBackup,
     BackupBlob,
@@ -30,15 +35,13 @@ from satchel.backup.manifests import (
     put_index,
 )
 from satchel.backup.options import BackupOptions
-from satchel.backup.packs import PIECE_BYTES, Compression, Packs, Ref, require_compression
 from satchel.backup.prune import BackupPruneResult, drop_old
-from satchel.backup.verification import VerificationCounts, prove
+from satchel.backup.storage import PIECE_BYTES, Compression, Packs, Ref, require_compression
 from satchel.bank.connections import (
     again_if_disturbed,
     configured_store,
     has_store,
     open_ledger,
-    shown_address,
     writer_key,
 )
 from satchel.bank.open_bank import find_bank
@@ -52,6 +55,7 @@ from satchel.errors import (
     SatchelError,
     UnknownBankError,
     VerificationError,
+    shown_address,
 )
 from satchel.files.bank_files import namespace_of
 from satchel.files.paths import folder_of

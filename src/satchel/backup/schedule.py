@@ -15,10 +15,9 @@ from satchel.backup.destinations import destinations
 from satchel.backup.health import standing_of
 from satchel.backup.options import BackupOptions
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
-from satchel.bank.connections import shown_address
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings, Timer, invocation, secret_variables
-from satchel.errors import ConfigError, MissingExtraError, SatchelError
+from satchel.errors import ConfigError, MissingExtraError, SatchelError, shown_address
 from satchel.ports.operations import Option, Options, operation
 
 _FIELD = "backup.schedule"
@@ -64,9 +63,7 @@ def _simulated(schedule: str, after: datetime) -> Any:
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError:
-        raise MissingExtraError(
-            "schedules need cronsim", hint="pip install 'satchel[backup]'"
-        ) from None
+        raise MissingExtraError("schedules need cronsim", hint="Reinstall satchel.") from None
     if len(schedule.split()) != _FIVE:
         raise _wrong(schedule, "a schedule must have five fields")
     try:

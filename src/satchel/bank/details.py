@@ -6,9 +6,9 @@ from typing import Any, overload
 
 import msgspec
 
-from satchel.bank.changes import CORRECTION, differing, with_retracted
-from satchel.bank.memory import Memory, fields_of, memory_of, notes_of
-from satchel.bank.memory_ids import find_memory, find_record, versions_of
+from satchel.bank.changes import differing
+from satchel.bank.memory import CORRECTION, Memory, fields_of, memory_of, notes_of, with_retracted
+from satchel.bank.memory_input import find_memory, find_record, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UsageError
 from satchel.ledger.columns import LINKS
@@ -228,7 +228,7 @@ def _version(
 
 
 def _statuses(view: View, logged: VerifiedRecord) -> list[VerifiedRecord]:
-    return view.at([said.seq for said in view.said(logged)])
+    return view.at([said.seq for said in view.status_events(logged)])
 
 
 def _event(logged: VerifiedRecord) -> VersionEvent:

@@ -8,14 +8,19 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from satchel.bank import identities, keys, signing_keys
-from satchel.bank import owners as actions
-from satchel.bank import owners as proposing
-from satchel.bank.identities import IdentityLine
-from satchel.bank.keys import BankKeyResult, KeyEndResult, KeyHandover, KeyRotation, Owners
+from satchel.bank import keys, machine_keys
+from satchel.bank.keys import (
+    BankKeyResult,
+    KeyEndResult,
+    KeyHandover,
+    KeyRotation,
+    OwnerList,
+    Owners,
+    ProposedAction,
+    write_proposal,
+)
+from satchel.bank.machine_keys import IdentityLine, KeyLine, signer_of, signers_of, signing_key
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.owners import OwnerList, ProposedAction, write_proposal
-from satchel.bank.signing_keys import KeyLine, signer_of, signers_of, signing_key
 from satchel.config.options import (
     NOT_FOR_MODELS,
     PROMPT,
@@ -106,7 +111,7 @@ def create_key(
         if new_passphrase is None:
             raise UsageError("the passphrase must not be empty", field="passphrase")
         passphrase = new_passphrase()
-    signing_keys.create_key(settings, options.name, role=options.role, passphrase=passphrase)
+    machine_keys.create_key(settings, options.name, role=options.role, passphrase=passphrase)
     return _public(settings, options.name)
 
 
@@ -121,7 +126,7 @@ class KeyListOptions(Options):
 def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
     """List the keys stored here, and the trusted keys of others."""
     require_owner(settings, "keys")
-    return signing_keys.list_keys(settings)
+    return machine_keys.list_keys(settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +173,7 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
                 field="--secret",
                 hint="Add --output FILE.",
             )
-        signing_keys.export_secret(
+        machine_keys.export_secret(
             settings, options.name, Path(output), overwrite=options.overwrite
         )
         return replace(_public(settings, options.name), output=output)
@@ -180,7 +185,7 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
 
 
 def _public(settings: Settings, name: str) -> KeyExport:
-    return KeyExport(**signing_keys.export_public(settings, name))
+    return KeyExport(**machine_keys.export_public(settings, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +307,7 @@ def trust_key(settings: Settings, options: KeyTrustOptions) -> TrustedKey:
         UsageError: If it was revoked.
         MalformedError: If it is not a usable key.
     """
-    return signing_keys.trust_key(
+    return machine_keys.trust_key(
         settings,
         options.key,
         name=options.name,
@@ -386,7 +391,7 @@ def revoke_key(
     """
     signer = None
     if options.statement_key is not None:
-        load = statement_signer or (lambda name: signing_keys.signing_key(settings, name)[0])
+        load = statement_signer or (lambda name: machine_keys.signing_key(settings, name)[0])
         signer = load(options.statement_key)
     done = keys.revoke_key(
         settings, options.key, reason=options.reason, signer=signer, owners=signers
@@ -428,7 +433,7 @@ def create_identity(
         MissingExtraError: If the extra for encryption is not installed.
     """
     ask = new_file_passphrase if options.protect else None
-    return identities.create_identity(settings, options.name, None if ask is None else ask())
+    return machine_keys.create_identity(settings, options.name, None if ask is None else ask())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,7 +451,7 @@ class IdentityListOptions(Options):
 def list_identities(settings: Settings, _: IdentityListOptions) -> list[IdentityLine]:
     """List the identities stored here, with their recipients."""
     require_owner(settings, "keys")
-    return identities.list_identities(settings)
+    return machine_keys.list_identities(settings)
 
 
 _DECIDED_ELSEWHERE = {**NOT_FOR_MODELS, "http": "Owners decide on the machines that have the keys."}
@@ -479,7 +484,7 @@ class OwnerListOptions(Options):
 )
 def list_owners(owned: OwnedBank, _: OwnerListOptions) -> OwnerList:
     """List the owners of a bank, and how many of them must sign a decision about it."""
-    return actions.owners_in(owned.settings, owned.store, owned.bank)
+    return keys.owners_in(owned.settings, owned.store, owned.bank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,7 +533,7 @@ def add_owner(
         )
         key = load(options.key)
     signers, place = signers_of(settings, options, owners), (owned.store, owned.bank)
-    return actions.add_owner_in(settings, place, signers, options.key, key)
+    return keys.add_owner_in(settings, place, signers, options.key, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,7 +574,7 @@ def set_threshold(
         SigningKeyError: If the key that signs is not that of an owner.
     """
     signers, place = signers_of(owned.settings, options, owners), (owned.store, owned.bank)
-    return actions.set_threshold_in(owned.settings, place, signers, options.threshold)
+    return keys.set_threshold_in(owned.settings, place, signers, options.threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,9 +616,9 @@ def sign_proposal(
     require_owner(settings, "banks")
     path = Path(options.file)
     if options.dry_run:
-        return list(proposing.read_proposal(settings, path))
+        return list(keys.read_proposal(settings, path))
     key = signer_of(settings, options, owner)
-    return list(proposing.sign_proposal(settings, path, key))
+    return list(keys.sign_proposal(settings, path, key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -646,6 +651,6 @@ def enact_proposal(
     path = Path(options.file)
     if isinstance(context, Settings):
         require_owner(context, "banks")
-        return proposing.enact_proposal(context, path)
+        return keys.enact_proposal(context, path)
     require_owner(context.settings, "banks")
-    return proposing.enact_in(context.settings, context.store, context.bank, path)
+    return keys.enact_in(context.settings, context.store, context.bank, path)

@@ -1,16 +1,18 @@
 """A memory as people and programs are shown it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.records import Entry, Redaction
+from satchel.model.records import Entry, Redaction, Status
 from satchel.model.text import memory_text
 from satchel.model.values import Json, JsonObject, Origin, Scope, is_id, now, to_datetime
 from satchel.ports.code_context import CodeContext
@@ -369,7 +371,7 @@ def state_of(view: View, logged: VerifiedRecord, *, moment: str, as_of: int | No
         return EXPIRED if has_expired(logged, moment) else CURRENT
     if retired == PENDING:
         return "pending"
-    said = view.said(logged, as_of=as_of)
+    said = view.status_events(logged, as_of=as_of)
     ended = (each.state for each in said if each.place == retired and each.state in RETIRING)
     return next(ended, "deleted")
 
@@ -410,3 +412,74 @@ def gist_of(value: dict[str, Any]) -> str:
     rest = {name: part for name, part in value.items() if part not in (None, "", [], {})}
     said = rest.pop("data") if rest.keys() == {"data"} else rest
     return msgspec.json.encode(said).decode() if said else ""
+
+
+CORRECTION = "correction"
+"""What the reason of a correction starts with."""
+
+
+_MOST_ANCESTORS = 2000
+"""Ancestors that are read for one answer."""
+
+_DEEPEST = 20
+
+
+def with_retracted(view: View, memories: Sequence[Memory]) -> list[Memory]:
+    """Return memories with the IDs of their ancestors that were corrected or deleted.
+
+    A memory that was only updated was right in its time: what derives from it is not marked.
+
+    Args:
+        view: The bank.
+        memories: As they are shown.
+    """
+    parents = {memory.id: list(memory.parents) for memory in memories}
+    retracted = _among(view, parents)
+    if not retracted:
+        return list(memories)
+    return [
+        structs.replace(
+            memory, retracted=[each for each in _ancestors(memory.id, parents) if each in retracted]
+        )
+        for memory in memories
+    ]
+
+
+def _among(view: View, parents: dict[str, list[str]]) -> set[str]:
+    """Read ancestors, level by level, into ``parents``; return those that were retracted."""
+    retracted, known, level = set[str](), set[str](), list(parents)
+    for _ in range(_DEEPEST):
+        ends = dict.fromkeys(end for name in level for end in parents.get(name, ()))
+        level = [end for end in ends if end not in known][: _MOST_ANCESTORS - len(known)]
+        if not level:
+            break
+        known.update(level)
+        for name, logged in view.get(level).items():
+            if isinstance(logged.model, Entry):
+                parents.setdefault(name, list(logged.model.parent_ids))
+                if _is_retracted(view, logged):
+                    retracted.add(name)
+    return retracted
+
+
+def _ancestors(name: str, parents: dict[str, list[str]]) -> list[str]:
+    seen, waiting = {name: None}, list(parents[name])
+    while waiting:
+        each = waiting.pop(0)
+        if each not in seen:
+            seen[each] = None
+            waiting += parents.get(each, ())
+    return list(seen)[1:]
+
+
+def _is_retracted(view: View, logged: VerifiedRecord) -> bool:
+    if logged.row.retired is None:
+        return False
+    ended = [said for said in view.status_events(logged) if said.place == logged.row.retired]
+    if any(said.state in ("deleted", "rejected") for said in ended):
+        return True
+    return any(
+        isinstance(status.model, Status)
+        and (status.model.reason or "").partition(":")[0] == CORRECTION
+        for status in view.at([said.seq for said in ended if said.state == "superseded"])
+    )

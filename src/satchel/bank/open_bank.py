@@ -14,8 +14,6 @@ from satchel.bank.connections import (
     require_not_missing,
     witness_of,
 )
-from satchel.bank.default_bank import default_bank
-from satchel.bank.effective_settings import BankConfig, effective, understood
 from satchel.config import store_selection
 from satchel.config.hooks import Contents
 from satchel.config.settings import Settings
@@ -41,6 +39,206 @@ from satchel.ports.store import Reader, Store
 
 if TYPE_CHECKING:  # what a command without a token does not need, it does not import
     from satchel.bank.permissions import Bearer
+import json
+from collections.abc import Collection
+from typing import TypeVar
+
+import msgspec
+
+from satchel.bank.connections import written_place
+from satchel.config.tables import BankProfile, ConfigTables
+from satchel.errors import ConfigError, MalformedError
+from satchel.model.values import resolved
+from satchel.runtime.files import PRIVATE_FILE, atomic_write
+from satchel.runtime.private_files import private_folder
+
+DEFAULT_BANKS_FILE = "default-banks.json"
+_MOST_BYTES = 1 << 20
+
+
+def default_bank(settings: Settings) -> str | None:
+    """Return the ID of the store's default bank, if one was chosen.
+
+    Raises:
+        ConfigError: If the file in the home is damaged.
+    """
+    return _read_default_banks(settings).get(written_place(settings.store))
+
+
+def set_default_bank(settings: Settings, bank: str | None) -> None:
+    """Remember the default bank of the store; None forgets it."""
+    place = written_place(settings.store)
+    banks = {key: value for key, value in _read_default_banks(settings).items() if key != place}
+    if bank is not None:
+        banks[place] = bank
+    private_folder(settings.home)
+    text = json.dumps(banks, indent=1, sort_keys=True) + "\n"
+    with atomic_write(settings.home / DEFAULT_BANKS_FILE, mode=PRIVATE_FILE) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+
+
+def inherit_default_bank(
+    target: Settings, chosen: str | None, banks: Collection[str]
+) -> str | None:
+    """Give a store that banks were copied to the default bank of the other, if it has none.
+
+    Args:
+        target: The surroundings with the store that was written.
+        chosen: ID of the default bank of the other store.
+        banks: IDs of the banks that were copied.
+
+    Returns:
+        ID of the default bank that the store has now.
+    """
+    present = default_bank(target)
+    if present is None and chosen is not None and chosen in banks:
+        set_default_bank(target, chosen)
+        return chosen
+    return present
+
+
+def _read_default_banks(settings: Settings) -> dict[str, str]:
+    path = settings.home / DEFAULT_BANKS_FILE
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"cannot read: {error.strerror or error}", file=str(path)) from None
+    try:
+        banks = json.loads(data.decode("utf-8", "surrogateescape"))
+    except ValueError:
+        banks = None
+    if not isinstance(banks, dict) or not all(map(_is_bank_id, banks.values())):
+        raise ConfigError(
+            "this file does not map stores to IDs of banks",
+            file=str(path),
+            hint="Remove the file and choose the default bank again: satchel bank use NAME",
+        )
+    return banks
+
+
+def _is_bank_id(value: object) -> bool:
+    return isinstance(value, str) and is_id(value)
+
+
+CONFIG_VERSION = 1
+CONFIG_MARK = "_satchel_bank_config"
+"""The member that says what the document is, and its version."""
+
+_Kind = TypeVar("_Kind", bound=BankProfile)
+
+
+class NamedProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A profile that goes along with the settings that name it."""
+
+    name: str
+    settings: BankProfile = BankProfile()
+
+
+class BankConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A bank's configuration as a document, beside an archive of its memory."""
+
+    version: int = msgspec.field(name=CONFIG_MARK)
+    settings: BankSettings = BankSettings()
+    profile: NamedProfile | None = None
+
+
+def parse_bank_config(document: Mapping[str, Any]) -> BankConfig:
+    """Return what this version understands of a document; other members are kept.
+
+    Raises:
+        MalformedError: If it is no such document, or a member has the wrong shape.
+    """
+    try:
+        version = msgspec.convert(document.get(CONFIG_MARK), int)
+    except msgspec.ValidationError:
+        raise MalformedError("not a bank configuration", field=CONFIG_MARK) from None
+    if version != CONFIG_VERSION:
+        raise MalformedError(
+            f"version {version} of a bank configuration is not supported", field=CONFIG_MARK
+        )
+    profile = document.get("profile")
+    if profile is not None and not (
+        isinstance(profile, Mapping) and isinstance(profile.get("name"), str)
+    ):
+        raise MalformedError("a profile name must not be empty", field="profile")
+    return BankConfig(
+        version=CONFIG_VERSION,
+        settings=_convert_known(document.get("settings", {}), BankSettings, "settings"),
+        profile=None
+        if profile is None
+        else NamedProfile(
+            name=profile["name"],
+            settings=_convert_known(profile.get("settings", {}), BankProfile, "profile/settings"),
+        ),
+    )
+
+
+def _convert_known(given: Any, kind: type[_Kind], where: str) -> _Kind:
+    if not isinstance(given, Mapping):
+        raise MalformedError("must be an object", field=where)
+    names = set(kind.__struct_fields__)
+    try:
+        return msgspec.convert({name: given[name] for name in names & set(given)}, resolved(kind))
+    except msgspec.ValidationError as error:
+        raise MalformedError(str(error), field=where) from None
+
+
+def file_settings(options: ConfigTables, bank: str, name: str | None) -> BankSettings:
+    """Return what the file says of a bank, by its id or else by its name."""
+    found = options.banks.get(bank)
+    if found is None and name is not None:
+        found = options.banks.get(name)
+    return found or BankSettings()
+
+
+def effective_settings(
+    options: ConfigTables, bank: str, name: str | None, own: BankConfig | None = None
+) -> BankSettings:
+    """Return what holds for a bank, all told; ``profile`` names the one that counts.
+
+    Args:
+        options: The file of this machine.
+        bank: The bank's id.
+        name: Its name.
+        own: What the bank carries in its log.
+    """
+    settings = merge_settings(
+        file_settings(options, bank, name), own.settings if own else BankSettings()
+    )
+    chosen = settings.profile or options.profile or None
+    profile = profile_of(options, chosen, own)
+    if profile is not None:
+        settings = merge_settings(settings, BankSettings(**set_members(profile)))
+    return msgspec.structs.replace(settings, profile=chosen)
+
+
+def profile_of(
+    options: ConfigTables, name: str | None, own: BankConfig | None
+) -> BankProfile | None:
+    """Return a profile by name: the file's, else the one that came with the bank."""
+    if name is None:
+        return None
+    came = own.profile if own is not None else None
+    return options.profiles.get(name) or (
+        came.settings if came is not None and came.name == name else None
+    )
+
+
+def merge_settings(first: BankSettings, second: BankSettings) -> BankSettings:
+    """Return settings of which the first win; metadata is merged, name by name."""
+    merged = {**set_members(second), **set_members(first)}
+    metadata = {**second.metadata, **first.metadata}
+    return BankSettings(**{**merged, "metadata": metadata})
+
+
+def set_members(settings: BankProfile) -> dict[str, Any]:
+    """Return what settings say, without what they leave open."""
+    found = {name: getattr(settings, name) for name in type(settings).__struct_fields__}
+    return {name: value for name, value in found.items() if value not in (None, {})}
+
 
 SETTINGS = "settings"
 """The action of the config record that carries a bank's own settings."""
@@ -111,13 +309,13 @@ class OpenBank:
         document, own = self.document(view), None
         if document:
             with suppress(InputError):  # what a later version wrote has no meaning here
-                own = understood(document)
-        return effective(self.settings.options, self.id, self.name, own)
+                own = parse_bank_config(document)
+        return effective_settings(self.settings.options, self.id, self.name, own)
 
     def own_config(self, view: View) -> BankConfig | None:
         """Return what this version understands of the bank's own configuration."""
         document = self.document(view)
-        return understood(document) if document else None
+        return parse_bank_config(document) if document else None
 
     def tell(
         self,
@@ -305,7 +503,7 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
-    here = {one.bank for one in witness.seen_here()} | set(witness.never_placed())
+    here = {one.bank for one in witness.seen_here()} | set(witness.banks_without_store())
     for bank in witness.banks(_PREFIX + digits):
         if bank not in here:
             continue  # it is another store's

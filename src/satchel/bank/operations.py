@@ -8,15 +8,12 @@ from msgspec import UNSET, UnsetType
 
 from satchel.bank import changes, listing
 from satchel.bank import details as bank_details
-from satchel.bank import links as graphs
-from satchel.bank import links as walking
-from satchel.bank import remember as remembering
-from satchel.bank.changes import MemoryChange, MemoryEdit, MemoryUpdate
+from satchel.bank import links as bank_links
+from satchel.bank.changes import MemoryChange, MemoryEdit, MemoryUpdate, RememberResult
 from satchel.bank.details import History, MemoryDetails
 from satchel.bank.links import MOST_NODES, LinkPaths, MemoryGraph, Neighbourhood
 from satchel.bank.listing import Listing, ListRequest
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import RememberResult
 from satchel.config.options import (
     FEW_FOR_MODELS,
     DryRun,
@@ -250,7 +247,9 @@ class ListOptions(ScopeOptions):
 LinkTypes = Annotated[
     Texts | None, Option("Only links of this type, such as derives_from. Repeatable.")
 ]
-Direction = Annotated[walking.Way, Option("Follow links forwards (out), backwards (in), or both.")]
+Direction = Annotated[
+    bank_links.Way, Option("Follow links forwards (out), backwards (in), or both.")
+]
 Budget = Annotated[int, Option("Maximum number of links to follow.", minimum=1, maximum=1_000_000)]
 
 
@@ -263,7 +262,7 @@ class LinksOptions(Options):
     type: LinkTypes = ()
     direction: Direction = "both"
     hops: Annotated[int, Option("Maximum number of steps.", minimum=1, maximum=100)] = 1
-    budget: Budget = walking.BUDGET
+    budget: Budget = bank_links.BUDGET
     all: Annotated[
         bool, Option("Include the text of memories that are replaced, forgotten or expired.")
     ] = False
@@ -292,11 +291,11 @@ class LinkPathOptions(Options):
     type: LinkTypes = ()
     direction: Direction = "both"
     hops: Annotated[int, Option("Maximum number of steps.", minimum=1, maximum=100)] = (
-        walking.PATH_HOPS
+        bank_links.PATH_HOPS
     )
-    budget: Budget = walking.BUDGET
+    budget: Budget = bank_links.BUDGET
     limit: Annotated[int, Option("Maximum number of paths.", minimum=1, maximum=1000)] = (
-        walking.PATHS
+        bank_links.PATHS
     )
 
 
@@ -328,10 +327,10 @@ def remember(bank: OpenBank, options: RememberOptions) -> RememberResult:
             raise UsageError("messages are stored without a key and parents", field=field)
         if options.actor is not None:
             raise UsageError("each message names its own speaker", field="actor")
-        return remembering.remember_messages(
+        return changes.remember_messages(
             bank, list(options.messages), members, scrub_secrets=options.scrub_secrets
         )
-    return remembering.remember(
+    return changes.remember(
         bank,
         members,
         key=options.key,
@@ -512,7 +511,7 @@ def links(bank: OpenBank, options: LinksOptions) -> Neighbourhood:
     Raises:
         UnknownMemoryError: If there is no such record, and no link ends there.
     """
-    return walking.links(
+    return bank_links.links(
         bank,
         options.memory,
         types=texts(options.type),
@@ -534,7 +533,7 @@ def links(bank: OpenBank, options: LinksOptions) -> Neighbourhood:
 )
 def graph(bank: OpenBank, options: GraphOptions) -> MemoryGraph:
     """Return the memories of a bank and the links between them, as nodes and edges."""
-    return graphs.graph(bank, limit=options.limit, everything=options.all)
+    return bank_links.graph(bank, limit=options.limit, everything=options.all)
 
 
 @operation(
@@ -546,7 +545,7 @@ def path(bank: OpenBank, options: LinkPathOptions) -> LinkPaths:
     Raises:
         UnknownMemoryError: If there is no such record, and no link ends there.
     """
-    return walking.path(
+    return bank_links.path(
         *(bank, options.start, options.end),
         types=texts(options.type),
         direction=options.direction,

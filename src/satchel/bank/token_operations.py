@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.bank.machine_keys import read_public_key, signer_of, stated_key
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.bank.permissions import holder_key, read_chain
-from satchel.bank.signing_keys import read_public_key, signer_of, stated_key
 from satchel.bank.tokens import (
     HOLDER,
     NOT_FOR_MODELS,
@@ -289,7 +289,7 @@ def _scope(
 
 
 def _found(view: View, wanted: Sequence[str]) -> list[str]:
-    from satchel.bank.memory_ids import find_memory
+    from satchel.bank.memory_input import find_memory
 
     return [find_memory(view, each, "entries").record.id for each in wanted]
 

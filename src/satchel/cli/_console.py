@@ -240,6 +240,9 @@ class GlobalOptions:
     passphrase_file: Path | None = None
     debug: bool = False
     json: bool = False
+    is_hook: bool = False
+    """Whether an agent host runs the command as a hook."""
+
     data_on_stdout: bool = False
     """Whether standard output is the file that was asked for; reports go to standard error."""
 
@@ -252,7 +255,7 @@ class GlobalOptions:
         """Forget what an earlier command of the same process was told."""
         self.home, self.config, self.store, self.backend = None, None, None, None
         self.token, self.identities, self.passphrase_file = None, (), None
-        self.debug, self.json, self.data_on_stdout = False, json, False
+        self.debug, self.json, self.data_on_stdout, self.is_hook = False, json, False, False
         self._settings.clear()
 
     @property

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import click
 
-from satchel.bank.owners import ProposedAction, write_proposal
-from satchel.bank.signing_keys import signing_key
+from satchel.bank.keys import ProposedAction, write_proposal
+from satchel.bank.machine_keys import signing_key
 from satchel.cli._console import (
     count,
     key_passphrase,
@@ -28,7 +28,7 @@ from satchel.errors import ThresholdError
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.operations import Option, Options
 from satchel.receipts.page import plan_page
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import TransferPlan
 
 _MOST_SHOWN = 5
 _SHOWN = 10

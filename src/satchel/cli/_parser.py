@@ -87,6 +87,7 @@ _OF_GROUPS = {
     **dict.fromkeys(("check", "test"), "verify"),
 }
 
+_HOOK = ("hook",)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _METAVARS = {"path": "PATH", "integer": "N", "number": "N"}
 _TYPES = {"integer": click.INT, "number": click.FLOAT, "switch": click.BOOL}
@@ -181,6 +182,7 @@ class _Branch(_Help, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         found = self.get_command(ctx, name)
+        state.is_hook = self.words == _HOOK
         if found is None and not ctx.resilient_parsing and not name.startswith("-"):
             words = " ".join(("satchel", *self.words))
             raise UsageError(

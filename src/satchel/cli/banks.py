@@ -18,10 +18,10 @@ from satchel.bank import banks as actions
 from satchel.bank import key_operations
 from satchel.bank.connections import configured_store, shown_address
 from satchel.bank.key_operations import OwnedBank
-from satchel.bank.log import LogOptions, LogPage, log
+from satchel.bank.keys import OwnerList, ProposedAction
+from satchel.bank.listing import LogOptions, LogPage, log
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.owners import OwnerList, ProposedAction
 from satchel.cli._console import (
     activity,
     count,
@@ -271,8 +271,8 @@ def _show_banks(listed: Sequence[actions.BankLine]) -> int:
                     "refused"
                     if bank.problem
                     else "you"
-                    if bank.standing == "own"
-                    else bank.standing or "",
+                    if bank.trust == "own"
+                    else bank.trust or "",
                     "yes" if bank.default else "",
                     bank.id,
                 ]

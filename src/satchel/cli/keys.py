@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from satchel.bank import key_operations, signing_keys
-from satchel.bank.identities import IdentityLine
+from satchel.bank import key_operations, machine_keys
 from satchel.bank.key_operations import KeyExport
 from satchel.bank.keys import BankKeyResult, KeyEndResult, KeyHandover, KeyRotation
-from satchel.bank.signing_keys import KeyLine
+from satchel.bank.machine_keys import IdentityLine, KeyLine
 from satchel.cli._console import (
     key_passphrase,
     line,
@@ -78,7 +77,7 @@ def _for_ending(options: Any) -> Mapping[str, Any]:
 
 def _for_revocation(options: Any) -> Mapping[str, Any]:
     def signer(name: str) -> SigningKey:
-        return signing_keys.signing_key(state.settings, name, passphrase=_unlocked(name))[0]
+        return machine_keys.signing_key(state.settings, name, passphrase=_unlocked(name))[0]
 
     return {**_for_ending(options), "statement_signer": signer}
 

@@ -15,13 +15,12 @@ from satchel.admin import statistics
 from satchel.admin.statistics import Stats
 from satchel.bank import details as bank_details
 from satchel.bank import operations
-from satchel.bank.changes import MemoryChange, MemoryUpdate
+from satchel.bank.changes import MemoryChange, MemoryUpdate, RememberResult
 from satchel.bank.details import History, MemoryDetails, MemoryVersion
 from satchel.bank.links import PLACEHOLDER, LinkedItem, LinkPaths, LinkStep, Neighbourhood
 from satchel.bank.listing import Listing
 from satchel.bank.memory import CURRENT, Memory, gist_of
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.remember import RememberResult
 from satchel.cli._console import (
     count,
     dim,

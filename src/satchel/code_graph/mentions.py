@@ -11,9 +11,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from satchel.code_graph.facts import CALLED, TYPES, CodeNode
+from satchel.code_graph.index import SourceTree
 from satchel.code_graph.languages.language import language_of_file
 from satchel.code_graph.queries import CodeGraph, matches_name, parts_of_name
-from satchel.code_graph.trees import SourceTree
 from satchel.ports.code_context import CodeContext
 
 LONGEST_TEXT, MOST_WORDS = 50_000, 400

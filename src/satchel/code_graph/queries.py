@@ -18,10 +18,9 @@ from satchel.code_graph.facts import (
     stem_of,
 )
 from satchel.code_graph.folders import part_matches
-from satchel.code_graph.index import Side
+from satchel.code_graph.index import Side, SourceTree, trees_of
 from satchel.code_graph.languages.language import language_of_file, without_ending
 from satchel.code_graph.resolution import Resolution, Resolver, SourceContext
-from satchel.code_graph.trees import SourceTree, trees_of
 
 MOST_MEANT = 50
 """Symbols that one name may mean at most."""

@@ -20,7 +20,7 @@ from satchel.code_graph.facts import (
     last_module,
     last_of,
 )
-from satchel.code_graph.trees import SourceTree, language_of
+from satchel.code_graph.index import SourceTree, language_of
 
 DEEPEST = 64
 """Symbols inside one another that are looked through."""

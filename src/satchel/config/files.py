@@ -406,9 +406,9 @@ def read_yaml(text: str, file: str) -> tuple[Any, Lines]:
         import yaml
     except ImportError:
         raise ConfigError(
-            "reading YAML needs an extra",
+            "reading YAML needs PyYAML",
             file=file,
-            hint="Install it: pip install 'satchel[yaml]'; or write the file as TOML.",
+            hint="Reinstall satchel, or write the file as TOML.",
         ) from None
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):

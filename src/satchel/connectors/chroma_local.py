@@ -1,7 +1,7 @@
 """One collection of Chroma's own database: ``chroma:///path/to/folder?collection=NAME``.
 
-The folder of a ``PersistentClient`` is a file format, too (``formats.frameworks.chroma``), which
-reads all of its collections. Here one of them is read, so that each can go into a bank of its own.
+The folder of a ``PersistentClient`` is a file format, too (``formats.chroma``), which reads all of
+its collections. This reads one of them, so that each can have its own bank.
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from satchel.connectors.address import Kind
+from satchel.connectors._address import Kind
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
@@ -36,37 +36,37 @@ _CURSOR = re.compile("records/([0-9]{1,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChromaAddress:
-    """Where a collection is."""
+    """The address of a collection."""
 
     folder: Path
     collection: str | None = None
 
     @classmethod
     def read(cls, text: str) -> "ChromaAddress":
-        """Return the address that a person wrote.
+        """Parse an address.
 
         Raises:
-            UsageError: If it is none.
+            UsageError: If it is not valid.
         """
         folder, members = _KIND.read(text)
         return cls(folder=folder, collection=members.get("collection") or None)
 
 
 class ChromaLocal:
-    """A collection, which is only read; nobody should write to it meanwhile.
+    """A collection, which is only read; nothing should write to it during the run.
 
     Args:
-        address: Where it is.
+        address: Its address.
         limits: Bounds on what is read.
-        writes: Whether it is to be written to, which is refused.
-        overwrite: As for the other connectors; of no use here.
-        dry_run: As for the other connectors; of no use here.
+        writes: Whether to write to it, which is refused.
+        overwrite: Ignored; the other connectors use it.
+        dry_run: Ignored; the other connectors use it.
         skip_bad: Whether damaged records are skipped, counted.
 
     Raises:
-        UnreadableError: If it is not there.
+        UnreadableError: If it does not exist.
         MalformedError: If it is damaged.
-        UsageError: If it is not clear which collection is meant, or it is to be written to.
+        UsageError: If the collection is ambiguous, or it would be written to.
     """
 
     info: ClassVar[Info] = CHROMA.info
@@ -116,12 +116,12 @@ class ChromaLocal:
         return Page(items, f"records/{self._at}" if len(items) == _TOGETHER else None)
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
-        """Refuse: it is only read."""
+        """Raise an error: Chroma is only read."""
         del report
         return [WriteResult(one.id, None, "Chroma's own database is read-only") for one in batch]
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._stack.close()
 
 
@@ -135,7 +135,7 @@ def _start(cursor: str | None) -> int:
 
 
 def _chosen(segments: Sequence[ChromaSegment], address: ChromaAddress) -> ChromaSegment:
-    """Return the collection that is meant."""
+    """Return the collection to read."""
     names = sorted(one.name for one in segments)
     wanted = address.collection
     if wanted is None and len(segments) == 1:

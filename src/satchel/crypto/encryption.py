@@ -84,7 +84,9 @@ class Unlocker:
     passphrase: Callable[[], str | None] = field(default=in_environment, repr=False)
     """Returns the passphrase, asking a person if possible; None if there is none."""
 
-    def also(self, files: Iterable[str | Path] = (), passphrase: str | None = None) -> "Unlocker":
+    def with_sources(
+        self, files: Iterable[str | Path] = (), passphrase: str | None = None
+    ) -> "Unlocker":
         """Return an unlocker with further identity files, or with a known passphrase.
 
         Args:
@@ -113,7 +115,7 @@ class Unlocker:
             for path in sorted(self.folder.glob(f"*{IDENTITY_SUFFIX}")):
                 yield from self._in(path, asks=False)
 
-    def say(self, what: str) -> str:
+    def require_passphrase(self, what: str) -> str:
         """Return the passphrase for something.
 
         Raises:
@@ -137,7 +139,7 @@ class Unlocker:
                 yield held.identity
             elif held.wrapped is not None and asks:
                 yield unwrap_identity(
-                    held.wrapped, held.recipient, self.say(f"the identity in {path}")
+                    held.wrapped, held.recipient, self.require_passphrase(f"the identity in {path}")
                 )
             return
         found = [line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")]
@@ -301,7 +303,9 @@ def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
             raise MalformedError(
                 "the identity before the encrypted data is not protected by a passphrase"
             )
-        identities = [unwrap_identity(held.wrapped, held.recipient, unlocking.say("the file"))]
+        identities = [
+            unwrap_identity(held.wrapped, held.recipient, unlocking.require_passphrase("the file"))
+        ]
         source.seek(len(line) + 1)
     work = _scrypt_work(head)
     if work is not None:
@@ -381,7 +385,7 @@ def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocker, w
             hint="Decrypt it with age, or encrypt it with satchel, or to a recipient.",
         )
     try:
-        sink.write(pyrage.passphrase.decrypt(data, unlocking.say("the file")))
+        sink.write(pyrage.passphrase.decrypt(data, unlocking.require_passphrase("the file")))
     except pyrage.DecryptError as error:
         raise _decryption_error(error) from None
 
@@ -451,8 +455,8 @@ def _pyrage() -> Any:
         import pyrage
     except ImportError:
         raise MissingExtraError(
-            "encryption needs a library that is not installed",
-            hint="Install it: pip install 'satchel[encrypt]'",
+            "encryption needs pyrage, which is not installed",
+            hint="Reinstall satchel.",
         ) from None
     return pyrage
 
@@ -512,9 +516,9 @@ class EncryptedOutlet(WrappedOutlet):
             encrypt(plain, sink, self._lock, self._recipient)
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
-        """Publish what is written in the block at its end; see ``Outlet.proving``."""
-        with self._inner.proving():
+    def defer_publication(self) -> Iterator[None]:
+        """Publish what is written in the block at its end; see ``Outlet.defer_publication``."""
+        with self._inner.defer_publication():
             yield
 
     def written(self) -> OpenFile:

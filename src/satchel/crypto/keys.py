@@ -332,7 +332,7 @@ class KeyState(NamedTuple):
             owner = key
         return frozenset(found)
 
-    def believed(self, known: frozenset[str]) -> frozenset[str]:
+    def trusted_with(self, known: frozenset[str]) -> frozenset[str]:
         """Return some keys with the owners that were added by owners who are all among them.
 
         A successor counts as its predecessor; additions by a key that was revoked since do not

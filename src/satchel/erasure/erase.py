@@ -23,8 +23,7 @@ from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.encryption import in_environment
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.erasure.fragments import Fragments, NestedFileScanner
-from satchel.erasure.options import EraseOptions
-from satchel.erasure.selection import DerivedRecords, EraseReason, EraseSelection
+from satchel.erasure.selection import DerivedRecords, EraseOptions, EraseReason, EraseSelection
 from satchel.errors import MemoryStoreError, SatchelError, StoreBusyError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import namespace_of, opened_files
@@ -35,11 +34,22 @@ from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.values import now
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
-from satchel.ports.store import Extent, InspectableStore, Store
-from satchel.receipts.account import VERSION, Counts, ReceiptBody, ScanResult, TransferEnd
-from satchel.receipts.archive import list_receipts, refuse_copy, save_receipts, signer, tool_version
-from satchel.receipts.receipt import receipt_of
-from satchel.stores.raw_files import below
+from satchel.ports.store import Extent, InspectableStore, Store, below
+from satchel.receipts.archive import (
+    recent_receipts,
+    refuse_copy,
+    save_receipts,
+    signer,
+    tool_version,
+)
+from satchel.receipts.receipt import (
+    VERSION,
+    Counts,
+    ReceiptBody,
+    ScanResult,
+    TransferEnd,
+    receipt_of,
+)
 
 _MOST_NAMED = 40
 _SECRET_FOLDERS = frozenset({"keys", "identities"})
@@ -160,7 +170,7 @@ class HomeTarget:
         """See ``Holder``; the files that were written of the bank, as far as receipts say."""
         bank, names = self._bank, dict[str, None]()
         with suppress(SatchelError, OSError):
-            for receipt in list_receipts(bank.settings, bank.id, limit=10_000):
+            for receipt in recent_receipts(bank.settings, bank.id, limit=10_000):
                 if receipt.kind in ("export", "convert", "migrate", "copy"):
                     names[f"an exported copy: {receipt.output}"] = None
         found = list(names)

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.bank.connections import writer_key
-from satchel.bank.identities import lock_for
-from satchel.bank.memory_ids import find_memory, versions_of
+from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.bank.memory_input import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signer_of
 from satchel.bank.token_operations import audience_of
 from satchel.config.options import NOT_FOR_MODELS, SECRETS, file_to_write
 from satchel.crypto.canonical import canonical_checked
@@ -29,8 +28,7 @@ from satchel.crypto.redaction import (
     signed_redaction,
 )
 from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
-from satchel.erasure.options import RecoverOptions, RedactOptions
-from satchel.erasure.selection import EraseSelection
+from satchel.erasure.selection import EraseSelection, RecoverOptions, RedactOptions
 from satchel.errors import (
     LimitError,
     PermissionRefusedError,

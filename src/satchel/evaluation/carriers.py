@@ -20,10 +20,10 @@ from satchel.artifact.encodings import (
     write_artifact,
 )
 from satchel.bank.banks import create_bank_in
+from satchel.bank.changes import superseding
 from satchel.bank.connections import configured_store
+from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.remember import superseding
-from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
@@ -38,7 +38,7 @@ from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
 from satchel.runtime.files import atomic_write
 from satchel.screening.injection import Enforce
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import ImportOptions
 from satchel.transfer.imports import import_file

@@ -91,7 +91,7 @@ def comparison_embedder(
     except MissingExtraError:
         if model is not None:
             raise
-        return None, ["vectors were not compared: the extra [recall] is not installed"]
+        return None, ["vectors were not compared: the embedder is not installed"]
 
 
 def _remembered(ledger: Ledger, turns: tuple[DatasetTurn, ...]) -> dict[str, str]:

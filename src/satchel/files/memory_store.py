@@ -56,8 +56,7 @@ from satchel.files.transaction import (
     encoded_text,
 )
 from satchel.files.transcript import Flush, decoded_messages
-from satchel.ports.store import Extent
-from satchel.stores.raw_files import below
+from satchel.ports.store import Extent, below
 
 _MOST_FOUND = 1_000
 _LONGEST_LINE_SHOWN = 400

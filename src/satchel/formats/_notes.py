@@ -16,10 +16,10 @@ from satchel.crypto.canonical import decode_foreign, escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, PathRefusedError
-from satchel.formats._files import BOM
 from satchel.model.records import ENTRY_CLASSES, TIMES, Entry
 from satchel.model.text import memory_text
 from satchel.model.values import Component, Origin, TrustClass, read_time
+from satchel.ports.format import BOM
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of

@@ -20,7 +20,7 @@ from satchel.errors import (
     TargetError,
     TargetExistsError,
 )
-from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, open_archive
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
     NoteItem,
@@ -33,7 +33,16 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import Entry, Identity, Model
 from satchel.model.values import Component, Evidence, Origin, TrustClass
-from satchel.ports.format import MOST_WITHIN, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    MOST_WITHIN,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 
 _BEGIN = "<!-- satchel:begin{}; what you change up to satchel:end is replaced -->"
@@ -168,6 +177,7 @@ class AgentsMd:
     info: ClassVar[Info] = Info(
         title="AGENTS.md and CLAUDE.md",
         suffixes=("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"),
+        signs=Signs(starts=(ZIP_MAGIC,), texts=((_ANY_MARK.encode(),),), names=(*_NAMES, *_ALONE)),
         spec="instructions of Codex and Claude Code in 2026, with a Satchel block",
         checked="2026-11-22",
         traits=Traits(
@@ -435,4 +445,4 @@ def _is_a_block(text: str) -> bool:
 
 
 FORMAT = AgentsMd()
-"""What the registry finds."""
+"""The instance that the registry loads."""

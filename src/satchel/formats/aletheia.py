@@ -22,12 +22,11 @@ from satchel.formats._aletheia.writer import (
     AletheiaSessionWriter,
     AletheiaWriter,
 )
-from satchel.formats._files import decompressed_head, json_members
-from satchel.formats._json import as_json
+from satchel.formats._json import as_json, json_members
 from satchel.formats._own_vectors import BankVectorWriter
 from satchel.model.records import Model, Source
 from satchel.model.values import Component, is_agent_name, now
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -42,6 +41,7 @@ class Aletheia:
     info: ClassVar[Info] = Info(
         title="Agent file (Aletheia)",
         suffixes=(".agent.json",),
+        signs=Signs(texts=((b"version", b"nous"),)),
         spec="Agent Portability, version 1 (seed 003); aletheia-export/1.0; aletheia-rust 2 to 4",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True),
@@ -52,11 +52,7 @@ class Aletheia:
     )
 
     def recognises(self, place: Place) -> bool:
-        found = {
-            path: start
-            for path, start in json_members(decompressed_head(place.head))
-            if len(path) == 1
-        }
+        found = {path: start for path, start in json_members(place.unpacked_head) if len(path) == 1}
         is_versioned = found.get((b"version",), b"x")[0] in _DIGITS
         return is_versioned and (b"nous",) in found
 
@@ -79,7 +75,7 @@ class Aletheia:
 
 
 FORMAT = Aletheia()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def container_of(records: RecordSet, report: Report) -> Row:

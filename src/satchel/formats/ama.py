@@ -35,12 +35,12 @@ from satchel.formats._ama import (
     without_embedding,
     without_entities,
 )
-from satchel.formats._files import decompressed_head, json_members
-from satchel.formats._order import Order, in_order
+from satchel.formats._json import json_members
 from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
+from satchel.formats._row_lists import Order, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component, Origin, now, resolved
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import Maker
@@ -67,6 +67,7 @@ class Ama:
     info: ClassVar[Info] = Info(
         title="Astrocyte Memory Archive (AMA) 1",
         suffixes=(".ama.jsonl",),
+        signs=Signs(texts=((VERSION.encode(),),), names=(".ama.jsonl", ".ama.jsonl.gz")),
         spec="Astrocyte memory portability, section 2; astrocyte 0.22.0",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, streams=True, keeps_ids=True),
@@ -77,7 +78,7 @@ class Ama:
     )
 
     def recognises(self, place: Place) -> bool:
-        first = decompressed_head(place.head).lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
+        first = place.unpacked_head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
         found = {path for path, _ in json_members(first)}
         if (VERSION.encode(),) in found:
             return True
@@ -349,4 +350,4 @@ def _json(value: Row) -> bytes:
 
 
 FORMAT = Ama()
-"""What the registry finds."""
+"""The instance that the registry loads."""

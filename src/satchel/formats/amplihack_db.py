@@ -38,7 +38,7 @@ from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, contain
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 
@@ -84,6 +84,7 @@ class AmplihackDb:
     info: ClassVar[Info] = Info(
         title="amplihack hierarchical memory, SQLite database",
         suffixes=(".amplihack.db",),
+        signs=Signs(texts=((MAGIC, b"semantic_memories"),)),
         spec="amplihack-rs 0.17.0, hierarchical SQLite schema",
         checked="2026-11-22",
         traits=Traits(
@@ -252,4 +253,4 @@ def _as_text(value: Any) -> str:
 
 
 FORMAT = AmplihackDb()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -16,7 +16,7 @@ from satchel.formats._amplihack.rows import NAME, Row, named, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Entry, Episodic, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _MEMORIES, _SESSIONS, _AGENTS = "memory_entries", "sessions", "session_agents"
@@ -44,6 +44,7 @@ class AmplihackFlat:
     info: ClassVar[Info] = Info(
         title="amplihack flat memory, SQLite database",
         suffixes=(),
+        signs=Signs(texts=((MAGIC, b"memory_entries"),)),
         spec="amplihack-rs 0.17.0, memory.db",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
@@ -168,4 +169,4 @@ def _origin(identity: str, kept: Row) -> Origin:
 
 
 FORMAT: Any = AmplihackFlat()
-"""What the registry finds."""
+"""The instance that the registry loads."""

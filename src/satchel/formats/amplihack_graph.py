@@ -19,10 +19,17 @@ from satchel.formats._amplihack.reader import (
     RowPosition,
 )
 from satchel.formats._amplihack.rows import EDGES, EPISODES, FACTS, Row, array_of, lean_number
-from satchel.formats._graph_files import TABLES, GraphRow, graph_file, is_graphiti, rows_of
+from satchel.formats._graph_files import (
+    GRAPH_MAGICS,
+    TABLES,
+    GraphRow,
+    graph_file,
+    is_graphiti,
+    rows_of,
+)
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -37,6 +44,7 @@ class AmplihackGraph:
     info: ClassVar[Info] = Info(
         title="amplihack hierarchical memory, graph of LadybugDB or Kuzu",
         suffixes=(),
+        signs=Signs(starts=GRAPH_MAGICS, folder=True),
         spec="amplihack-memory-lib 0.4.0, hierarchical graph; LadybugDB 0.22.0, Kuzu 0.11.3",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
@@ -100,4 +108,4 @@ def _said(row: Row) -> Row:
 
 
 FORMAT = AmplihackGraph()
-"""What the registry finds."""
+"""The instance that the registry loads."""

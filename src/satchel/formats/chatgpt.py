@@ -3,7 +3,7 @@
 One ``conversations.json``, or since 2026 many (``conversations-000.json``, ...) beside a manifest:
 whatever file holds conversations is read, whatever it is called. A conversation becomes a session;
 edited questions and other answers become forks of it. Memories are found in the conversations (see
-``_chats.chatgpt``), with their dates and the messages that they came from. Every member that has no
+``saved_memories``), with their dates and the messages that they came from. Every member that has no
 place of its own is kept in ``origin.as_written``. The list of memories that ChatGPT's own page
 fetches is read as well, where somebody saved it.
 """
@@ -16,13 +16,18 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
+    INSTRUCTIONS,
+    ChatConversation,
+    ChatTurn,
     Row,
     RowParser,
+    events,
     from_files,
     list_in,
     moment_of,
+    origin_at,
     read_only,
     require_some,
     rest_of,
@@ -30,18 +35,20 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import (
-    INSTRUCTIONS,
-    ChatConversation,
-    ChatTurn,
-    events,
-    origin_at,
-)
-from satchel.formats._files import json_members, says_nothing
+from satchel.formats._json import json_members, says_nothing
 from satchel.model.records import Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, read_time
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -430,6 +437,16 @@ class ChatGPT:
     info: ClassVar[Info] = Info(
         title="ChatGPT export",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(
+                (b"mapping",),
+                (b"title", b"create_time", b"update_time"),
+                (b"memory_num_tokens",),
+                (b"memory_max_tokens",),
+                _MEMORY,
+            ),
+        ),
         spec="ChatGPT data export, one file or shards, to September 2026",
         checked="2026-11-22",
         traits=Traits(
@@ -492,4 +509,4 @@ def _has_conversations(head: bytes) -> bool:
 
 
 FORMAT = ChatGPT()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -21,10 +21,10 @@ from satchel.formats._chroma import (
     records_in,
     segments_in,
 )
-from satchel.formats._database import open_database_copy, tables_of
+from satchel.formats._database import MAGIC, open_database_copy, tables_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 
@@ -42,6 +42,7 @@ class Chroma:
     info: ClassVar[Info] = Info(
         title="Chroma database",
         suffixes=(),
+        signs=Signs(starts=(MAGIC,), folder=True),
         spec="chromadb 1.5.9 PersistentClient: chroma.sqlite3 and the indexes beside it",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
@@ -113,4 +114,4 @@ def entries_in(
 
 
 FORMAT = Chroma()
-"""What the registry finds."""
+"""The instance that the registry loads."""

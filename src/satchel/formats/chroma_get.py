@@ -16,12 +16,20 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError, UsageError
 from satchel.formats._chroma import SPACE, SPACES, URI, USUAL, VECTOR, entry_of, row_of
-from satchel.formats._files import json_members
-from satchel.formats._order import in_order
-from satchel.formats._row_lists import as_json, container_of, count_others
+from satchel.formats._json import json_members
+from satchel.formats._row_lists import as_json, container_of, count_others, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
@@ -51,6 +59,7 @@ class ChromaGet:
     info: ClassVar[Info] = Info(
         title="Chroma collection, as get() returns it",
         suffixes=(".chroma.json",),
+        signs=Signs(texts=((b"ids",),)),
         spec="chromadb 1.5.9 Collection.get() as JSON; Collection.upsert() takes its lists",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
@@ -257,4 +266,4 @@ def _numbers(carried: Any) -> Any:
 
 
 FORMAT = ChromaGet()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -17,13 +17,17 @@ import msgspec
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._aletheia.rows import text_files
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
+    ChatConversation,
+    ChatTurn,
     Row,
     RowParser,
+    events,
     from_files,
     list_in,
     moment_of,
+    origin_at,
     paragraphs,
     read_only,
     require_some,
@@ -33,12 +37,20 @@ from satchel.formats._chats.fields import (
     text_or_none,
     words_of,
 )
-from satchel.formats._chats.threads import ChatConversation, ChatTurn, events, origin_at
-from satchel.formats._files import Step, json_members, says_nothing
+from satchel.formats._json import Step, json_members, says_nothing
 from satchel.model.records import FileVersion, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, Origin, Scope
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of
@@ -399,6 +411,16 @@ class Claude:
     info: ClassVar[Info] = Info(
         title="Claude export",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(
+                (b"chat_messages",),
+                _CONVERSATION,
+                _DESIGN,
+                *((name,) for name in _MEMORIES),
+                *((b"uuid", b"name", name) for name in _OF_A_PROJECT),
+            ),
+        ),
         spec="Claude.ai data export, conversations, projects and memories, to September 2026",
         checked="2026-11-22",
         traits=Traits(
@@ -472,4 +494,4 @@ def _all_there(
 
 
 FORMAT = Claude()
-"""What the registry finds."""
+"""The instance that the registry loads."""

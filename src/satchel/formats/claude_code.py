@@ -13,10 +13,13 @@ from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
     Row,
+    TranscriptConversation,
+    from_transcripts,
     moment_of,
+    origin_at,
     read_only,
     require_some,
     rest_of,
@@ -24,14 +27,12 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import TranscriptConversation, origin_at
-from satchel.formats._chats.transcripts import from_transcripts
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.formats._note_folders import memories_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -170,6 +171,10 @@ class ClaudeCode:
     info: ClassVar[Info] = Info(
         title="Claude Code transcripts and memory",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=tuple(tuple(name for (name,) in group) for group in _SIGNS),
+        ),
         spec="Claude Code, transcripts and memory below ~/.claude/projects, to September 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), writes=False),
@@ -218,4 +223,4 @@ def _parted(archive: ChatArchive) -> tuple[dict[str, ChatArchive], ChatArchive]:
 
 
 FORMAT = ClaudeCode()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
+from satchel.formats._archive import ZIP_MAGIC, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
     NoteItem,
@@ -26,7 +26,7 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import ENTRY_CLASSES, Entry, Model
 from satchel.model.values import Component, read_time
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
@@ -70,6 +70,7 @@ class ClaudeText:
     info: ClassVar[Info] = Info(
         title="Text for Claude's memory import",
         suffixes=(".claude.txt",),
+        signs=Signs(texts=((b"] -",),)),
         spec="Claude, Settings, Memory, Start import, in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), ordered=False, plain=True),
@@ -190,4 +191,4 @@ def _counted(record: Sealed, entry: Entry, section: _Section, report: Report) ->
 
 
 FORMAT = ClaudeText()
-"""What the registry finds."""
+"""The instance that the registry loads."""

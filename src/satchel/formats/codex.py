@@ -15,10 +15,15 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
+    INSTRUCTIONS,
+    LineParser,
     Row,
+    TranscriptConversation,
+    from_transcripts,
     moment_of,
+    origin_at,
     read_only,
     require_some,
     rest_of,
@@ -26,12 +31,19 @@ from satchel.formats._chats.fields import (
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import INSTRUCTIONS, TranscriptConversation, origin_at
-from satchel.formats._chats.transcripts import LineParser, from_transcripts
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -307,6 +319,10 @@ class Codex:
     info: ClassVar[Info] = Info(
         title="Codex rollout",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=((b"timestamp", b"payload"), (b"timestamp", b"instructions", b"record_type")),
+        ),
         spec="Codex CLI, rollouts below ~/.codex/sessions, to 0.128",
         checked="2026-11-22",
         traits=Traits(components=frozenset(), writes=False),
@@ -349,4 +365,4 @@ def _is_rollout(head: bytes) -> bool:
 
 
 FORMAT = Codex()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -16,6 +16,7 @@ from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.encodings import gzip_sink
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._archive import ZIP_MAGIC
 from satchel.formats._cognee import (
     BLOCK,
     DOCUMENT,
@@ -48,13 +49,12 @@ from satchel.formats._cognee import (
     row_of_start,
     row_of_turn,
 )
-from satchel.formats._files import Decompressor, LineReader, json_object
-from satchel.formats._json import as_json, text_in
-from satchel.formats._order import Order, in_order
+from satchel.formats._json import Decompressor, LineReader, as_json, json_object, text_in
+from satchel.formats._row_lists import Order, in_order
 from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, TrustClass, resolved
 from satchel.ports.drafts import placeholder
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStream, SpoolStreams
@@ -434,6 +434,7 @@ class Cognee:
     info: ClassVar[Info] = Info(
         title="Cognee archive (COGX)",
         suffixes=(".cogx.tar",),
+        signs=Signs(starts=(ZIP_MAGIC,), texts=((b"ustar",),)),
         spec="COGX 0.1, cognee 1.6.5",
         checked="2026-11-22",
         traits=Traits(
@@ -466,7 +467,7 @@ class Cognee:
 
 
 FORMAT = Cognee()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _put(sink: BinaryIO, leaving: CogneeWriter, container: Row, writing: WriteContext) -> None:

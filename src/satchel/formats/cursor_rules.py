@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
+from satchel.formats._archive import ZIP_MAGIC, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
     Front,
@@ -20,7 +20,16 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import MOST_WITHIN, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    MOST_WITHIN,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 
 NAME = "cursor_rules"
@@ -42,6 +51,7 @@ class CursorRules:
     info: ClassVar[Info] = Info(
         title="Cursor rule",
         suffixes=(".mdc",),
+        signs=Signs(starts=(b"---",)),
         spec="Cursor, .cursor/rules/*.mdc, in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, ordered=False, plain=True),
@@ -112,4 +122,4 @@ def _container(records: RecordSet) -> dict[str, Any]:
 
 
 FORMAT = CursorRules()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -22,8 +22,14 @@ from satchel.artifact.encodings import gzip_sink
 from satchel.crypto.canonical import ABSENT, escape_keys
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
-from satchel.formats._files import decompressed_head, json_members, reader_of
-from satchel.formats._graph_files import GRAPHITI, GraphRow, graph_file, is_graphiti, rows_of
+from satchel.formats._graph_files import (
+    GRAPH_MAGICS,
+    GRAPHITI,
+    GraphRow,
+    graph_file,
+    is_graphiti,
+    rows_of,
+)
 from satchel.formats._graphiti import (
     ALWAYS,
     CALLED,
@@ -35,6 +41,7 @@ from satchel.formats._graphiti import (
     NOBODY,
     NODES,
     OBJECT,
+    ROW_SIGNS,
     SOURCE,
     SOURCES,
     SUBJECT,
@@ -58,10 +65,10 @@ from satchel.formats._graphiti import (
     row_of_node,
     time_text,
 )
-from satchel.formats._json import as_json
+from satchel.formats._json import as_json, json_members, reader_of
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
 from satchel.model.values import Component, Origin, now, read_time, resolved
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStreams
@@ -490,6 +497,10 @@ class Graphiti:
     info: ClassVar[Info] = Info(
         title="Graphiti or Zep graph",
         suffixes=(".graphiti.json",),
+        signs=Signs(
+            starts=GRAPH_MAGICS,
+            texts=((SOURCE.encode(),), *((b"uuid", sign) for sign in ROW_SIGNS)),
+        ),
         spec="graphiti-core 0.31.2, what its nodes and edges are as JSON; Zep's API",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), exact=True),
@@ -500,7 +511,7 @@ class Graphiti:
     )
 
     def recognises(self, place: Place) -> bool:
-        return is_graphiti(place) or is_graph(json_members(decompressed_head(place.head)))
+        return is_graphiti(place) or is_graph(json_members(place.unpacked_head))
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
@@ -526,7 +537,7 @@ class Graphiti:
 
 
 FORMAT = Graphiti()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _from_database(place: Place, reading: ReadContext) -> Iterator[Model]:

@@ -17,9 +17,8 @@ from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._files import json_members
-from satchel.formats._json import as_json, differences, settled, text_in
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._json import as_json, differences, json_members, settled, text_in
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
     Component,
@@ -30,7 +29,16 @@ from satchel.model.values import (
     iso_text,
     read_time,
 )
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import text_mark
@@ -158,6 +166,10 @@ class LettaPassages:
     info: ClassVar[Info] = Info(
         title="Letta archival memory",
         suffixes=(".passages.json",),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(*((b"text", sign) for sign in _SIGNS), (b"text", *sorted(_EACH), _ID)),
+        ),
         spec="Letta server 0.16.8, GET /v1/agents/ID/archival-memory",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
@@ -202,7 +214,7 @@ class LettaPassages:
 
 
 FORMAT = LettaPassages()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _is_one(archive: ChatArchive, file: ArchiveFile) -> bool:

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError
-from satchel.formats._chats.archive import ZIP_MAGIC, ChatArchive, open_archive
+from satchel.formats._archive import ZIP_MAGIC, ChatArchive, open_archive
 from satchel.formats._note_folders import (
     ENDING,
     INDEX,
@@ -45,7 +45,16 @@ from satchel.formats._notes import (
 from satchel.model.records import Entry, Model
 from satchel.model.text import memory_text
 from satchel.model.values import Component
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import Spool
 
@@ -66,6 +75,7 @@ class MarkdownMemory:
     info: ClassVar[Info] = Info(
         title="Markdown memory",
         suffixes=(),
+        signs=Signs(starts=(ZIP_MAGIC, b"---"), names=(INDEX,)),
         spec="MEMORY.md and a file for each memory, as Claude Code and Codex have it in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, ordered=False, folder=True),
@@ -260,4 +270,4 @@ def _alike(path: str) -> str:
 
 
 FORMAT = MarkdownMemory()
-"""What the registry finds."""
+"""The instance that the registry loads."""

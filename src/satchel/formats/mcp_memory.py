@@ -25,17 +25,26 @@ from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader, float_spellings
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
-from satchel.formats._files import (
+from satchel.formats._json import (
     Decompressor,
     LineReader,
-    decompressed_head,
+    as_json,
     json_members,
     json_object,
+    text_in,
 )
-from satchel.formats._json import as_json, text_in
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
@@ -375,6 +384,7 @@ class McpMemory:
     info: ClassVar[Info] = Info(
         title="MCP memory server",
         suffixes=(".memory.jsonl",),
+        signs=Signs(texts=((b"relationType",), (b"entityType",))),
         spec="@modelcontextprotocol/server-memory 2026.8.31, memory.jsonl and read_graph",
         checked="2026-11-22",
         traits=Traits(
@@ -424,7 +434,7 @@ class McpMemory:
 
 
 def _is_lines(place: Place) -> bool:
-    found = {path for path, _ in json_members(decompressed_head(place.head))}
+    found = {path for path, _ in json_members(place.unpacked_head)}
     return (b"type",) in found and any(signs <= found for signs in _SIGNS)
 
 
@@ -599,4 +609,4 @@ def _json(value: Row, report: Report) -> bytes:
 
 
 FORMAT = McpMemory()
-"""What the registry finds."""
+"""The instance that the registry loads."""

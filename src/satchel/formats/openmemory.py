@@ -8,26 +8,36 @@ Mem0 gave the server up. Compared with mem0's repository of 2025.
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any, ClassVar
 
 from satchel.crypto.canonical import escape_keys
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._chats.fields import (
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
+from satchel.formats._conversations import (
     Row,
     moment_of,
+    origin_at,
     read_only,
     rest_of,
     row_in,
     text_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import origin_at
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 
 _NAME = "openmemory"
@@ -45,6 +55,13 @@ class OpenMemory:
     info: ClassVar[Info] = Info(
         title="OpenMemory backup",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC,),
+            texts=(
+                *combinations(_SIGNS, _MOST_SIGNS),
+                *((b"memories", b"state", sign) for sign in _SIGNS),
+            ),
+        ),
         spec="mem0's OpenMemory, POST /api/v1/backup/export, 2025",
         checked="2026-11-23",
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
@@ -185,4 +202,4 @@ def _entry(row: Row, tables: _Tables, reading: ReadContext) -> Semantic | None:
 
 
 FORMAT = OpenMemory()
-"""What the registry finds."""
+"""The instance that the registry loads."""

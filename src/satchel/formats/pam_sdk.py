@@ -34,10 +34,9 @@ from satchel.artifact.pam_sdk.writer import (
 from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.errors import MalformedError, SatchelError
-from satchel.formats._files import decompressed_head
 from satchel.model.records import Entry, Model, Source
 from satchel.model.values import Component, now
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -68,6 +67,7 @@ class PamSdk:
     info: ClassVar[Info] = Info(
         title=f"PAM file of the published SDK (profile {PROFILE})",
         suffixes=(),
+        signs=Signs(texts=((b"pam_version",),)),
         spec="docs/spec/4-verification.md, section 4.6; PAM reference SDK at 7297c12",
         checked="2026-11-21",
         traits=Traits(components=frozenset(Component), sealed=True),
@@ -78,7 +78,7 @@ class PamSdk:
     )
 
     def recognises(self, place: Place) -> bool:
-        head = decompressed_head(place.head)
+        head = place.unpacked_head
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
@@ -120,7 +120,7 @@ class PamSdk:
 
 
 FORMAT = PamSdk()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def _collect(document: SdkDocument) -> dict[str, _SdkEntry]:

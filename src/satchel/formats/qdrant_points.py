@@ -10,13 +10,12 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.formats._files import json_members
-from satchel.formats._order import in_order
+from satchel.formats._json import json_members
 from satchel.formats._points import NAME, VECTOR, entry_of, row_of
-from satchel.formats._row_lists import RowLayout, container_of, count_others
+from satchel.formats._row_lists import RowLayout, container_of, count_others, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
@@ -38,6 +37,7 @@ class QdrantPoints:
     info: ClassVar[Info] = Info(
         title="Qdrant points as JSON",
         suffixes=(".qdrant.json",),
+        signs=Signs(texts=((b"id", b"payload"),)),
         spec="Qdrant 1.20: POST points/scroll, PUT points; qdrant-client 1.20.0 records",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
@@ -87,4 +87,4 @@ def _says_something(entry: Entry) -> bool:
 
 
 FORMAT = QdrantPoints()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -14,5 +14,5 @@ def require_extra() -> None:
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtraError(
             "serving over HTTP needs FastAPI and uvicorn",
-            hint="Install them: pip install 'satchel[http]'",
+            hint="Install them: pip install 'satchel[server]'",
         )

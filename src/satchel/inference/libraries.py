@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from satchel.errors import InferenceError, MissingExtraError
-from satchel.inference.telemetry import disable_telemetry
 
 SENTENCE_TRANSFORMERS, FASTEMBED = "sentence-transformers", "fastembed"
 
@@ -138,6 +137,8 @@ def _require(library: str) -> None:
 
 
 def _loaded(loaders: Mapping[str, Callable[[str], _Run]], library: str, model: str) -> _Run:
+    from satchel.inference.onnx import disable_telemetry
+
     disable_telemetry()  # of onnxruntime, which both may load
     try:
         return loaders[library](model)

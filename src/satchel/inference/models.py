@@ -10,11 +10,11 @@ from satchel.ports.inference import Distiller, Extractor, Summariser
 
 if TYPE_CHECKING:
     from satchel.inference.endpoint import Chat
-    from satchel.inference.presidio import PresidioDetector
+    from satchel.screening.personal import PresidioDetector
 
 
 SERVER, SENTENCES = "openai", "sentences"
-EXTRACTIVE, PRESIDIO = "extractive", "presidio"
+EXTRACTIVE, PRESIDIO, LEXICAL = "extractive", "presidio", "lexical"
 
 _PATIENCE = 60.0
 """Seconds that a model which writes has for a step at least."""
@@ -39,7 +39,7 @@ def detector_of(name: str) -> "PresidioDetector":
     """
     if name != PRESIDIO:
         raise UsageError(f"unknown detector {name!r}", field="detector", hint=f"Known: {PRESIDIO}.")
-    from satchel.inference.presidio import PresidioDetector
+    from satchel.screening.personal import PresidioDetector
 
     return PresidioDetector()
 

@@ -331,7 +331,7 @@ def _kept() -> _MappedTable:
     if find_spec("numpy") is None:
         raise MissingExtraError(
             "the built-in embedder needs numpy",
-            hint='Install it: python -m pip install "satchel[recall]"',
+            hint="Reinstall satchel.",
         )
     with _FILE.open("rb") as file:
         size = file.seek(0, 2)

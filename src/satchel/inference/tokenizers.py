@@ -96,7 +96,7 @@ class GptTokens:
         except ImportError as error:
             raise MissingExtraError(
                 "counting GPT tokens needs its vocabulary",
-                hint="pip install 'satchel[tokens]'; without it they are estimated.",
+                hint="pip install 'satchel[models]'; without it they are estimated.",
             ) from error
         self.name = vocabulary
         self._pieces: Any = tokenizer_for_encoding(vocabulary)

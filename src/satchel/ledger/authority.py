@@ -183,7 +183,7 @@ class Authority:
     def owned_by(self, known: frozenset[str]) -> bool:
         """Return whether every owner is in ``known``, succeeds one, or was added by them."""
         keys = self.keys
-        believed = keys.believed(known)
+        believed = keys.trusted_with(known)
         return all(keys.line_of(owner) & believed for owner in self.owners)
 
     def owner_until(self, key: str) -> int | None:

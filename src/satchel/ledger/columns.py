@@ -208,7 +208,7 @@ class VerifiedColumns:
                 start, stop = min(before.start, places.start), max(before.stop, places.stop)
                 verified[name] = range(start, stop)
 
-    def is_sparing(self, view: ColumnSource, stamp: int) -> bool:
+    def skips_standing(self, view: ColumnSource, stamp: int) -> bool:
         """Return whether the standing of all rows is not verified, and need not be yet.
 
         A caller that skips rows because of their columns must then call ``require_met`` for them.
@@ -223,7 +223,7 @@ class VerifiedColumns:
         Raises:
             VerificationError: If the log does not confirm the columns of a row.
         """
-        if self.is_sparing(view, stamp) and len(marked) <= _MOST_MET:
+        if self.skips_standing(view, stamp) and len(marked) <= _MOST_MET:
             self._local.met += 1 + len(marked)
             view.require_standing(marked)
         else:

@@ -487,7 +487,7 @@ class Ledger:
             if emptied:
                 self._witness.note_removed(self.bank, emptied)
             new = WitnessedHead(head=found.head, signed=found.stored.signed)
-            self._witness.record_believed(new, given_up=found.verdict.given_up)
+            self._witness.record_verified(new, given_up=found.verdict.given_up)
             self._witness.note_here(self.bank, found.authority.name)
         self._latest = found
 

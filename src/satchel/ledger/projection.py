@@ -360,7 +360,7 @@ class Fold:
             retired = PENDING
         return RowState(retired, hold)
 
-    def said(self, identity: str, seq: int, size: int) -> list[StatusEvent]:
+    def status_events(self, identity: str, seq: int, size: int) -> list[StatusEvent]:
         """Return the status events of a record when the log had ``size`` records, in order."""
         events = self._events_of(identity)
         batch = self._batch_at(seq)
@@ -476,14 +476,14 @@ class Fold:
     def retirement(self, identity: str, seq: int, size: int) -> StatusEvent | None:
         """Return the event that retired a record as of ``size`` records; None if it was current."""
         found = None
-        for said in self.said(identity, seq, size):
+        for said in self.status_events(identity, seq, size):
             if said.state in RETIRING:
                 found = found or said
             elif said.state == "restored":
                 found = None
         return found
 
-    def said_of(self, identity: str, size: int) -> list[int]:
+    def status_positions(self, identity: str, size: int) -> list[int]:
         """Return the log positions of the status records about a record, where they apply."""
         return [seq for _, seq, _ in sorted(self._counted(self._events_of(identity), size))]
 

@@ -224,7 +224,7 @@ class VerifiedRows:
         """
         if not isinstance(self._reader, LinkView):
             raise StoreError("links of this store cannot be followed")
-        if self._columns.is_sparing(self, self._stamp) and not self._has_links(ends, incoming):
+        if self._columns.skips_standing(self, self._stamp) and not self._has_links(ends, incoming):
             return []  # whatever the standing of records is
         self.require_columns()
         found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)

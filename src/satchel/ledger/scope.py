@@ -87,9 +87,11 @@ class ScopedView(View):
             return model.action == ADMISSION or model.action in DECISIONS
         return isinstance(model, Bank)
 
-    def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
-        """As ``View.said``, without the IDs of invisible records."""
-        found = super().said(logged, as_of=as_of)
+    def status_events(
+        self, logged: VerifiedRecord, *, as_of: int | None = None
+    ) -> list[StatusEvent]:
+        """As ``View.status_events``, without the IDs of invisible records."""
+        found = super().status_events(logged, as_of=as_of)
         there = self.has(one.by for one in found if one.by is not None)
         return [one if one.by in there else one._replace(by=None) for one in found]
 
@@ -147,7 +149,7 @@ class ScopedView(View):
         there = self.has(row.id for row in found)
         return [row for row in found if row.id in there]
 
-    def held(self, source: str) -> Iterator[Row]:
+    def pending_rows(self, source: str) -> Iterator[Row]:
         """Yield nothing: an unfinished import is visible to the owner only."""
         del source
         return iter(())

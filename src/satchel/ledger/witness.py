@@ -202,9 +202,9 @@ class Witness:
                 size was recorded, or if the witness is damaged.
             TargetError: If the disk is full or broken; the witness is unchanged.
         """
-        return self.record_believed(verify_signed_head(signed_head), given_up=given_up)
+        return self.record_verified(verify_signed_head(signed_head), given_up=given_up)
 
-    def record_believed(
+    def record_verified(
         self, new: WitnessedHead, *, given_up: AcceptedRollback | None = None
     ) -> WitnessOutcome | None:
         """As ``record``, for a head that this program signed or whose signature it verified.
@@ -310,7 +310,7 @@ class Witness:
         """Return the banks that were seen in the current store."""
         return [] if self.here is None else list(sightings(self.here))
 
-    def never_placed(self) -> list[str]:
+    def banks_without_store(self) -> list[str]:
         """Return the banks without a note of their store.
 
         An earlier version wrote none. The last head of a bank shows which key signed it.

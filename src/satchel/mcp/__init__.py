@@ -18,5 +18,5 @@ def require_extra() -> None:
     """
     if not has_extra():
         raise MissingExtraError(
-            "serving MCP needs its SDK", hint="Install it: pip install 'satchel[mcp]'"
+            "serving MCP needs its SDK", hint="Install it: pip install 'satchel[server]'"
         )

@@ -35,8 +35,7 @@ from satchel.ports.operations import Field, Operation, declared, texts
 from satchel.recall.operations import RecallOptions, recall_in
 
 if TYPE_CHECKING:
-    from satchel.bank.changes import MemoryUpdate
-    from satchel.bank.remember import RememberResult
+    from satchel.bank.changes import MemoryUpdate, RememberResult
     from satchel.rehydrate.listing import ContextListing
     from satchel.rehydrate.request import RehydrateResult
     from satchel.sessions.branches import ForkResult

@@ -44,10 +44,10 @@ from satchel.runtime.output import Outlet
 from satchel.runtime.scratch import PrivateFolder
 from satchel.sessions.branches import fork
 from satchel.sessions.options import ForkOptions
-from satchel.transfer.conversion_operations import FileSource, VerifyRequest, verify_file
 from satchel.transfer.export_operations import ExportRequest, export
 from satchel.transfer.import_operations import ImportRequest, import_
 from satchel.transfer.import_results import ImportSummary
+from satchel.transfer.verification import FileSource, VerifyRequest, verify_file
 
 MOST_BYTES = 64 << 20
 

@@ -5,6 +5,7 @@ lists the records of a live product page by page, and writes to it in batches.
 """
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 from satchel.artifact.body import Progress
-from satchel.artifact.encodings import Header
+from satchel.artifact.encodings import GZIP_MAGIC, Header
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed
@@ -25,6 +26,9 @@ from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import VectorSink, VectorSource
 from satchel.runtime.files import PRIVATE_FILE, InputPath, OpenFile, atomic_write, open_input
 from satchel.runtime.output import Outlet
+
+BOM = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8."""
 
 HEAD_BYTES = 4096
 """How much of a file a format may look at to recognise it."""
@@ -69,6 +73,16 @@ class Place:
             return b""
         with self.open() as stream:
             return stream.read(HEAD_BYTES)
+
+    @cached_property
+    def unpacked_head(self) -> bytes:
+        """The first bytes inside a gzip file, or of the file itself."""
+        if not self.head.startswith(GZIP_MAGIC):
+            return self.head
+        try:
+            return zlib.decompressobj(wbits=31).decompress(self.head, HEAD_BYTES)
+        except zlib.error:
+            return self.head
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -170,6 +184,38 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """What a place must show so that a format is asked whether it recognises it.
+
+    One sign is enough. They are a quick filter: a format must have at least one of its signs in
+    every place that it recognises, and may have one in others.
+    """
+
+    starts: tuple[bytes, ...] = ()
+    """First bytes, after a byte order mark and white space; of the contents of a gzip file."""
+
+    texts: tuple[tuple[bytes, ...], ...] = ()
+    """Groups of texts, such as names of JSON members: those of a group are all in the head."""
+
+    names: tuple[str, ...] = ()
+    """Endings of the file's name, in any case."""
+
+    folder: bool = False
+    """Whether a folder is one."""
+
+    def fit(self, place: Place) -> bool:
+        """Return whether a place shows one of them; reads its name and head only."""
+        if place.is_folder:
+            return self.folder
+        head = place.unpacked_head
+        return (
+            place.path.name.casefold().endswith(tuple(name.casefold() for name in self.names))
+            or head.removeprefix(BOM).lstrip().startswith(self.starts)
+            or any(all(text in head for text in group) for group in self.texts)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
     """What a person needs to know about a format; help and the reference page are made from it."""
 
@@ -185,6 +231,9 @@ class Info:
     """ISO date on which the samples were last compared with the real product."""
 
     traits: Traits
+    signs: Signs | None = None
+    """What a place must show to be one; without them, the format is asked about every place."""
+
     lost_on_writing: str = ""
     """What memory it has no place for, in a sentence."""
 

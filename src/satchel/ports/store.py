@@ -5,8 +5,10 @@ A store judges nothing. It cuts blobs into pieces and returns the pieces; reader
 match the digest.
 """
 
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -653,3 +655,41 @@ class InspectableStore(Protocol):
     def out_of_reach(self) -> list[str]:
         """Return in words where it or its engine may have bytes that nobody here can look at."""
         ...
+
+
+_PIECE = 1 << 20
+
+
+def below(folder: Path) -> Iterator[Extent]:
+    """Yield the files in a folder and those below it; links are not followed."""
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if is_plain(path):
+            yield file_extent(path)
+
+
+def beside(path: Path) -> Iterator[Extent]:
+    """Yield a file, and those beside it whose names go on from its own."""
+    for other in sorted(path.parent.iterdir()) if path.parent.is_dir() else ():
+        if other.name.startswith(path.name) and is_plain(other):
+            yield file_extent(other)
+
+
+def is_plain(path: Path) -> bool:
+    """Tell whether there is a file: no link, pipe or device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def file_extent(path: Path) -> Extent:
+    """Return the bytes of a file."""
+
+    def pieces() -> Iterator[bytes]:
+        with suppress(FileNotFoundError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(handle, "rb") as stream:
+                while piece := stream.read(_PIECE):
+                    yield piece
+
+    return Extent(str(path), pieces)

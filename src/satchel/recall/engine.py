@@ -15,22 +15,21 @@ from satchel.errors import InferenceError, SatchelError, StoreError, UsageError
 from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
+from satchel.model.records import Edge, Entry, Episodic, FileVersion, Model, Semantic
 from satchel.model.text import memory_text
 from satchel.model.values import Component, TrustClass, is_id
 from satchel.model.values import now as present
 from satchel.ports.inference import Reranker
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row
-from satchel.recall.file_matches import files_for, fitted, shared
 from satchel.recall.fusion import AROUND, LINKED, WORDS, Scores, Signals
 from satchel.recall.order import ParsedQuery, SignalRanking
-from satchel.recall.query import Query, QueryPlan, RecallResult, SearchHit
-from satchel.recall.similarity import Embedders, SemanticQuery
+from satchel.recall.query import FileHit, Passage, Query, QueryPlan, RecallResult, SearchHit
 from satchel.recall.texts import LONGEST, SearchTerms, forget_erased, search_text
 from satchel.recall.time_expressions import TimeRange, parse_time_range
-from satchel.recall.trust import effective_trust, is_trusted
-from satchel.stores.matching import relevance, terms_of, tokens_of
+from satchel.recall.trust import effective_trust, is_trusted, lower
+from satchel.recall.vector_index import Embedders, SemanticQuery
+from satchel.stores.matching import Term, relevance, terms_of, tokens_of
 
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
@@ -390,8 +389,8 @@ class _Recall:
 
     def answer(self) -> RecallResult:
         query, hits, over = self.query, list[SearchHit](), 0
-        files = files_for(self.view, query, self.terms, self.size)
-        left, for_files = shared(query.budget, files)
+        files = find_files(self.view, query, self.terms, self.size)
+        left, for_files = split_budget(query.budget, files)
         for logged, entry, signals, trust in islice(self._again(), query.most):
             tokens = estimated_tokens(memory_text(entry)) + PER_MEMORY
             if left is not None and tokens > left:
@@ -403,7 +402,7 @@ class _Recall:
             if self._is_of_time and signals is not None and not signals.time:
                 hit = replace(hit, other_time=True)
             hits.append(hit)
-        fitting = fitted(files, None if left is None else left + for_files)
+        fitting = fitting_files(files, None if left is None else left + for_files)
         return RecallResult(
             hits=compared(self.view, hits, past=query.as_of is not None),
             files=fitting,
@@ -566,3 +565,144 @@ def _moment(view: View, query: Query, now: Callable[[], str]) -> tuple[int, str]
     if query.as_of > size:
         raise UsageError(f"the log has {size} records", field="as_of")
     return query.as_of, view.arrival(query.as_of - 1) if query.as_of else now()
+
+
+MOST_FILES = 10
+"""Files that are given for one answer at most."""
+
+MOST_RETIRED_FILES = 500
+"""Retired versions that are proved for an earlier moment at most."""
+
+FILE_SHARE = 4
+"""Of a budget one part in so many is kept for files, where there are any that fit."""
+
+_FILE_VERSIONS = frozenset({"file_version"})
+_PASSAGE = 600
+
+
+def find_files(view: View, query: Query, terms: Sequence[Term], size: int) -> tuple[FileHit, ...]:
+    """Return the files that go with words, the best passage of each, best file first.
+
+    None where the query asks for what a file does not have: a component, tags, an owner, a
+    provider. A file is trusted as its writer at most, who is an agent: nothing proves who else.
+
+    Args:
+        view: The bank.
+        query: What is asked.
+        terms: Its words.
+        size: How many records of the log count.
+
+    Raises:
+        VerificationError: If a record is not what was logged.
+    """
+    if not terms or not query.asks_for_files or not view.head.counts.get("file_version", 0):
+        return ()
+    wanted = Filter(
+        types=_FILE_VERSIONS,
+        since=query.since,
+        until=query.until,
+        as_of=None if query.as_of is None else size,
+    )
+    found = list[FileHit]()
+    for logged, score in _nominated_files(view, query.text, wanted, terms, size):
+        hit = _file_hit(view, logged, score, terms)
+        if hit is not None and (query.trust is None or is_trusted(hit.trust, query.trust)):
+            found.append(hit)
+        if len(found) == min(MOST_FILES, query.most):
+            break
+    best = max((hit.score for hit in found), default=0.0) or 1.0
+    return tuple(replace(hit, score=hit.score / best) for hit in found)
+
+
+def split_budget(budget: int | None, files: Sequence[FileHit]) -> tuple[int | None, int]:
+    """Return what memories may take of a budget, and what is kept for files.
+
+    Memories that take less leave more to files.
+    """
+    if budget is None:
+        return None, 0
+    kept = min(sum(hit.tokens for hit in files), budget // FILE_SHARE)
+    return budget - kept, kept
+
+
+def fitting_files(files: Sequence[FileHit], left: int | None) -> tuple[FileHit, ...]:
+    """Return the files that fit what is left of a budget, best first."""
+    found = list[FileHit]()
+    for hit in files:
+        if left is None or hit.tokens <= left:
+            left = None if left is None else left - hit.tokens
+            found.append(hit)
+    return tuple(found)
+
+
+def _nominated_files(
+    view: View, text: str, wanted: Filter, terms: Sequence[Term], size: int
+) -> Iterator[tuple[VerifiedRecord, float]]:
+    """Yield versions that have some of the words, best first; of an earlier moment, those of it."""
+    scores = view.nominees(text, limit=MOST_RETIRED_FILES, wanted=wanted)
+    if wanted.as_of is None:
+        yield from view.ranked(scores, wanted)
+        return
+    there = {logged.seq: logged for logged, _ in view.ranked(scores, wanted)}
+    for number, logged in enumerate(view.retired_since(size)):
+        if number == MOST_RETIRED_FILES:
+            break
+        if wanted.matches(logged.row):
+            there[logged.seq] = logged
+    texts = {seq: tokens_of(logged.row.text or "") for seq, logged in there.items()}
+    ranked = relevance(terms, texts, size)
+    for seq in sorted(ranked, key=lambda seq: (-ranked[seq], seq)):
+        yield there[seq], ranked[seq]
+
+
+def _file_hit(
+    view: View, logged: VerifiedRecord, score: float, terms: Sequence[Term]
+) -> FileHit | None:
+    file = logged.model
+    if not isinstance(file, FileVersion) or not file.text:
+        return None
+    passage, having = _best_passage(file.text, terms)
+    if not having:
+        return None
+    return FileHit(
+        logged,
+        file,
+        passage,
+        score,
+        lower(TrustClass.AGENT, effective_trust(view, logged)),
+        having,
+        estimated_tokens(f"{file.path}\n{passage.text}") + PER_MEMORY,
+        view.retirement(logged.row) is not None,
+    )
+
+
+def _best_passage(text: str, terms: Sequence[Term]) -> tuple[Passage, tuple[str, ...]]:
+    """Return the passage that has most of the words, the first of those that have as many."""
+    best, most, having = Passage(1, 1, ""), (0, 0), tuple[str, ...]()
+    for passage in _passages(text):
+        tokens = tokens_of(passage.text)
+        times = [term.times(tokens) for term in terms]
+        count = sum(map(bool, times)), sum(times)
+        if count > most:
+            best, most = passage, count
+            having = tuple(term.words for term, often in zip(terms, times, strict=True) if often)
+    return best, having
+
+
+def _passages(text: str) -> Iterator[Passage]:
+    """Yield a text in passages: whole lines, up to a length; a longer line is cut into several."""
+    first, some, length = 1, list[str](), 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if some and (length + len(line) > _PASSAGE or not line.strip()):
+            yield Passage(first, number - 1, "\n".join(some))
+            some, length = [], 0
+        if not line.strip():
+            continue
+        if not some:
+            first = number
+        for start in range(0, max(0, len(line) - _PASSAGE), _PASSAGE):
+            yield Passage(number, number, line[start : start + _PASSAGE + _PASSAGE // 4])
+        some.append(line[max(0, len(line) - 1) // _PASSAGE * _PASSAGE :].rstrip("\r"))
+        length += len(some[-1]) + 1
+    if some:
+        yield Passage(first, first + len(some) - 1, "\n".join(some))

@@ -12,13 +12,19 @@ from msgspec import structs
 from satchel.config.settings import Settings
 from satchel.config.tables import InferenceSettings
 from satchel.errors import ConfigError, MissingExtraError, UsageError
-from satchel.inference.models import SERVER, key_of
+from satchel.inference.models import LEXICAL, SERVER, key_of
 from satchel.ports.inference import Embedder, Reranker, StagedEmbedder
 from satchel.recall.vector_index import GenerationInfo, Keeper
 
 if TYPE_CHECKING:  # it takes time to import, and most commands need none
-    from satchel.inference.rerankers import TimedReranker
-    from satchel.inference.vector_cache import CachedEmbedder
+    from satchel.recall.rerankers import TimedReranker
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from blake3 import blake3
+
+from satchel.errors import InferenceError
+from satchel.ports.inference import SlowEmbedder
 
 STATIC, WEIGHTED = "static", "static-idf"
 NEURAL, FOLDER, OLLAMA = "minilm", "onnx", "ollama"
@@ -27,8 +33,6 @@ _OLLAMA_URL = "http://127.0.0.1:11434"
 _SERVERS = {OLLAMA: _OLLAMA_URL, SERVER: _OPENAI_URL}
 _ADDRESS = "@http"
 """Begins the address of a server behind the name of a model."""
-
-LEXICAL = "lexical"
 
 
 def embedder_of(
@@ -88,8 +92,6 @@ def _with_address(name: str, configured: str) -> str:
 @lru_cache(8)  # a model that is loaded, and vectors that were made, serve the next question too
 def _named(name: str, settings: InferenceSettings) -> "CachedEmbedder":
     """Return the embedder of a library or a server, with its model in its name."""
-    from satchel.inference.vector_cache import CachedEmbedder
-
     scheme, model, address = _parts(name)
     settings = structs.replace(settings, base_url=address or settings.base_url)
     return CachedEmbedder(_SCHEMES[scheme](settings, model, settings.dimensions))
@@ -238,7 +240,7 @@ def reranker_of(
 
 @lru_cache(4)  # a model that is loaded serves the next question too
 def _timed(name: str, timeout: float) -> "TimedReranker":
-    from satchel.inference.rerankers import TimedReranker
+    from satchel.recall.rerankers import TimedReranker
 
     if name == LEXICAL:
         return TimedReranker(name, _lexical, timeout)
@@ -274,7 +276,7 @@ def _folder(settings: InferenceSettings) -> Embedder:
 
 
 def _server(settings: InferenceSettings) -> Embedder:
-    from satchel.inference.embedding_servers import OpenAIEmbedder
+    from satchel.inference.endpoint import OpenAIEmbedder
 
     for name in ("base_url", "model", "dimensions"):
         if not getattr(settings, name):
@@ -292,7 +294,7 @@ def _server(settings: InferenceSettings) -> Embedder:
 
 
 def _server_model(settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
-    from satchel.inference.embedding_servers import OpenAIEmbedder
+    from satchel.inference.endpoint import OpenAIEmbedder
 
     base_url = settings.base_url or _OPENAI_URL
     key = key_of(settings)
@@ -316,7 +318,7 @@ def _server_model(settings: InferenceSettings, model: str, dimensions: int) -> E
 
 
 def _ollama_model(settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
-    from satchel.inference.embedding_servers import OllamaEmbedder
+    from satchel.inference.endpoint import OllamaEmbedder
 
     base_url = settings.base_url or _OLLAMA_URL
     return OllamaEmbedder(model, base_url, dimensions, timeout=settings.timeout)
@@ -353,7 +355,7 @@ def _folder_reranker(model: str) -> Reranker:
 
 
 def _lexical() -> Reranker:
-    from satchel.recall.lexical import LexicalReranker
+    from satchel.recall.rerankers import LexicalReranker
 
     return LexicalReranker()
 
@@ -389,3 +391,73 @@ _RERANKERS: dict[str, Callable[[str], Reranker]] = {
     FOLDER: _folder_reranker,
 }
 """What gives a cross-encoder that is named behind a colon."""
+
+
+MOST_CACHED_BYTES = 8 << 20
+"""Of vectors that are kept; the ones that were used longest ago go first."""
+
+
+class CachedEmbedder:
+    """An embedder that is asked once for each text.
+
+    Texts themselves are not kept, and nothing of it outlives the process.
+
+    Args:
+        embedder: What makes the vectors; of no kind that learns of a bank.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._assumed = 0
+        self._kept = OrderedDict[bytes, bytes]()
+        self._bytes = 0
+
+    @property
+    def model(self) -> str:
+        """As the embedder's."""
+        return self._embedder.model
+
+    @property
+    def dimensions(self) -> int:
+        """As the embedder's, or as it was assumed."""
+        return self._assumed or self._embedder.dimensions
+
+    def assume(self, dimensions: int) -> None:
+        """Take it for known how many numbers a vector has; vectors of others are refused."""
+        self._assumed = self._assumed or dimensions
+
+    @property
+    def revision(self) -> str:
+        """As the embedder's."""
+        return self._embedder.revision
+
+    @property
+    def cost(self) -> int:
+        """As the embedder's; 1 where it has none."""
+        return self._embedder.cost if isinstance(self._embedder, SlowEmbedder) else 1
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Return a vector for each text; see ``Embedder``."""
+        names = [blake3(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        found = {name: self._kept[name] for name in names if name in self._kept}
+        wanted = {name: text for name, text in zip(names, texts, strict=True) if name not in found}
+        made = self._embedder.embed(list(wanted.values())) if wanted else []
+        for vector in made:
+            if len(vector) != 4 * self.dimensions:
+                raise InferenceError(
+                    f"{self.model} returned {len(vector) // 4} numbers, not {self.dimensions}",
+                    hint="Compute the vectors again: satchel embed --rebuild",
+                )
+        found |= zip(wanted, made, strict=True)
+        for name in dict.fromkeys(names):
+            self._keep(name, found[name])
+        return [found[name] for name in names]
+
+    def _keep(self, name: bytes, vector: bytes) -> None:
+        if name in self._kept:
+            self._kept.move_to_end(name)
+            return
+        self._kept[name] = vector
+        self._bytes += len(vector)
+        while self._bytes > MOST_CACHED_BYTES:
+            self._bytes -= len(self._kept.popitem(last=False)[1])

@@ -4,28 +4,34 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal, cast
 
-from satchel.bank.drafts import moment
+from satchel.bank.memory_input import parse_moment
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import FEW_FOR_MODELS, ScopeOptions, Time
 from satchel.ports.operations import Option, operation, texts
 from satchel.recall.query import COMPONENTS, MOST, Query
-from satchel.recall.search import Answer, as_of_from, recall_memories, trust_from
+from satchel.recall.search import (
+    Answer,
+    as_of_from,
+    recall_for_session,
+    recall_memories,
+    trust_from,
+)
 
 Trust = Literal["user", "agent", "tool", "external", "imported"]
 
 
 def _moment(value: Any) -> str:
-    return moment(value, "since")
+    return parse_moment(value, "since")
 
 
 def _until(value: Any) -> str:
-    return moment(value, "until")
+    return parse_moment(value, "until")
 
 
 def _as_of(value: Any) -> int | str | None:
     if isinstance(value, int):
         return value
-    return as_of_from(value, "as_of") if isinstance(value, str) else moment(value, "as_of")
+    return as_of_from(value, "as_of") if isinstance(value, str) else parse_moment(value, "as_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +134,7 @@ def recall_in(bank: OpenBank, options: RecallOptions) -> Answer:
     query, code, explain = query_of(options), options.code, options.explain
     if options.session is None:
         return recall_memories(bank, query, code=code, explain=explain)
-
-    from satchel.recall.sessions import recall_for  # few ask for it
-
-    return recall_for(bank, query, options.session, code=code, explain=explain)
+    return recall_for_session(bank, query, options.session, code=code, explain=explain)
 
 
 def query_of(options: RecallOptions) -> Query:

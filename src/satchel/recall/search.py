@@ -2,23 +2,29 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 from msgspec import structs
 
 from satchel.bank.memory import Memory, ScoreParts, memory_of
 from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
 from satchel.config.tables import BankSettings
-from satchel.errors import UsageError
+from satchel.errors import StoreError, UsageError
 from satchel.files.catch_up import log_pending_changes
+from satchel.inference.tokenizers import estimated_tokens
 from satchel.ledger.view import View
+from satchel.model.text import memory_text
 from satchel.model.values import TrustClass, read_time, resolved
-from satchel.ports.code_context import HEADS, CodeAttachment
+from satchel.ports.code_context import HEADS, CodeAttachment, CodeContext
 from satchel.recall.embedding import keep_up
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
 from satchel.recall.query import FileHit, Query, QueryPlan, RecallResult, SearchHit
+
+if TYPE_CHECKING:
+    from satchel.code_graph.queries import CodeGraph
 
 
 class AnswerProof(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +199,7 @@ def recall_memories(
             reranker=reranker_of(bank.settings, wanted=query.rerank),
         )
         notes, is_whole = list(view.notes), view.is_whole
-        along = _along(view, found, wanted.budget, notes) if code else CodeAttachment()
+        along = _attached_code(view, found, wanted.budget, notes) if code else CodeAttachment()
         then = found.size if found.size < found.head.size else None
         memories = [
             structs.replace(
@@ -226,6 +232,66 @@ def recall_memories(
     )
 
 
+def recall_for_session(
+    bank: OpenBank, query: Query, session: str, *, code: bool = True, explain: bool = False
+) -> Answer:
+    """Search a bank as a session sees it.
+
+    For a fork that hides later memories (``--memories as-of``), and for its forks, the bank is
+    searched as of the fork's point; memories derived from the fork itself since then are included.
+
+    Args:
+        bank: The bank.
+        query: The query.
+        session: ID, ID prefix or name of the session.
+        code: As for ``recall_memories``.
+        explain: As for ``recall_memories``.
+
+    Raises:
+        UnknownSessionError: If there is no such session.
+        UsageError: If the query names another moment.
+    """
+    # Imported only where a session is named.
+    from satchel.sessions.elements import key_of, members
+    from satchel.sessions.lookup import find, lineage, size_there
+
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        ancestry = lineage(view, find(view, session))
+        hiding = [fork for fork, _ in ancestry if members(fork.model).get("memories") == "as-of"]
+        size = min((size_there(fork) for fork in hiding), default=None)
+        own = [key_of(fork) for fork, _ in ancestry[: len(ancestry) - 1]] if hiding else []
+    if size is None:
+        return recall_memories(bank, query, code=code, explain=explain)
+    if query.as_of is not None:
+        raise UsageError("the conversation already has this point", field="as_of")
+    answer = recall_memories(bank, replace(query, as_of=size), code=code, explain=explain)
+    if query.run is not None:
+        return answer
+    memories = list(answer.memories)
+    ids = {memory.id for memory in memories}
+    for name in own:
+        later = recall_memories(bank, replace(query, run=name), code=code, explain=explain)
+        memories += [memory for memory in later.memories if memory.id not in ids]
+        ids.update(memory.id for memory in later.memories)
+    return _best_fitting(answer, memories, query)
+
+
+def _best_fitting(answer: Answer, memories: list[Memory], query: Query) -> Answer:
+    """Return an answer with the best of other memories, within the limit and the budget."""
+    best = sorted(memories, key=lambda memory: -(memory.score or 0))
+    kept, tokens = list[Memory](), 0
+    for memory in best[: query.most]:
+        if query.budget is None or tokens + memory.tokens <= query.budget:
+            kept.append(memory)
+            tokens += memory.tokens
+    left = len(best[: query.most]) - len(kept)
+    code = answer.tokens - sum(memory.tokens for memory in answer.memories)
+    return structs.replace(
+        answer, memories=kept, tokens=tokens + code, over_budget=answer.over_budget + left
+    )
+
+
 def _plan(plan: QueryPlan) -> SearchPlan:
     told = plan.told
     return SearchPlan(
@@ -246,13 +312,46 @@ def _plan(plan: QueryPlan) -> SearchPlan:
     )
 
 
-def _along(view: View, found: RecallResult, budget: int | None, notes: list[str]) -> CodeAttachment:
-    """Return the code that memories speak of; what that takes is loaded where there is any."""
-    if not found.hits or not view.side(HEADS):
-        return CodeAttachment()
-    from satchel.recall.code import code_along
+def _attached_code(
+    view: View, result: RecallResult, budget: int | None, notes: list[str]
+) -> CodeAttachment:
+    """Return the code that memories mention, each symbol once, with the best memory.
 
-    return code_along(view, found, budget, notes)
+    Args:
+        view: The bank.
+        result: What recall returned.
+        budget: Maximum tokens of memories and code together; None for no limit.
+        notes: A damaged code graph is noted here: it can be rebuilt, so recall does not fail.
+    """
+    if not result.hits or not view.side(HEADS):
+        return CodeAttachment()
+    # Imported only where a bank has code.
+    from satchel.code_graph.queries import CodeGraph
+
+    left = None if budget is None else budget - result.tokens
+    try:
+        return _fitting_code(CodeGraph(view.side), result, left)
+    except StoreError as error:
+        notes.append(f"{error.message}. {error.hint}")
+        return CodeAttachment()
+
+
+def _fitting_code(graph: "CodeGraph", result: RecallResult, left: int | None) -> CodeAttachment:
+    from satchel.code_graph.mentions import contexts
+
+    shown, seen, total, over = dict[str, list[CodeContext]](), set[str](), 0, 0
+    for hit in result.hits:
+        for context in contexts(graph, memory_text(hit.entry)):
+            if context.id in seen:
+                continue
+            tokens = estimated_tokens("\n".join(context.lines()))
+            if left is not None and tokens > left - total:
+                over += 1
+                continue
+            seen.add(context.id)
+            total += tokens
+            shown.setdefault(hit.logged.record.id, []).append(context)
+    return CodeAttachment(shown, total, over)
 
 
 def _settled(query: Query, settings: BankSettings) -> Query:

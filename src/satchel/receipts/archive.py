@@ -2,25 +2,34 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from satchel.bank.connections import configured_store, has_store, store_exists, writer_key
 from satchel.bank.open_bank import open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
-from satchel.config.options import file_to_write
+from satchel.config.options import NOT_FOR_MODELS, file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
 from satchel.model.values import JsonObject, now
 from satchel.ports.format import ReadContext
+from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Filter
-from satchel.receipts.account import REFUSED, ReceiptBody, is_accepted
-from satchel.receipts.receipt import account_in, receipts_in, signatures_of, write_receipts
+from satchel.receipts.receipt import (
+    REFUSED,
+    ReceiptBody,
+    account_in,
+    is_accepted,
+    receipts_in,
+    signatures_of,
+    write_receipts,
+)
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.private_files import private_folder
 
@@ -133,7 +142,7 @@ MOST = 10_000
 _LEAST_DIGITS = 6
 _ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
 
-Standing = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
+ReceiptOutcome = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
 
 
 class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,7 +165,7 @@ class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """One receipt, and what became of its signatures."""
 
     id: str
-    standing: Standing
+    outcome: ReceiptOutcome
     account: ReceiptBody | None
     """What became of a transfer; None for one of something else, which ``record`` tells of."""
 
@@ -171,7 +180,7 @@ class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     @property
     def exit_status(self) -> int:
         """0 when somebody who is trusted signed it, and the others; 3 otherwise."""
-        return 0 if all(one.standing == "good" for one in (self, *self.others)) else 3
+        return 0 if all(one.outcome == "good" for one in (self, *self.others)) else 3
 
 
 def first_of(receipts: Sequence[StoredReceipt]) -> StoredReceipt:
@@ -179,7 +188,7 @@ def first_of(receipts: Sequence[StoredReceipt]) -> StoredReceipt:
     return msgspec.structs.replace(receipts[0], others=list(receipts[1:]))
 
 
-def list_receipts(
+def recent_receipts(
     settings: Settings, bank: str | None = None, *, limit: int = 100
 ) -> list[ReceiptLine]:
     """Return the newest receipts first: those of this machine, or those of one bank.
@@ -285,7 +294,7 @@ def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, ReceiptBo
             banks = reader.banks()
         for bank in banks:
             with open_bank_in(settings, store, bank).ledger.reading() as view:
-                for one in view.starting(digits, limit=2):
+                for one in view.with_prefix(digits, limit=2):
                     if one.record.type != "receipt":
                         continue
                     account = account_in(one.record)
@@ -310,12 +319,12 @@ def _line(record: Sealed, account: ReceiptBody) -> ReceiptLine:
 def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> StoredReceipt:
     problem = None if has_valid_id(record) else "the ID does not match the content"
     checks = signatures_of(record)
-    standing = _standing(settings, [one.key for one in checks if one.valid])
+    outcome = _outcome_of(settings, [one.key for one in checks if one.valid])
     for one in checks:
         problem = problem or one.problem
     return StoredReceipt(
         id=record.id,
-        standing="tampered" if problem else standing,
+        outcome="tampered" if problem else outcome,
         account=account,
         record=record.value,
         signed_by=[one.key for one in checks if one.valid],
@@ -323,7 +332,7 @@ def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> 
     )
 
 
-def _standing(settings: Settings, keys: list[str]) -> Standing:
+def _outcome_of(settings: Settings, keys: list[str]) -> ReceiptOutcome:
     """Return how far a receipt is to be believed that some keys signed."""
     if not keys:
         return "unsigned"
@@ -332,3 +341,93 @@ def _standing(settings: Settings, keys: list[str]) -> Standing:
     if "revoked" in states:
         return "revoked"
     return "good" if states else "untrusted"
+
+
+BY_ID = "ID, or a prefix of at least six digits"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptListOptions(Options):
+    """Which receipts to list."""
+
+    bank: Annotated[
+        str | None,
+        Option("Only receipts of this bank, including those in its log.", values="bank"),
+    ] = None
+    _: KW_ONLY
+    limit: Annotated[int, Option("Maximum number of receipts.", minimum=1, maximum=MOST)] = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptOptions(Options):
+    """Which receipt to show."""
+
+    receipt: Annotated[
+        str,
+        Option(
+            f"Receipt: {BY_ID}. On the command line also a file.",
+            argument=True,
+            metavar="ID|FILE",
+        ),
+    ]
+
+
+@operation(
+    ReceiptListOptions,
+    name="receipt list",
+    example="satchel receipt list --bank assistant",
+    items="receipts",
+    absent=NOT_FOR_MODELS,
+)
+def list_receipts(settings: Settings, options: ReceiptListOptions) -> list[ReceiptLine]:
+    """List the receipts of imports, exports and conversions, newest first.
+
+    Raises:
+        UnknownBankError: If there is no such bank.
+    """
+    return recent_receipts(settings, options.bank, limit=options.limit)
+
+
+@operation(
+    ReceiptOptions,
+    name="receipt show",
+    example="satchel receipt show ours.receipt.json",
+    absent=NOT_FOR_MODELS,
+)
+def show_receipt(
+    settings: Settings, options: ReceiptOptions, *, files: bool = False
+) -> StoredReceipt:
+    """Show a receipt, and whether its signature verifies.
+
+    Raises:
+        UnknownReceiptError: If there is none.
+        MalformedError: If a file holds something else.
+    """
+    require_owner(settings, "receipts")
+    if not files:
+        return find_receipt(settings, options.receipt)
+    return first_of(find_receipts(settings, options.receipt))
+
+
+@operation(
+    ReceiptOptions,
+    name="receipt verify",
+    example="satchel receipt verify ours.receipt.json",
+    absent=NOT_FOR_MODELS
+    | {
+        "python": "`Satchel.receipt` reports it as the receipt's outcome.",
+        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's outcome.",
+    },
+)
+def verify_receipt(
+    settings: Settings, options: ReceiptOptions, *, files: bool = False
+) -> StoredReceipt:
+    """Verify that a receipt is unchanged and signed by a trusted key.
+
+    Exit status: 0 good, 3 unsigned, untrusted, revoked or tampered, 4 malformed.
+
+    Raises:
+        UnknownReceiptError: If there is none.
+        MalformedError: If a file holds something else.
+    """
+    return show_receipt.run(settings, options, files=files)

@@ -49,8 +49,7 @@ from satchel.ports.format import (
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import VectorChecksum
-from satchel.receipts.record_plan import Trim, lines_of, unchanged
-from satchel.receipts.tally import CARRIED, Tally
+from satchel.receipts.tally import CARRIED, Tally, Trim, lines_of, unchanged
 from satchel.runtime.scratch import Scratch
 
 _TOGETHER = 500

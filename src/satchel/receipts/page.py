@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from satchel.receipts.account import Counts, FieldLoss, ReceiptBody, TransferEnd
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import Counts, FieldLoss, ReceiptBody, TransferEnd, TransferPlan
 
 _TITLES = {
     "import": "RECEIPT OF AN IMPORT",

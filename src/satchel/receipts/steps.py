@@ -11,26 +11,28 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.bank.connections import configured_store, open_ledger, shown_address
+from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.files import Activation
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
+from satchel.errors import shown_address
 from satchel.model.values import now
 from satchel.ports.losses import Loss
-from satchel.receipts.account import (
+from satchel.receipts.archive import save_receipts, signer, tool_version
+from satchel.receipts.receipt import (
     REFUSED,
     VERSION,
     Counts,
+    EmbeddingCost,
     FieldLoss,
     Kind,
     ReadBack,
     ReceiptBody,
     TransferEnd,
+    TransferPlan,
+    receipt_of,
     receipt_text,
 )
-from satchel.receipts.archive import save_receipts, signer, tool_version
-from satchel.receipts.plans import EmbeddingCost, TransferPlan
-from satchel.receipts.receipt import receipt_of
 
 _FAILED, _DIFFERS = 5, 1
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from satchel.bank.listing import ListRequest as Listed
 from satchel.bank.listing import choose_memories
-from satchel.bank.memory_ids import find_memory, versions_of
+from satchel.bank.memory_input import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
@@ -21,8 +21,15 @@ from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
 from satchel.recall.operations import RecallOptions, query_of
 from satchel.recall.trust import effective_trust
-from satchel.rehydrate.frames import EncodedFrame, LinePiece, MemoryLine, formatted, memory_text
-from satchel.rehydrate.models import profile_of, tokenizer_of
+from satchel.rehydrate.frames import (
+    EncodedFrame,
+    LinePiece,
+    MemoryLine,
+    formatted,
+    memory_text,
+    profile_of,
+    tokenizer_of,
+)
 from satchel.rehydrate.options import RehydrateOptions, asked_of
 from satchel.rehydrate.ranking import RankedMemory
 from satchel.rehydrate.request import RehydrateContext, Relevance, WithheldMemory
@@ -115,7 +122,7 @@ def short_id(view: View, identity: str) -> str:
     """Return the beginning of an ID that no other record of the bank has."""
     digits = identity.removeprefix(_PREFIX)
     for length in _DIGITS[:-1]:
-        if len(view.nominated(digits[:length], limit=2)) < 2:  # noqa: PLR2004 - it and another
+        if len(view.ids_with_prefix(digits[:length], limit=2)) < 2:  # noqa: PLR2004 - it and another
             return digits[:length]
     return digits
 

@@ -12,7 +12,7 @@ from satchel.ports.operations import Absent, Option, Options, texts
 from satchel.recall.operations import Trust
 from satchel.recall.query import COMPONENTS
 from satchel.recall.search import trust_from
-from satchel.rehydrate.models import profile_of
+from satchel.rehydrate.frames import profile_of
 from satchel.rehydrate.request import (
     Framing,
     Judge,

@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.changes import MemoryChange, change_states
+from satchel.bank.changes import MOST_TRIES, MemoryChange, change_states
 from satchel.bank.memory import Memory, memory_of, notes_of
-from satchel.bank.memory_ids import find_memory, find_record
+from satchel.bank.memory_input import find_memory, find_record
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.remember import MOST_TRIES
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
@@ -315,7 +314,7 @@ def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
 
 
 def _last(view: View, target: VerifiedRecord) -> Status | None:
-    said = (logged.model for logged in reversed(view.said_of(target.record.id)))
+    said = (logged.model for logged in reversed(view.statuses_of(target.record.id)))
     return next(
         (one for one in said if isinstance(one, Status) and one.state == "quarantined"), None
     )

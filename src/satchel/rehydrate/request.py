@@ -12,7 +12,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.model.values import Component, TrustClass
 from satchel.model.values import now as present
 from satchel.ports.inference import Reranker, Summariser, Tokenizer
-from satchel.recall.similarity import Embedders
+from satchel.recall.vector_index import Embedders
 from satchel.screening.injection import Enforce
 
 Style = Literal["structured", "narrative"]

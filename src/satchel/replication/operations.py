@@ -20,7 +20,6 @@ from satchel.bank.connections import (
     known_owners,
     open_ledger,
     open_store,
-    shown_address,
     store_exists,
     witness_of,
     writer_key,
@@ -28,7 +27,7 @@ from satchel.bank.connections import (
 from satchel.bank.open_bank import chosen_bank, find_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.errors import StoreBusyError, UnknownBankError, UsageError
+from satchel.errors import StoreBusyError, UnknownBankError, UsageError, shown_address
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.ledger import Ledger
@@ -101,7 +100,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     emptied: int = 0
     blobs: int = 0
     blobs_missing: int = 0
-    standing: str | None = None
+    trust: str | None = None
     """What the bank now is to this machine; for a pull."""
 
     notes: list[str] = []
@@ -236,7 +235,7 @@ class _Bringing(ABC):
             emptied=done.erased,
             blobs=done.blobs,
             blobs_missing=done.blobs_missing,
-            standing=str(verdict.standing) if self.writes_here else None,
+            trust=str(verdict.standing) if self.writes_here else None,
             notes=[*verdict.notes, *_notes(done)],
         )
 

@@ -13,16 +13,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from satchel.bank.banks import note_default_bank
-from satchel.bank.connections import (
-    is_same,
-    known_owners,
-    local_path,
-    shown_address,
-    store_exists,
-    witness_of,
-)
-from satchel.bank.default_bank import default_bank, inherit_default_bank
-from satchel.bank.open_bank import BankNames, find_bank, name_of
+from satchel.bank.connections import is_same, known_owners, local_path, store_exists, witness_of
+from satchel.bank.open_bank import BankNames, default_bank, find_bank, inherit_default_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import (
@@ -32,13 +24,14 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
     VerificationError,
+    shown_address,
 )
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.model.values import now
 from satchel.ports.store import Reader, Store
-from satchel.receipts.account import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.archive import tool_version
+from satchel.receipts.receipt import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.steps import end_of_bank, save_receipt
 from satchel.replication.copies import (
     Relation,
@@ -101,7 +94,7 @@ class CopiedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     side: int = 0
     """Unlogged values that went along."""
 
-    standing: BankStanding | None = None
+    trust: BankStanding | None = None
     """What the bank is to this machine."""
 
     receipt: str | None = None
@@ -260,7 +253,7 @@ class _Work:
             size=source.size,
             root=source.found.head.root,
             earlier=begun or stands.common,
-            standing=verdict.standing,
+            trust=verdict.standing,
             notes=[*verdict.notes, *self._same_name(bank, name)],
         )
 
@@ -314,7 +307,7 @@ class _Work:
             vectors=beside.vectors,
             blobs=beside.blobs,
             side=side,
-            standing=verdict.standing,
+            trust=verdict.standing,
             notes=notes,
         )
 

@@ -214,7 +214,7 @@ class ContainedFolder(OpenDescriptor):
             return sorted(FolderItem(entry.name, _kind(entry)) for entry in found)
 
     @contextmanager
-    def held(self) -> Iterator[int]:
+    def open_handle(self) -> Iterator[int]:
         """Yield a descriptor of this folder, for callers that traverse it themselves."""
         with file_errors(self.path, writes=False), self._folder(()) as handle:
             yield handle

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
+from blake3 import blake3
+
 from satchel.errors import (
     PathRefusedError,
     SatchelError,
@@ -669,3 +671,17 @@ def _link(path: Path) -> PathRefusedError:
 
 def _no_file(path: Path) -> PathRefusedError:
     return PathRefusedError("this is not a regular file", file=str(path))
+
+
+def file_digest(path: InputPath) -> tuple[str, int]:
+    """Return the digest of a file, ``blake3:`` and 64 hex digits, and its size in bytes.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+    """
+    digest, size = blake3(), 0
+    with open_input(path) as stream:
+        while chunk := stream.read(_BUFFER):
+            digest.update(chunk)
+            size += len(chunk)
+    return f"blake3:{digest.hexdigest()}", size

@@ -78,7 +78,7 @@ class Outlet(OpenDescriptor):
     def __str__(self) -> str:
         return str(self.path)
 
-    def beside(self, name: str) -> "Outlet":
+    def sibling(self, name: str) -> "Outlet":
         """Return another name in the same folder, such as that of a receipt; the caller closes it.
 
         Raises:
@@ -110,7 +110,7 @@ class Outlet(OpenDescriptor):
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
         """Yield a stream for a file that gets the name when the block ends without an error.
 
-        Within ``proving`` it gets the name at the end of that block.
+        Within ``defer_publication`` it gets the name at the end of that block.
 
         Args:
             overwrite: False refuses an existing file, also one that appears during the block.
@@ -139,7 +139,7 @@ class Outlet(OpenDescriptor):
         self._written = written.st_dev, written.st_ino
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
+    def defer_publication(self) -> Iterator[None]:
         """Publish what is written in the block only when the block ends without an error.
 
         So it can be read back while the name still leads to the previous file.
@@ -157,7 +157,7 @@ class Outlet(OpenDescriptor):
             finally:
                 self._drafts, self._draft = None, None
 
-    def earlier(self) -> OpenFile:
+    def open_previous(self) -> OpenFile:
         """Open the file with the name before the write; the caller closes it.
 
         Raises:
@@ -188,7 +188,7 @@ class Outlet(OpenDescriptor):
                 )
         return file
 
-    def there(self) -> OpenFile | None:
+    def open_existing(self) -> OpenFile | None:
         """Open the file with the name, or return None if it does not exist; the caller closes it.
 
         Raises:
@@ -225,7 +225,7 @@ class Outlet(OpenDescriptor):
     def remove(self) -> None:
         """Remove the file or link with the name, if it exists.
 
-        Within ``proving`` it removes the written file.
+        Within ``defer_publication`` it removes the written file.
         """
         if self._drafts is not None:
             self._draft = None
@@ -252,9 +252,9 @@ class WrappedOutlet(Outlet):
         """Close the inner outlet."""
         self._inner.close()
 
-    def beside(self, name: str) -> Outlet:
+    def sibling(self, name: str) -> Outlet:
         """Return another name in the same folder, without the wrapper."""
-        return self._inner.beside(name)
+        return self._inner.sibling(name)
 
     @property
     def status(self) -> os.stat_result | None:

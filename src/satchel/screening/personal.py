@@ -8,60 +8,10 @@ or the record has them among its entities. Every pattern is linear in the text.
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from satchel.screening.vendors import SensitiveSpan
-
-# Not within a word, a decimal number or a telephone number; grouped by one separator throughout.
-_number = re.compile(
-    r"(?<![\w.+])(?<!\w-)"
-    r"(?:\d{4}([ .-]?)\d{4}\1\d{4}\1\d{4}(?:\1\d{3})?|\d{4}([ -])\d{6}\2\d{4,5}|\d{14,15})"
-    r"(?!\w|[.-]\w)",
-    re.ASCII,
-)
-_lengths = re.compile(
-    r"(?:4|5[1-5]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|6(?:011|4[4-9]|5|2)|35(?:2[89]|[3-8]))()"
-    r"|3[47]()|3(?:0[0-5]|[689])()"
-)
-_SIXTEEN, _FIFTEEN, _FOURTEEN = 1, 2, 3
-_LONGEST = 19
-_FEWEST_DIFFERENT = 2
-_another_number = re.compile(
-    r"(?i)(?:order|invoice|tracking|ticket|parcel|shipment|imei|isbn|reference|ref|serial|case)"
-    r"[ \t]{0,2}(?:number|no|nr|num|id)?[\s#:.]{0,4}$"
-).search
-_BEFORE = 24
-_DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
-
-
-def card_numbers(text: str) -> Iterator[SensitiveSpan]:
-    """Yield the payment cards in a text."""
-    for found in _number.finditer(text):
-        start = found.start()
-        if is_card(found[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
-            yield SensitiveSpan(start, found.end(), "card-number")
-
-
-def is_card(text: str) -> bool:
-    """Tell whether the digits in a text have an issuer, its length, and the right check digit."""
-    digits = re.sub(r"[ .-]", "", text)
-    issuer = _lengths.match(digits)
-    if issuer is None or len(set(digits)) < _FEWEST_DIFFERENT:
-        return False
-    if issuer.lastindex == _FIFTEEN:
-        fits = len(digits) == 15  # noqa: PLR2004 - as the issuers say
-    elif issuer.lastindex == _FOURTEEN:
-        fits = len(digits) == 14  # noqa: PLR2004
-    else:
-        fits = len(digits) == 16 or len(digits) == _LONGEST < len(text)  # noqa: PLR2004
-    return fits and _checks(digits)
-
-
-def _checks(digits: str) -> bool:
-    """Tell whether the last digit is right by the Luhn rule."""
-    plain = sum(map(int, digits[-1::-2]))
-    doubled = sum(_DOUBLED[int(digit)] for digit in digits[-2::-2])
-    return (plain + doubled) % 10 == 0
-
+from satchel.errors import MissingExtraError
+from satchel.screening.secrets import SensitiveSpan, card_numbers
 
 KINDS: dict[str, str] = {
     "email": "Mail address",
@@ -195,3 +145,103 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return any(map(str.isdigit, text)) and text not in ("::1", "127.0.0.1", "0.0.0.0")  # noqa: S104
+
+
+_SPACY_MODELS = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
+_LANGUAGE, _LONGEST_TEXT = "en", 2**24
+_MIN_SCORE = 0.4
+"""Below it stand patterns such as "any eight digits", which say little by themselves."""
+
+_FETCHING_RECOGNIZER = "EmailRecognizer"
+"""It asks the network for a list of domains; our own rules find mail addresses."""
+
+_PRESIDIO_KINDS = {
+    "CREDIT_CARD": "card-number",
+    "EMAIL_ADDRESS": "email",
+    "IBAN_CODE": "iban",
+    "IP_ADDRESS": "ip-address",
+    "LOCATION": "address",
+    "MAC_ADDRESS": "ip-address",
+    "PERSON": "name",
+    "PHONE_NUMBER": "phone",
+}
+_NOT_PERSONAL = frozenset({"DATE_TIME", "NRP", "ORGANIZATION", "URL", "UUID"})
+"""Times, groups, firms and addresses of pages: they tell of somebody only with something else."""
+
+_OTHER_KIND = "id-number"
+"""What else it knows are numbers that countries and firms give to people."""
+
+
+class PresidioDetector:
+    """Finds personal data in a text; see ``screen.redacting.Detector``.
+
+    Raises:
+        MissingExtraError: If Presidio is not installed.
+    """
+
+    def __init__(self) -> None:
+        from importlib.metadata import version
+
+        self.language_model, nlp = _spacy_model()
+        self.model = f"presidio-analyzer {version('presidio-analyzer')}"
+        self._analyzer = _analyzer(nlp)
+
+    def __call__(self, text: str) -> Iterator[SensitiveSpan]:
+        """Yield what is in a text, in any order and on top of each other."""
+        for one in self._analyzer.analyze(text, language=_LANGUAGE):
+            if one.entity_type not in _NOT_PERSONAL:
+                yield SensitiveSpan(
+                    one.start, one.end, _PRESIDIO_KINDS.get(one.entity_type, _OTHER_KIND)
+                )
+
+    @property
+    def note(self) -> str:
+        """What is to be told of what it can find."""
+        if self.language_model is None:
+            return (
+                f"{self.model}: patterns only; names need a model of English:"
+                " python -m spacy download en_core_web_lg"
+            )
+        return f"{self.model} with {self.language_model}"
+
+
+def _spacy_model() -> tuple[str | None, Any]:
+    """Return the best model of English that is installed, and its name; else a blank one."""
+    try:
+        import spacy
+    except ImportError:
+        raise _missing_presidio() from None
+    name = next((one for one in _SPACY_MODELS if spacy.util.is_package(one)), None)
+    nlp = spacy.blank(_LANGUAGE) if name is None else spacy.load(name)
+    nlp.max_length = _LONGEST_TEXT
+    return name, nlp
+
+
+def _analyzer(nlp: Any) -> Any:
+    import logging
+
+    try:
+        from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+        from presidio_analyzer.nlp_engine import SpacyNlpEngine
+    except ImportError:
+        raise _missing_presidio() from None
+    logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)  # what it does not map, by kind
+    engine = SpacyNlpEngine()
+    engine.nlp = {_LANGUAGE: nlp}  # its own way would fetch a model that is not there
+    registry = RecognizerRegistry(supported_languages=[_LANGUAGE])
+    registry.load_predefined_recognizers(languages=[_LANGUAGE], nlp_engine=engine)
+    registry.remove_recognizer(_FETCHING_RECOGNIZER)
+    return AnalyzerEngine(
+        registry=registry,
+        nlp_engine=engine,
+        supported_languages=[_LANGUAGE],
+        default_score_threshold=_MIN_SCORE,
+    )
+
+
+def _missing_presidio() -> MissingExtraError:
+    return MissingExtraError(
+        "Presidio is not installed",
+        field="detector",
+        hint='Install it: python -m pip install "satchel[presidio]"',
+    )

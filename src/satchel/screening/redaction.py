@@ -15,8 +15,7 @@ from satchel.model.records import TIMES
 from satchel.screening.personal import KINDS as PERSONAL
 from satchel.screening.personal import personal_data
 from satchel.screening.secrets import KINDS as SECRETS
-from satchel.screening.secrets import RedactionTokens, Secret, find_secrets
-from satchel.screening.vendors import SensitiveSpan
+from satchel.screening.secrets import RedactionTokens, Secret, SensitiveSpan, find_secrets
 
 KINDS: dict[str, str] = {**PERSONAL, **{name: SECRETS[name] for name in SECRETS}}
 """What can be looked for, and its title."""

@@ -7,12 +7,11 @@ see the same place, and what they see together is one secret.
 import base64
 import binascii
 import re
-from collections.abc import Collection, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from satchel.screening.personal import card_numbers
 from satchel.screening.prefilter import (
     FOR_KEYS,
     FOR_PASSWORDS,
@@ -20,13 +19,322 @@ from satchel.screening.prefilter import (
     may_hold_secret,
     visible_text,
 )
-from satchel.screening.vendors import (
-    SHAPES,
-    SensitiveSpan,
-    is_stand_in,
-    looks_random,
-    vendor_secrets,
+
+_BEFORE = 24
+"""Characters before a match that are checked for words that rule it out."""
+
+# Where a token can start: not within a word, unless that is the end of an escape (\n, %3D) or of
+# a line of dashes.
+_BEGINS = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=-----))"
+_STOPS = r"(?![A-Za-z0-9_])"
+_FEWEST_DIFFERENT = 7
+
+_stand_in = re.compile(
+    r"(?i)x{6}|\*{3}|\.{3}|0{8}|example|placeholder|redacted|dummy|your[_-]|insert[_-]|replace[_-]"
+    r"|change[_-]?me"
+).search
+
+
+class Shape(NamedTuple):
+    """One kind of secret with a shape of its own."""
+
+    kind: str
+    title: str
+    marks: tuple[str, ...]
+    """One of these is in every text that holds it."""
+
+    source: str
+    """The pattern, as text: most are never needed, and to compile all takes long."""
+
+    accepts: Callable[[str], bool]
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern; the secret is its group ``secret``, or all of it."""
+        return _compiled(self.source)
+
+
+@cache
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source, re.ASCII)
+
+
+class SensitiveSpan(NamedTuple):
+    """A place in a text, with its kind."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def is_stand_in(text: str) -> bool:
+    """Tell whether a value says of itself that it is none, such as ``your_key_here``."""
+    return _stand_in(text) is not None
+
+
+def looks_random(text: str) -> bool:
+    """Tell whether a value has as many different characters as a random one, and is no stand-in."""
+    return len(set(text)) >= _FEWEST_DIFFERENT and not is_stand_in(text)
+
+
+def _with_digit(text: str) -> bool:
+    return looks_random(text) and any(map(str.isdigit, text))
+
+
+def _aws(text: str) -> bool:
+    return looks_random(text) and (not text.startswith("ASIA") or _with_digit(text))
+
+
+def _names_a_bot(text: str) -> bool:
+    """Tell whether a token starts with the number of an account, in base64."""
+    head = text.split(".", 1)[0]
+    try:
+        return base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)).isdigit()
+    except binascii.Error:
+        return False
+
+
+def _shape(
+    kind: str,
+    title: str,
+    marks: str,
+    pattern: str,
+    accepts: Callable[[str], bool] = looks_random,
+) -> Shape:
+    return Shape(kind, title, tuple(marks.split()), _BEGINS + pattern, accepts)
+
+
+SHAPES = (
+    _shape(
+        "aws-access-key",
+        "AWS access key id",
+        "AKIA ASIA ABIA ACCA",
+        rf"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}{_STOPS}",
+        _aws,
+    ),
+    _shape("google-api-key", "Google API key", "AIza", rf"AIza[\w-]{{35}}{_STOPS}"),
+    _shape(
+        "google-oauth",
+        "Google OAuth client secret or access token",
+        "GOCSPX- ya29.",
+        rf"(?:GOCSPX-[\w-]{{28}}{_STOPS}|ya29\.[\w-]{{20,}}+)",
+    ),
+    _shape(
+        "azure-storage-key",
+        "Azure storage account key",
+        "AccountKey= accountkey=",
+        r"[Aa]ccount[Kk]ey=(?P<secret>[A-Za-z0-9+/]{86}==)",
+    ),
+    _shape(
+        "azure-sas",
+        "Azure shared access signature",
+        "sig=",
+        r"sig=(?P<secret>[A-Za-z0-9+/%]{43,}+=?)",
+        _with_digit,
+    ),
+    _shape(
+        "digitalocean-token",
+        "DigitalOcean token",
+        "_v1_",
+        rf"do[opr]_v1_[0-9a-f]{{64}}{_STOPS}",
+    ),
+    _shape("databricks-token", "Databricks token", "dapi", rf"dapi[0-9a-f]{{32}}(?:-\d)?{_STOPS}"),
+    _shape(
+        "github-token",
+        "GitHub token",
+        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
+        r"(?:gh[pousr]_\w{36,}+|github_pat_\w{60,}+)",
+    ),
+    _shape(
+        "gitlab-token",
+        "GitLab token",
+        "gl",
+        r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-[\w-]{20,}+(?:\.[\w-]++){0,3}",
+    ),
+    _shape("npm-token", "npm token", "npm_", rf"npm_[A-Za-z0-9]{{36}}{_STOPS}"),
+    _shape("pypi-token", "PyPI token", "pypi-AgE", r"pypi-AgE[\w-]{50,}+"),
+    _shape("docker-token", "Docker access token", "dckr_", r"dckr_(?:pat|oat)_[\w-]{27,}+"),
+    _shape("openai-key", "OpenAI API key", "sk-", r"sk-(?:proj|svcacct|admin)-[\w-]{32,}+"),
+    _shape(
+        "anthropic-key",
+        "Anthropic API key",
+        "sk-ant-",
+        r"sk-ant-[\w-]{24,}+",
+        _with_digit,
+    ),
+    _shape("openrouter-key", "OpenRouter API key", "sk-or-", rf"sk-or-v1-[0-9a-f]{{64}}{_STOPS}"),
+    _shape("letta-key", "Letta API key", "sk-let-", r"sk-let-[\w-]{20,}+[\w+/=-]*+"),
+    _shape(
+        "sk-key",
+        "API key in the older OpenAI form, used by several providers",
+        "sk-",
+        rf"sk-[A-Za-z0-9]{{32,64}}+{_STOPS}",
+        _with_digit,
+    ),
+    _shape("mem0-key", "Mem0 API key", "m0-", rf"m0-[A-Za-z0-9]{{40}}{_STOPS}", _with_digit),
+    _shape("huggingface-token", "Hugging Face token", "hf_", rf"hf_[A-Za-z0-9]{{34,40}}+{_STOPS}"),
+    _shape("groq-key", "Groq API key", "gsk_", rf"gsk_[A-Za-z0-9]{{52}}{_STOPS}"),
+    _shape("xai-key", "xAI API key", "xai-", rf"xai-[A-Za-z0-9]{{80}}{_STOPS}"),
+    _shape("perplexity-key", "Perplexity API key", "pplx-", rf"pplx-[A-Za-z0-9]{{48}}{_STOPS}"),
+    _shape("replicate-token", "Replicate token", "r8_", rf"r8_[A-Za-z0-9]{{37}}{_STOPS}"),
+    _shape("nvidia-key", "NVIDIA API key", "nvapi-", r"nvapi-[\w-]{60,}+"),
+    _shape("pinecone-key", "Pinecone API key", "pcsk_", r"pcsk_\w{50,}+"),
+    _shape(
+        "langsmith-key",
+        "LangSmith API key",
+        "lsv2_",
+        rf"lsv2_(?:pt|sk)_[0-9a-f]{{32}}_[0-9a-f]{{10}}{_STOPS}",
+    ),
+    _shape("tavily-key", "Tavily API key", "tvly-", r"tvly-[A-Za-z0-9-]{28,}+", _with_digit),
+    _shape(
+        "slack-token",
+        "Slack token",
+        "xox xapp-",
+        r"(?:xox[abeoprs]-[A-Za-z0-9-]{20,}+|xapp-\d-[A-Za-z0-9-]{20,}+)",
+        _with_digit,
+    ),
+    _shape(
+        "slack-webhook",
+        "Slack webhook address",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/"
+        r"(?P<secret>[A-Za-z0-9]{8,}+/[A-Za-z0-9]{8,}+/[A-Za-z0-9]{20,}+)",
+    ),
+    _shape(
+        "discord-token",
+        "Discord bot token",
+        "M N O",
+        r"[MNO][\w-]{22,30}+\.[\w-]{6}\.[\w-]{27,}+",
+        _names_a_bot,
+    ),
+    _shape(
+        "discord-webhook",
+        "Discord webhook address",
+        "/api/webhooks/",
+        r"discord(?:app)?\.com/api/webhooks/\d{1,20}+/(?P<secret>[\w-]{60,}+)",
+    ),
+    _shape("telegram-token", "Telegram bot token", ":AA", rf"\d{{8,10}}+:AA[\w-]{{33}}{_STOPS}"),
+    _shape("twilio-key", "Twilio API key", "SK", rf"SK[0-9a-f]{{32}}{_STOPS}"),
+    _shape("sendgrid-key", "SendGrid API key", "SG.", rf"SG\.[\w-]{{22}}\.[\w-]{{43}}{_STOPS}"),
+    _shape("mailgun-key", "Mailgun API key", "key-", rf"key-[0-9a-f]{{32}}{_STOPS}"),
+    _shape(
+        "stripe-key",
+        "Stripe secret key or webhook secret",
+        "k_live_ k_test_ whsec_",
+        r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+|whsec_[A-Za-z0-9]{24,}+)",
+        _with_digit,
+    ),
+    _shape("square-token", "Square token", "sq0", r"sq0(?:atp|csp)-[\w-]{22,}+"),
+    _shape(
+        "shopify-token",
+        "Shopify token",
+        "shp",
+        rf"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}{_STOPS}",
+    ),
+    _shape(
+        "linear-key",
+        "Linear API key",
+        "lin_",
+        rf"lin_(?:api|oauth)_[A-Za-z0-9]{{40,}}+{_STOPS}",
+    ),
+    _shape("notion-token", "Notion token", "ntn_", rf"ntn_[A-Za-z0-9]{{40,}}+{_STOPS}"),
+    _shape("figma-token", "Figma token", "figd_", r"figd_[\w-]{36,}+"),
+    _shape("atlassian-token", "Atlassian token", "ATATT3", r"ATATT3[\w-]{60,}+(?:=[0-9A-F]{8})?"),
+    _shape("airtable-token", "Airtable token", "pat", rf"pat\w{{14}}\.[0-9a-f]{{64}}{_STOPS}"),
+    _shape("supabase-key", "Supabase key", "sb", r"(?:sbp_[0-9a-f]{40}|sb_secret_[\w-]{20,}+)"),
+    _shape("vault-token", "HashiCorp Vault token", "hvs. hvb.", r"hv[sb]\.[\w-]{24,}+"),
+    _shape(
+        "grafana-token",
+        "Grafana token",
+        "gl",
+        r"(?:glsa_\w{40,}+|glc_[A-Za-z0-9]{20,}+[A-Za-z0-9+/]*+=*)",
+    ),
+    _shape("sentry-token", "Sentry token", "sntry", r"sntry[su]_\w{20,}+[\w+/=-]*+"),
+    _shape(
+        "age-key",
+        "age secret key",
+        "AGE-SECRET-KEY-1",
+        rf"AGE-SECRET-KEY-1[0-9A-Z]{{58}}{_STOPS}",
+    ),
+    _shape(
+        "jwt",
+        "JSON Web Token",
+        "eyJ",
+        r"eyJ[\w-]{17,}+\."
+        r"(?:eyJ[\w-]{8,}+\.[\w-]*+|[\w-]*+\.[\w-]++\.[\w-]++\.[\w-]++)",
+    ),
 )
+"""In order of precedence: what is more certain comes first."""
+
+
+_by_mark = [(mark, shape) for shape in SHAPES for mark in shape.marks]
+
+
+def vendor_secrets(text: str) -> Iterator[SensitiveSpan]:
+    """Yield every place where one of the shapes stands; in any order, and some twice."""
+    for mark, shape in _by_mark:
+        if mark in text:
+            yield from _of_shape(shape, text)
+
+
+def _of_shape(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
+    pattern = shape.pattern
+    group = "secret" if "secret" in pattern.groupindex else 0
+    for found in pattern.finditer(text):
+        if shape.accepts(found[group]):
+            yield SensitiveSpan(found.start(group), found.end(group), shape.kind)
+
+
+# Not within a word, a decimal number or a telephone number; grouped by one separator throughout.
+_number = re.compile(
+    r"(?<![\w.+])(?<!\w-)"
+    r"(?:\d{4}([ .-]?)\d{4}\1\d{4}\1\d{4}(?:\1\d{3})?|\d{4}([ -])\d{6}\2\d{4,5}|\d{14,15})"
+    r"(?!\w|[.-]\w)",
+    re.ASCII,
+)
+_lengths = re.compile(
+    r"(?:4|5[1-5]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|6(?:011|4[4-9]|5|2)|35(?:2[89]|[3-8]))()"
+    r"|3[47]()|3(?:0[0-5]|[689])()"
+)
+_SIXTEEN, _FIFTEEN, _FOURTEEN = 1, 2, 3
+_LONGEST_CARD = 19
+_FEWEST_CARD_DIGITS = 2
+_another_number = re.compile(
+    r"(?i)(?:order|invoice|tracking|ticket|parcel|shipment|imei|isbn|reference|ref|serial|case)"
+    r"[ \t]{0,2}(?:number|no|nr|num|id)?[\s#:.]{0,4}$"
+).search
+_DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
+
+
+def card_numbers(text: str) -> Iterator[SensitiveSpan]:
+    """Yield the payment cards in a text."""
+    for found in _number.finditer(text):
+        start = found.start()
+        if is_card(found[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
+            yield SensitiveSpan(start, found.end(), "card-number")
+
+
+def is_card(text: str) -> bool:
+    """Tell whether the digits in a text have an issuer, its length, and the right check digit."""
+    digits = re.sub(r"[ .-]", "", text)
+    issuer = _lengths.match(digits)
+    if issuer is None or len(set(digits)) < _FEWEST_CARD_DIGITS:
+        return False
+    if issuer.lastindex == _FIFTEEN:
+        fits = len(digits) == 15  # noqa: PLR2004 - as the issuers say
+    elif issuer.lastindex == _FOURTEEN:
+        fits = len(digits) == 14  # noqa: PLR2004
+    else:
+        fits = len(digits) == 16 or len(digits) == _LONGEST_CARD < len(text)  # noqa: PLR2004
+    return fits and _checks(digits)
+
+
+def _checks(digits: str) -> bool:
+    """Tell whether the last digit is right by the Luhn rule."""
+    plain = sum(map(int, digits[-1::-2]))
+    doubled = sum(_DOUBLED[int(digit)] for digit in digits[-2::-2])
+    return (plain + doubled) % 10 == 0
+
 
 # What may follow within the same name: API_KEY_PROD, but not token_count.
 _REST = (
@@ -57,7 +365,6 @@ _names_something_else = re.compile(
     r"(?i)(?:public|next|page|continuation|prev|previous|cursor|sync|pad|eos|bos|unk|sep|cls|mask"
     r"|stop|special|primary|foreign|sort|partition|cache|idempotency)[ _-]?$"
 ).search
-_BEFORE = 24
 
 _not_a_password = re.compile(
     r"\d{1,3}[+-]*[A-Za-z-]+"  # 8-characters

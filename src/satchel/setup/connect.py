@@ -22,8 +22,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from satchel.bank.connections import configured_store, has_store
-from satchel.bank.default_bank import default_bank
-from satchel.bank.open_bank import bank_exists
+from satchel.bank.open_bank import bank_exists, default_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import with_table
 from satchel.config.settings import Settings, invocation

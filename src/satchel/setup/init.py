@@ -7,8 +7,7 @@ import msgspec
 
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, has_store, shown_address
-from satchel.bank.default_bank import default_bank
-from satchel.bank.open_bank import OpenBank, find_bank, name_of, open_bank_in
+from satchel.bank.open_bank import OpenBank, default_bank, find_bank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey

@@ -24,9 +24,9 @@ from blake3 import blake3
 from satchel.backup.schedule import Clock, Kind, SystemClock, Unit, timer_for
 from satchel.bank.checks import Check, State
 from satchel.bank.connections import configured_store, has_store, shown_address
+from satchel.bank.machine_keys import signer_of
 from satchel.bank.open_bank import find_bank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.signing_keys import signer_of
 from satchel.config.options import OWN, DryRun, SigningOptions, require_uncontained
 from satchel.config.settings import Settings, Timer, invocation, secret_variables
 from satchel.errors import (
@@ -46,8 +46,7 @@ from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_inp
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 from satchel.setup.hosts import KEPT, Host
-from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import cancel_job, import_file, list_jobs
 
 _ENDINGS = (".jsonl", ".json", ".zip", ".html")

@@ -33,8 +33,7 @@ from satchel.ports.registry import formats
 from satchel.ports.rows import Filter, slot_of
 from satchel.runtime.files import OpenFile
 from satchel.runtime.scratch import Scratch
-from satchel.transfer.conversion import VerifyOptions, refusal, verify
-from satchel.transfer.export_file import NEVER
+from satchel.transfer.verification import NEVER, VerifyOptions, refusal, verify
 
 Side = Literal["a", "b"]
 

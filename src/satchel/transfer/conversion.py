@@ -2,142 +2,91 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
 from satchel.artifact.body import Progress
 from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import SourceAgent
-from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import VerificationRequest, verify_file
-from satchel.bank.signing_keys import read_public_key
-from satchel.config.options import file_to_read, file_to_write
+from satchel.artifact.verification import Outcome, Verification
+from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.config.options import (
+    THIS_MACHINE,
+    AgentName,
+    DryRun,
+    EncryptionOptions,
+    FailOnLoss,
+    IgnoreSidecar,
+    LossOptions,
+    Overwrite,
+    SigningOptions,
+    SkipBad,
+    TextMember,
+    TrustOptions,
+    Unsigned,
+    WithSidecar,
+    file_to_write,
+)
 from satchel.config.settings import Settings
+from satchel.crypto import keys
 from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet
 from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.errors import (
-    EmptyInputError,
-    MalformedError,
-    UnreadableError,
-    UsageError,
-    VerificationError,
-)
+from satchel.errors import EmptyInputError, UnreadableError, UsageError
 from satchel.model.records import Source
 from satchel.model.values import TrustClass, now
 from satchel.ports.drafts import read_with_drafts
 from satchel.ports.format import Format, Place, ReadContext, WriteContext
 from satchel.ports.losses import Loss, RefusedRecord, Report
+from satchel.ports.operations import Option, PathText, operation, texts
 from satchel.ports.record_set import RecordSet, open_record_set
 from satchel.ports.registry import formats
-from satchel.receipts.account import EmptyTexts, ReceiptBody, TransferEnd, receipt_text, unaccepted
 from satchel.receipts.archive import refuse_copy, require_whole
-from satchel.receipts.census import RecordCounter
-from satchel.receipts.plans import TransferPlan
-from satchel.receipts.tally import CARRIED, by_type
-from satchel.runtime.files import OpenFile
+from satchel.receipts.receipt import (
+    EmptyTexts,
+    ReceiptBody,
+    TransferEnd,
+    TransferPlan,
+    receipt_text,
+    unaccepted,
+)
+from satchel.receipts.tally import CARRIED, RecordCounter, by_type
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet, refuse_existing
-from satchel.transfer.export_file import NEVER, chosen_format, digest_of, is_own
 from satchel.transfer.folders import input_to_read, output_for
-from satchel.transfer.output_files import (
+from satchel.transfer.outputs import (
+    OutputJob,
     OutputVerification,
+    account_of_output,
+    chosen_format,
+    is_own,
+    keep_receipt,
     refuse_other,
     sidecar_outlet,
+    tried_plan,
     write_output,
 )
-from satchel.transfer.output_files import open_sidecar as found_beside
-from satchel.transfer.outputs import OutputJob, account_of_output, keep_receipt, tried_plan
+from satchel.transfer.outputs import open_sidecar as found_beside
 from satchel.transfer.sidecars import SidecarFormat
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyOptions:
-    """How much to verify, and which keys to trust."""
-
-    deep: bool = False
-    require_fresh: bool = False
-    entry: str | None = None
-    keys: tuple[str, ...] = field(default_factory=tuple)
-    """Keys to trust for this call: did:key, hex, or files."""
-
-    threshold: int | None = None
-    remember: bool = True
-    """Whether the witness records how new the file is, to recognise an older one later."""
-
-    on_progress: Progress | None = None
-
-
-def verify(
-    path: Path | OpenFile, settings: Settings, options: VerifyOptions | None = None
-) -> Verification:
-    """Verify a sealed file; problems are in the result.
-
-    Raises:
-        PathRefusedError: If roots are set, and the file is not in them.
-        UnreadableError: If it cannot be read.
-        UnknownFormatError: If it is no sealed file.
-        UsageError: If the entry asked for is not in it.
-    """
-    asked = options or VerifyOptions()
-    with file_to_read(settings, path) as file:
-        return verify_file(file, policy_of(settings, asked), request_of(settings, asked))
-
-
-def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:
-    """Return which signatures are trusted."""
-    keys = frozenset(read_public_key(key) for key in options.keys)
-    policy = settings.policy(keys, options.threshold)
-    return policy if options.remember else replace(policy, remembers=False)
-
-
-def request_of(settings: Settings, options: VerifyOptions) -> VerificationRequest:
-    """Return how much to verify."""
-    return VerificationRequest(
-        deep=options.deep,
-        require_fresh=options.require_fresh or settings.options.verify.require_fresh,
-        entry=options.entry,
-        limits=settings.options.limits,
-        on_progress=options.on_progress,
-    )
-
-
-def refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
-    """Return the error for a file whose verdict cannot be accepted."""
-    worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
-    kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
-    return kind(
-        f"the file is {verdict.outcome}: {worst.message}",
-        file=name,
-        line=worst.line,
-        byte=worst.byte,
-        field=worst.field,
-        hint="See: satchel verify --deep.",
-    )
-
-
-def trust_hint(verdict: Verification) -> str | None:
-    """Return how to trust the signer of a file; None if no unknown key signed it."""
-    if Outcome.UNTRUSTED not in verdict.outcomes:
-        return None
-    valid = [signer for signer in verdict.signers if signer.valid]
-    unknown = [signer.key for signer in valid if signer.standing == "unknown"]
-    if Outcome.ENTRIES_ONLY in verdict.outcomes and not valid:  # such a file names no key
-        return how_to_trust("KEY --profile pam-sdk-1.0")
-    return how_to_trust(unknown[0]) if unknown else None
-
-
-def how_to_trust(key: str) -> str:
-    """Return how to trust a key that signed something."""
-    return f"To trust the signer, once its owner confirms the key: satchel key trust {key}"
-
+from satchel.transfer.verification import (
+    NEVER,
+    FileSource,
+    From,
+    OnBytes,
+    VerifyOptions,
+    policy_of,
+    refusal,
+    request_of,
+    require_trust,
+    verify,
+)
 
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
 """Profiles that choose a format by another name."""
-
-_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +227,7 @@ def _converted(
         refuse_existing(outlet, overwrite=asked.overwrite)
         refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
         refuse_copy(settings, asked.receipt, file.path, output)
-    (before, size), began = digest_of(file), now()
+    (before, size), began = file_digest(file), now()
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
     report, census = Report(), RecordCounter(texts=asked.dry_run)
@@ -389,7 +338,7 @@ def _reported(done: Conversion, errand: OutputJob) -> Conversion:
 
 
 def _require_unchanged(source: OpenFile, before: str) -> None:
-    if digest_of(source)[0] != before:
+    if file_digest(source)[0] != before:
         raise UnreadableError(
             "the file changed while it was being read; nothing was written",
             file=str(source),
@@ -477,16 +426,97 @@ def _source_record(name: str, digest: str, reading: ReadContext) -> Sealed:
     )
 
 
-def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
-    """Refuse to read records from a file that no trusted key signed, unless that is accepted."""
-    refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
-    if refused:
-        first = {one.outcome: one.message for one in reversed(verdict.findings)}
-        why = "; ".join(first[outcome] for outcome in refused)
-        accept = " ".join(f"--unsafe-accept {found}" for found in refused)
-        trust = trust_hint(verdict) if Outcome.UNTRUSTED in refused else None
-        raise VerificationError(
-            f"the file is {' and '.join(refused)}: {why}",
-            file=name,
-            hint=f"{f'{trust}. ' if trust else ''}To accept it anyway: {accept}",
-        )
+@dataclass(frozen=True, slots=True)
+class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOptions):
+    """What to convert, and how."""
+
+    source: Annotated[
+        PathText, Option("File to read; - for standard input.", argument=True, metavar="IN")
+    ]
+    output: Annotated[
+        PathText, Option("File to write; - for standard output.", argument=True, metavar="OUT")
+    ]
+    _: KW_ONLY
+    from_: From = None
+    to: Annotated[
+        str | None,
+        Option(
+            "Format to write. Default: by the file name.",
+            metavar="FORMAT",
+            values="format",
+        ),
+    ] = None
+    profile: Annotated[
+        Literal["pam-sdk-1.0"] | None, Option("Write for another reader of the format.")
+    ] = None
+    unsigned: Unsigned = False
+    agent: AgentName = None
+    overwrite: Overwrite = False
+    fail_on_loss: FailOnLoss = False
+    skip_bad: SkipBad = False
+    text_member: TextMember = None
+    sidecar: WithSidecar = False
+    ignore_sidecar: IgnoreSidecar = False
+    dry_run: DryRun = False
+    progress: OnBytes = None
+
+
+@operation(
+    ConvertRequest,
+    name="convert",
+    example="satchel convert mem0.json memory.pam.jsonl",
+    absent={"http": THIS_MACHINE, "mcp": THIS_MACHINE},
+)
+def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
+    """Convert memories from one format to another.
+
+    A new artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is sealed and signed; between
+    these three the seal is kept. What was written is read again and compared. What the target
+    cannot hold is counted and named; exit status 1, unless `--accept-loss` names it.
+
+    Raises:
+        InputError: If the input cannot be read or is malformed.
+        VerificationError: If it is sealed, and does not verify.
+        LossError: With ``fail_on_loss``, if something would be lost.
+        TargetError: If the output cannot be written. No partial file remains.
+    """
+    result = convert(
+        source.file or Path(options.source),
+        source.output or Path(options.output),
+        source.settings,
+        ConvertOptions(
+            source_format=options.from_,
+            target_format=options.to,
+            profile=options.profile,
+            key=_key(source, options),
+            lock=lock_for(source.settings, texts(options.encrypt_to), options.file_passphrase),
+            overwrite=options.overwrite,
+            fail_on_loss=options.fail_on_loss,
+            skip_bad=options.skip_bad,
+            text_member=options.text_member,
+            accept_loss=texts(options.accept_loss),
+            sidecar=options.sidecar,
+            ignore_sidecar=options.ignore_sidecar,
+            receipt=None if options.receipt is None else Path(options.receipt),
+            dry_run=options.dry_run,
+            unsafe_accept=frozenset(map(Outcome, texts(options.unsafe_accept))),
+            source_agent=SourceAgent(name=options.agent) if options.agent else None,
+            trusted_keys=texts(options.trusted_keys),
+            on_progress=options.progress,
+        ),
+    )
+    if source.output is None:
+        return result
+    return msgspec.structs.replace(result, output=str(options.output))
+
+
+def _key(source: FileSource, options: ConvertRequest) -> keys.SigningKey | None:
+    """Return the key to sign with, if the target is a sealed format."""
+    output = Path(options.output).name
+    target = PROFILES.get(options.profile or "") or options.to or formats.by_suffix(output)
+    is_sealed = target in formats and formats[target].info.traits.sealed if target else False
+    if options.unsigned or options.dry_run or not is_sealed:
+        return None
+    if source.key is not None:
+        return source.key(options.signing_key)
+    return signer_of(source.settings, options)

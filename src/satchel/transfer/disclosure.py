@@ -14,10 +14,9 @@ from typing import Annotated
 import msgspec
 
 from satchel.artifact.statement import FileScope, SourceAgent
-from satchel.bank.identities import lock_for
-from satchel.bank.memory_ids import find_memory
+from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.bank.memory_input import find_memory
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
     NOT_FOR_MODELS,
     RESPONSE,
@@ -40,8 +39,13 @@ from satchel.model.values import now
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_records import ExportCounts, ExportDestination
-from satchel.transfer.export_results import Export, ExportOptions, export_format
+from satchel.transfer.export_records import (
+    Export,
+    ExportCounts,
+    ExportDestination,
+    ExportOptions,
+    export_format,
+)
 from satchel.transfer.exports import ExportPart, export_part
 
 MOST = 100_000

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from satchel.bank.identities import lock_for
+from satchel.bank.machine_keys import lock_for
 from satchel.config.options import (
     NOT_FOR_MODELS,
     SECRETS,
@@ -21,10 +21,9 @@ from satchel.config.settings import Settings
 from satchel.crypto.encryption import HEAD_BYTES, NOBODY, EncryptedOutlet, Lock, is_encrypted
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.runtime.files import OpenFile, open_input
+from satchel.runtime.files import OpenFile, file_digest, open_input
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.scratch import CHUNK
-from satchel.transfer.export_file import digest_of
 
 
 class FileEncryption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -193,11 +192,11 @@ def decrypt_file(
 
 def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
     refuse_existing(outlet, overwrite=overwrite)
-    with outlet.proving():
+    with outlet.defer_publication():
         with open_input(file) as stream, outlet.writing(overwrite=overwrite) as sink:
             shutil.copyfileobj(stream, sink, CHUNK)
         with outlet.written() as made:
-            again, before = digest_of(made), digest_of(file)
+            again, before = file_digest(made), file_digest(file)
         if again != before:
             outlet.remove()
             raise UsageError("the file changed while it was being read", file=str(file))
@@ -205,7 +204,7 @@ def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
 
 def _told(outlet: Outlet, lock: Lock) -> FileEncryption:
     with outlet.stored() as made:
-        digest, size = digest_of(made)
+        digest, size = file_digest(made)
     return FileEncryption(
         output=str(outlet),
         output_digest=digest,

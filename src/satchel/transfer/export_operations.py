@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 from msgspec import structs
 
 from satchel.artifact.statement import SourceAgent
-from satchel.bank.drafts import moment
-from satchel.bank.identities import lock_for
 from satchel.bank.jobs import ProgressStep, teller
+from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.bank.memory_input import parse_moment
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
     ONE_FILE,
@@ -43,11 +42,16 @@ from satchel.ports.format import Place
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
 from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_file import chosen_format
-from satchel.transfer.export_records import MemorySelection
+from satchel.transfer.export_records import (
+    Export,
+    ExportOptions,
+    MemorySelection,
+    is_signed,
+    selection,
+)
 from satchel.transfer.export_records import Progress as OnProgress
-from satchel.transfer.export_results import Export, ExportOptions, is_signed, selection
 from satchel.transfer.live_products import connector_for
+from satchel.transfer.outputs import chosen_format
 from satchel.transfer.providers import LiveBank, Owners, export_from
 
 To = Annotated[
@@ -356,7 +360,7 @@ def selected(options: SelectionOptions) -> MemorySelection:
 
 
 def _moment(value: Time | None, field: str) -> str | None:
-    return None if value is None else moment(value, field)
+    return None if value is None else parse_moment(value, field)
 
 
 def _progress(options: ExportSettings) -> OnProgress | None:
@@ -378,6 +382,6 @@ def _is_earlier_export(output: Outlet, name: str | None) -> bool:
     """Tell whether there is a file at an output in the format that is going to be written."""
     with suppress(SatchelError):
         wanted, _ = chosen_format(output.path, name)
-        with output.earlier() as file:
+        with output.open_previous() as file:
             return formats.recognise(Place(output.path, held=file)) == wanted
     return False

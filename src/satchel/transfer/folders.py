@@ -18,7 +18,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.encryption import Lock
 from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, open_archive
+from satchel.formats._archive import ArchiveFile, ChatArchive, open_archive
 from satchel.ports.format import MOST_WITHIN, Format, Place
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
@@ -210,8 +210,8 @@ class FolderOutlet(WrappedOutlet):
         self._replaces = overwrite
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
-        """Keep the folder from its name until the block ends; see ``Outlet.proving``."""
+    def defer_publication(self) -> Iterator[None]:
+        """Keep the folder from its name until the block ends; see ``Outlet.defer_publication``."""
         with ExitStack() as stack:
             self._stack = stack
             try:
@@ -270,9 +270,9 @@ class WithinOutlet(WrappedOutlet):
             yield stream
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
+    def defer_publication(self) -> Iterator[None]:
         """Keep the file as it was until the block ends, and refuse it if it changed meanwhile."""
-        with self._inner.proving():
+        with self._inner.defer_publication():
             yield
             if self._now() != self.before:
                 raise TargetError(
@@ -292,7 +292,7 @@ class WithinOutlet(WrappedOutlet):
         self._inner.remove()
 
     def _now(self) -> bytes | None:
-        file = self._inner.there()
+        file = self._inner.open_existing()
         if file is None:
             return None
         with file, open_input(file) as stream:
@@ -307,7 +307,7 @@ class WithinOutlet(WrappedOutlet):
             is_same = stream.read(MOST_WITHIN + 1) == self.before
         if self.before is None or is_same:
             return
-        with self.beside(f"{self.path.name}.bak") as beside:
+        with self.sibling(f"{self.path.name}.bak") as beside:
             with beside.writing(overwrite=True, mode=self._mode or PRIVATE_FILE) as sink:
                 sink.write(self.before)
             self.kept = beside.path

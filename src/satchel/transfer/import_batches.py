@@ -6,21 +6,25 @@ so the same input gives the same records again, and those that are logged are le
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 
+from satchel.bank.connections import writer_key
 from satchel.bank.jobs import SIDE, ImportJournal, revert_import, side_name
-from satchel.crypto.sealed_records import Sealed, seal
+from satchel.bank.open_bank import OpenBank
+from satchel.crypto.redaction import signed_redaction
+from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.errors import ChangedError, ConflictError, SlotTakenError, StoreDamagedError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import LogTransaction
-from satchel.model.records import Source, Status
+from satchel.model.records import Redaction, Source, Status
 from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.receipts.tally import Tally
+from satchel.runtime.scratch import ScratchMap
 from satchel.transfer.import_plan import ImportPlan
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.import_stage import CommitTooLargeError
 
 _ATTEMPTS = 8
@@ -191,7 +195,7 @@ class ImportBatch:
         tally = Tally()
         with self._ledger.reading() as view:
             planned = chain.from_iterable(self._plan.stage.groups())
-            for row in view.held(self.source):
+            for row in view.pending_rows(self.source):
                 meant = next(planned, None)
                 if meant is None or (meant.id, meant.body) != (row.id, row.body):
                     break
@@ -276,3 +280,27 @@ def logged_part(ledger: Ledger, plan: ImportPlan, source: str) -> int | None:
                 return None
             count += 1
     return count
+
+
+_BATCH = 100
+
+
+def put_back(bank: OpenBank, returned: ScratchMap) -> None:
+    """Log that memories are whole again, each in the commit that puts its bytes there.
+
+    Args:
+        bank: The bank.
+        returned: Their canonical bytes, by id; spent afterwards.
+
+    Raises:
+        RedactionRefusedError: If one cannot be: it was logged as another type of memory.
+    """
+    key, ids = writer_key(bank.settings), iter(returned)
+    while some := list(islice(ids, _BATCH)):
+        forms = {name.decode(): returned.get(name) or b"" for name in some}
+        records = [
+            signed_redaction(Redaction(entry=name, result=digest(body), by=key.did, at=now()), key)
+            for name, body in forms.items()
+        ]
+        bank.ledger.append(records, forms=forms)
+    returned.close()

@@ -5,21 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from math import inf
+from typing import Any
 
 import msgspec
 from blake3 import blake3
 
 from satchel.bank.banks import bank_in_making, create_bank_in
-from satchel.bank.connections import (
-    configured_store,
-    has_store,
-    local_path,
-    shown_address,
-    writer_key,
-)
-from satchel.bank.effective_settings import effective
+from satchel.bank.connections import configured_store, has_store, local_path
 from satchel.bank.jobs import (
     ImportJournal,
     ProgressStep,
@@ -28,70 +21,62 @@ from satchel.bank.jobs import (
     new_journal,
     revert_import,
 )
-from satchel.bank.open_bank import BankNames, OpenBank, find_bank, open_bank_in
+from satchel.bank.open_bank import BankNames, OpenBank, effective_settings, find_bank, open_bank_in
 from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
 from satchel.crypto.keys import SigningKey
-from satchel.crypto.redaction import signed_redaction
-from satchel.crypto.sealed_records import Sealed, digest, seeded_nonces
-from satchel.errors import EmptyInputError, SlotTakenError, StoreError, UnknownBankError, UsageError
+from satchel.crypto.sealed_records import Sealed, seeded_nonces
+from satchel.errors import (
+    EmptyInputError,
+    SlotTakenError,
+    StoreError,
+    UnknownBankError,
+    UsageError,
+    shown_address,
+)
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED
 from satchel.ledger.transaction import LogTransaction
-from satchel.model.records import Redaction
 from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode
-from satchel.recall.embedding import STEP, embed_bank, keep_up
-from satchel.recall.imported_vectors import reuse
+from satchel.recall.embedding import STEP, embed_bank, keep_up, reuse_vectors
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
-from satchel.receipts.account import ReceiptBody
-from satchel.receipts.archive import require_whole, signer
-from satchel.receipts.census import RecordCounter
-from satchel.receipts.receipt import receipt_of
-from satchel.receipts.tally import Tally
+from satchel.receipts.archive import require_whole, signer, tool_version
+from satchel.receipts.receipt import (
+    VERSION,
+    NearDuplicate,
+    ReceiptBody,
+    TargetPlan,
+    Tenant,
+    TransferEnd,
+    TransferPlan,
+    combine_counts,
+    lost_in,
+    notes_in,
+    receipt_of,
+    receipt_text,
+    refusals_in,
+)
+from satchel.receipts.tally import RecordCounter, Tally
 from satchel.runtime.lock_waits import is_watched
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError
-from satchel.runtime.scratch import ScratchMap, SpoolStreams
-from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part
-from satchel.transfer.import_plan import ImportPlan, is_vacant
+from satchel.runtime.scratch import SpoolStreams
+from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part, put_back
+from satchel.transfer.import_plan import ImportPlan, OneOwner, TenantRouter, is_vacant, maps_from
 from satchel.transfer.import_results import (
     BankImportResult,
+    ConflictPolicy,
+    ImportCounts,
     ImportOptions,
+    ImportRules,
     Owners,
-    account_of_import,
 )
-from satchel.transfer.import_rules import ConflictPolicy, ImportCounts, ImportRules
 from satchel.transfer.import_source import ImportSource
 from satchel.transfer.import_stage import COMMIT_BYTES, CommitTooLargeError
-from satchel.transfer.tenants import OneOwner, TenantRouter, maps_from
-
-_BATCH = 100
-
-
-def put_back(bank: OpenBank, returned: ScratchMap) -> None:
-    """Log that memories are whole again, each in the commit that puts its bytes there.
-
-    Args:
-        bank: The bank.
-        returned: Their canonical bytes, by id; spent afterwards.
-
-    Raises:
-        RedactionRefusedError: If one cannot be: it was logged as another type of memory.
-    """
-    key, ids = writer_key(bank.settings), iter(returned)
-    while some := list(islice(ids, _BATCH)):
-        forms = {name.decode(): returned.get(name) or b"" for name in some}
-        records = [
-            signed_redaction(Redaction(entry=name, result=digest(body), by=key.did, at=now()), key)
-            for name, body in forms.items()
-        ]
-        bank.ledger.append(records, forms=forms)
-    returned.close()
-
 
 _TOGETHER = 100
 """Records after which progress is reported while the input is read."""
@@ -328,7 +313,7 @@ class ImportJob:
             told = self.banks.get(name)
             if told is None or told.source is None:
                 continue
-            told.reused = reuse(
+            told.reused = reuse_vectors(
                 bank.store,
                 bank.ledger,
                 told.source,
@@ -633,7 +618,7 @@ def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
             opened = open_bank_in(settings, store, find_bank(store, wanted))
             with opened.ledger.reading() as view:
                 return opened.settled(view)
-    return effective(settings.options, wanted or "", wanted)
+    return effective_settings(settings.options, wanted or "", wanted)
 
 
 def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:
@@ -646,3 +631,135 @@ def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:
         counts = {name: n for name, n in found["done"].items() if isinstance(n, int)}
         bank = (found.get("bank"), found["name"])
         settings.hooks.tell("on_import", bank=bank, ids=[source], counts=counts)
+
+
+_MOST_TENANTS, _MOST_NEAR = 1000, 100
+
+
+_PASSES = 2.5
+"""How often reading takes as long as all of it: reading, logging, reading back."""
+
+
+def account_of_import(
+    work: ImportJob, bank: BankImportResult, read: Counter[str], tally: Tally | None
+) -> ReceiptBody:
+    """Return what was done to one bank.
+
+    Args:
+        work: The import.
+        bank: The bank.
+        read: What arrived for it, by type.
+        tally: What was logged, as read back; None where there was nothing to log.
+    """
+    arriving = work.arriving
+    there = tally.records if tally is not None else Counter[str]()
+    done = {
+        name: number
+        for name, number in msgspec.to_builtins(bank.done).items()
+        if name not in ("left", "read")
+    }
+    return ReceiptBody(
+        version=VERSION,
+        kind="import",
+        tool=tool_version(),
+        began=work.arriving.began,
+        ended=now(),
+        input=_input(work),
+        output=TransferEnd(
+            name=receipt_text(bank.name or ""),
+            bank=bank.bank,
+            records=there.total() if tally is not None else None,
+        ),
+        counts=combine_counts(read, there, there, there),
+        source=bank.source,
+        unchanged=tally is None,
+        done=done,
+        left=bank.done.left,
+        resumed=bank.resumed,
+        verdict=arriving.verdict.outcome.value if arriving.verdict else None,
+        read_back="equal" if tally is not None else None,
+        kept=tally.kept if tally is not None else {},
+        **_told_of(work),
+    )
+
+
+def _input(work: ImportJob) -> TransferEnd:
+    arriving = work.arriving
+    return TransferEnd(
+        name=receipt_text(arriving.name),
+        format=arriving.format,
+        digest=arriving.digest,
+        bytes=arriving.size,
+        records=work.census.types.total(),
+    )
+
+
+def _told_of(work: ImportJob) -> dict[str, Any]:
+    """Return what is said of the input as a whole."""
+    report, screening = work.arriving.report, work.arriving.screening
+    return {
+        "sidecar": work.arriving.sidecar,
+        "lost": lost_in(report, work.asked.accept_loss),
+        "refused": report.left_out,
+        "refusals": refusals_in(report),
+        "accepted": [receipt_text(one) for one in work.asked.accept_loss],
+        "secrets": screening.found,
+        "secrets_kept": screening.kept,
+        "notes": notes_in(report),
+    }
+
+
+def plan_of_import(work: ImportJob) -> TransferPlan:
+    """Return what an import would do."""
+    report, census, size = work.arriving.report, work.census, work.arriving.size
+    near = work.near
+    targets = [_target(bank, work.plans[name]) for name, bank in work.banks.items()]
+    owners = work.tenants.owners.most_common(_MOST_TENANTS)
+    only = targets[0].name if len(targets) == 1 else f"{len(targets)} banks"
+    return TransferPlan(
+        version=VERSION,
+        kind="import",
+        tool=tool_version(),
+        input=_input(work),
+        output=TransferEnd(name=only),
+        read=dict(sorted(census.types.items())),
+        targets=targets,
+        embedding=census.embedding,
+        seconds=census.seconds_for(_PASSES),
+        bytes_per_second=census.rate(size),
+        tenants=[
+            Tenant(
+                sort=owner[0] or "nobody",
+                name=receipt_text(owner[1]),
+                records=number,
+                bank=work.tenants.bank_of(owner),
+                mapped=work.tenants.is_mapped(owner),
+            )
+            for owner, number in owners
+        ],
+        tenants_left=max(0, len(work.tenants.owners) - _MOST_TENANTS),
+        cannot_hold=lost_in(report, work.asked.accept_loss),
+        refused=report.left_out,
+        refusals=refusals_in(report),
+        near_duplicates=near.found if near.looked else None,
+        near_examples=[
+            NearDuplicate(one=pair.id, other=pair.like, similarity=round(pair.similarity, 4))
+            for pair in near.pairs[:_MOST_NEAR]
+        ],
+        secrets=work.arriving.screening.found,
+        notes=[*notes_in(report), *map(receipt_text, near.notes)],
+    )
+
+
+def _target(bank: BankImportResult, plan: ImportPlan) -> TargetPlan:
+    done: ImportCounts = bank.done
+    return TargetPlan(
+        name=receipt_text(bank.name or bank.bank or ""),
+        bank=bank.bank,
+        makes=bank.bank is None,
+        created=done.added + done.others,
+        changed=done.overwritten + done.vanished + done.restored + done.others_changed,
+        left_alone=done.known + done.forgotten + done.twice + done.skipped + done.others_left,
+        conflicts=done.skipped + done.overwritten + done.renamed + done.others_in_conflict,
+        conflict_examples=[receipt_text(one) for one in plan.conflicts],
+    )

@@ -1,141 +1,45 @@
 """Deciding what becomes of each record that arrives, against what the bank has."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, cast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, cast
 
 import msgspec
 
 from satchel.crypto.redaction import is_redacted_form
 from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
-from satchel.errors import ConflictError, RedactionRefusedError
+from satchel.errors import (
+    ConflictError,
+    MalformedError,
+    NoOwnerError,
+    RedactionRefusedError,
+    UsageError,
+)
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.records import SessionEvent, Source, State
+from satchel.model.records import Source, State
 from satchel.model.values import Component, Origin, Scope, resolved
-from satchel.ports.drafts import event_with
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStreams
-from satchel.transfer.import_rules import ConflictPolicy, ImportCounts, ImportRules
-from satchel.transfer.import_stage import ImportStage
-from satchel.transfer.known_records import (
+from satchel.transfer.import_results import ConflictPolicy, ImportCounts, ImportRules
+from satchel.transfer.import_stage import (
+    NONE,
+    Endings,
+    FinalIds,
+    ImportStage,
     KnownRecords,
+    OlderVersion,
+    OlderVersions,
     RepeatCounter,
+    Slots,
+    SourceEnd,
+    joins_alike,
     key_of,
     key_of_row,
     pack_keys,
     pending_in,
     repeated,
 )
-from satchel.transfer.source_history import NONE, Endings, OlderVersion, OlderVersions, SourceEnd
-
-_PREFIX, _ID_BYTES = "blake3:", 32
-_MOST_STEPS = 64
-_ENDS = ("source", "target")
-_PARENTS = b'"parent_ids":['
-
-Current = Callable[[bytes | None], Sealed | None]
-"""Gives the record of the bank that a slot has now."""
-
-
-class _Ends(msgspec.Struct, gc=False):
-    source: str = ""
-    target: str = ""
-
-
-_ends = msgspec.json.Decoder(resolved(_Ends)).decode
-
-
-class FinalIds:
-    """Where records of an import are found that are not in the bank under the ids they came with.
-
-    Args:
-        current: Of the bank.
-        nonces: For records that are sealed anew, since they name others.
-    """
-
-    def __init__(self, current: Current, nonces: Nonces) -> None:
-        self._current = current
-        self._nonces = nonces
-        self._found = ScratchMap()
-
-    def is_at(self, arriving: str, there: str) -> None:
-        """Remember that another record stands for one that arrived."""
-        if arriving != there and there:
-            self._found.put(_raw_parent(arriving), _raw_parent(there))
-
-    def is_in(self, arriving: str, slot: bytes) -> None:
-        """Remember that whatever the bank has of a thing stands for one that arrived."""
-        self._found.put(_raw_parent(arriving), slot)
-
-    def joined(self, row: Row) -> Row | None:
-        """Return a record with the ids that what it speaks of has in the bank.
-
-        A parent that is not there is left out; an edge that leads to what is not there is None.
-        """
-        body = row.body or b""
-        if row.type == "edge":
-            said = _ends(body)
-            ends = {"source": self._of(said.source), "target": self._of(said.target)}
-            if None in ends.values():
-                return None
-            same = ends == {"source": said.source, "target": said.target}
-            return row if same else self._again(row, ends)
-        if row.type == "session_event":
-            return self._event(row)
-        if _PARENTS not in body:
-            return row
-        before = msgspec.json.decode(body).get("parent_ids", [])
-        found = [there for there in map(self._of, before) if there is not None]
-        parents = list(dict.fromkeys(found))
-        return row if parents == before else self._again(row, {"parent_ids": parents})
-
-    def _event(self, row: Row) -> Row:
-        record = Sealed(row.id, row.type, row.body or b"")
-        before = cast("SessionEvent", record.model)
-        after = event_with(before, self._named)
-        if after == before:
-            return row
-        unnamed = msgspec.structs.replace(after, id=None, nonce=None)
-        made = seal(unnamed, nonces=self._nonces, unknown=record.unknown)
-        return unplaced_row(made.model, made.id, made.body)
-
-    def _named(self, identity: str) -> str:
-        return self._of(identity) or identity
-
-    def close(self) -> None:
-        """Give the space back."""
-        self._found.close()
-
-    def _of(self, identity: str) -> str | None:
-        for _ in range(_MOST_STEPS):
-            found = self._found.get(_raw_parent(identity))
-            if found is None:
-                return identity
-            if len(found) != _ID_BYTES:
-                there = self._current(found)
-                return None if there is None else there.id
-            identity = _PREFIX + found.hex()
-        return None
-
-    def _again(self, row: Row, members: dict[str, Any]) -> Row:
-        record = Sealed(row.id, row.type, row.body or b"")
-        value = msgspec.to_builtins(record.model) | members
-        del value["id"], value["nonce"]
-        made = seal(as_model(value), nonces=self._nonces, unknown=record.unknown)
-        return unplaced_row(made.model, made.id, made.body)
-
-
-def joins_alike(record: Sealed, row: Row) -> bool:
-    """Tell whether two edges have the same ends; what is no edge is not asked."""
-    return row.type != "edge" or _ends(record.body) == _ends(row.body or b"")
-
-
-def _raw_parent(identity: str) -> bytes:
-    try:
-        return bytes.fromhex(identity.removeprefix(_PREFIX))
-    except ValueError:  # an end of an edge may be any text
-        return b"name:" + identity.encode("utf-8", "surrogatepass")
-
 
 _KIND = "redaction"
 
@@ -175,44 +79,6 @@ class PendingForms:
             del left[_KIND]
         self._done.others += 1
         return [last, row]
-
-
-_NOTHING = b""
-
-
-class Slots:
-    """By slot: where what it speaks of may be replaced, the last record that did so."""
-
-    def __init__(self) -> None:
-        self._held = ScratchMap(times=PLAN_TIMES)
-
-    def add(self, slot: bytes, last: str | None) -> bool:
-        """Remember that a slot was spoken of, and tell whether that is the first time."""
-        return self._held.add(slot, _packed(last))
-
-    def add_new(self, slots: Sequence[bytes]) -> bool:
-        """Remember many slots, where none was spoken of before; tell whether it did."""
-        return self._held.add_new(slots)
-
-    def put(self, slot: bytes, last: str | None) -> None:
-        """Remember the last record of a slot, in the place of any before it."""
-        self._held.put(slot, _packed(last))
-
-    def last(self, slot: bytes) -> str | None:
-        """Return the last record of a slot; None where none may be replaced."""
-        found = self._held.get(slot)
-        return found.decode() if found else None
-
-    def __contains__(self, slot: object) -> bool:
-        return slot in self._held
-
-    def close(self) -> None:
-        """Give the space back."""
-        self._held.close()
-
-
-def _packed(last: str | None) -> bytes:
-    return _NOTHING if last is None else last.encode()
 
 
 Owner = tuple[Literal["user", "agent", "run", ""], str]
@@ -319,7 +185,11 @@ class ImportPlan:
         self._accounts = set[tuple[str | None, str | None]]()
         imports = view.imports() if view is not None else []
         self._undone = {one.place for one in imports if one.undone}
-        self._pending = frozenset(pending_in(view, rules)) if view is not None else frozenset[str]()
+        self._pending = (
+            frozenset(pending_in(view, rules.going_on))
+            if view is not None and rules.keeps_ids
+            else frozenset[str]()
+        )
         self._empty = view is None or is_vacant(view)
         self._is_plain = (
             self._empty
@@ -468,7 +338,7 @@ class ImportPlan:
         assert self._view is not None  # noqa: S101 - it is there
         if place in self._undone:
             return None
-        model = self._view.told_at([place])[place].model
+        model = self._view.log_records_at([place])[place].model
         found = model.container.get(BANK) if isinstance(model, Source) else None
         return found if isinstance(found, str) else None
 
@@ -722,3 +592,195 @@ def _raw(slot: str | None) -> bytes | None:
 def _named(said: _Spoken) -> str:
     origin = said.origin or Origin()
     return f"{origin.id!r} of {origin.provider or 'nobody'}"
+
+
+_SORTS = ("user", "agent", "run")
+_NAMED = 10
+_NOBODY: Owner = ("", "")
+OneOwner = Literal["unowned", "personal"]
+"""Why a file whose bank nobody named goes into one bank: it names no owner, or is one person's."""
+
+
+def maps_from(texts: Iterable[str]) -> dict[Owner, str]:
+    """Return which bank each owner's memory goes into, from texts as ``user:ada=bank-ada``.
+
+    Raises:
+        UsageError: If a text is not of that form, or two speak of one owner.
+    """
+    found = dict[Owner, str]()
+    for text in texts:
+        owner, _, bank = text.rpartition("=")
+        sort, _, name = owner.partition(":")
+        if sort not in _SORTS or not name.strip() or not bank.strip():
+            raise UsageError(
+                f"not an owner and a bank: {text!r}",
+                field="map",
+                hint="Use user:NAME=BANK, agent:NAME=BANK or run:NAME=BANK.",
+            )
+        key = _owner(sort, name)
+        if found.setdefault(key, bank) != bank:
+            raise UsageError(f"{sort}:{name} is mapped to two banks", field="map")
+    return found
+
+
+class TenantRouter:
+    """Sends each record to the bank that it goes into, and remembers whose there were.
+
+    Args:
+        wanted: The bank that everything goes into; None for one for each owner.
+        maps: Owners whose memory goes into another bank than the one that has their name.
+        counting: Whether to count owners also where everything goes into one bank.
+        one_owner: Whether everything goes into one bank since no record names an owner, or, of a
+            personal export, since all is of one person; None where a person named the bank.
+
+    Raises:
+        UsageError: If everything goes into one bank, and owners are sent to others.
+    """
+
+    def __init__(
+        self,
+        wanted: str | None,
+        maps: dict[Owner, str],
+        *,
+        counting: bool = False,
+        one_owner: OneOwner | None = None,
+    ) -> None:
+        if wanted is not None and maps:
+            raise UsageError(
+                "use one bank for everything, or one for each owner",
+                field="map",
+                hint="Drop --bank or --map.",
+            )
+        self._wanted = wanted
+        self._maps = maps
+        self._counting = counting
+        self._one_owner = one_owner
+        self._is_personal = one_owner == "personal"
+        self.owners = Counter[Owner]()
+        self._number = 0
+
+    def begin(self) -> None:
+        """Forget what was read; it is going to be read again."""
+        self.owners.clear()
+        self._number = 0
+
+    def is_mapped(self, owner: Owner) -> bool:
+        """Tell whether a person said where an owner's memory goes."""
+        return owner in self._maps
+
+    def is_said(self, bank: str) -> bool:
+        """Tell whether a person named a bank, which may then be told by its id."""
+        return self._wanted is not None or bank in self._maps.values()
+
+    def bank_of(self, owner: Owner) -> str | None:
+        """Return the name of the bank that an owner's memory goes into; None for none."""
+        sort, name = owner
+        if self._wanted is not None:
+            return self._wanted
+        mapped = self._maps.get(owner)
+        if mapped is not None:
+            return mapped
+        return name if sort in ("user", "agent") and name.strip() else None
+
+    def routed(self, rows: Sequence[Row], file: str) -> dict[str, Sequence[Row]]:
+        """Return records by the name of the bank that they go into.
+
+        Raises:
+            MalformedError: If it cannot be proven whose a record is, naming which.
+        """
+        if self._wanted is not None:
+            if self._one_owner is not None:
+                self._require_one_owner(rows, file)
+            elif self._counting:
+                self.owners.update(map(owner_of, rows))
+            return {self._wanted: list(rows)}
+        found = dict[str, list[Row]]()
+        for row in rows:
+            owner = owner_of(row)
+            bank = self.bank_of(owner)
+            if bank is None:
+                raise self._ownerless(row, owner, file)
+            self.owners[owner] += 1
+            self._number += 1
+            found.setdefault(bank, []).append(row)
+        return dict(found)
+
+    def require_said(self, file: str) -> None:
+        """Refuse what nobody said: owners that are not there, and several owners in one bank.
+
+        Raises:
+            UsageError: If there are such.
+        """
+        absent = [owner for owner in self._maps if owner not in self.owners]
+        if absent:
+            raise UsageError(
+                f"the file has no memories of {_shown(absent)}",
+                file=file,
+                field="map",
+                hint=f"It has memories of: {_shown(self.owners)}.",
+            )
+        for bank, owners in self._shared():
+            raise UsageError(
+                f"memory of {_shown(owners)} would go into one bank, {bank!r}",
+                file=file,
+                field="map",
+                hint="To allow that, map each owner (--map), or use one bank for all: --bank NAME.",
+            )
+
+    def _shared(self) -> Iterator[tuple[str, list[Owner]]]:
+        if self._wanted is not None:
+            return
+        by_bank = dict[str, list[Owner]]()
+        for owner in self.owners:
+            by_bank.setdefault(str(self.bank_of(owner)), []).append(owner)
+        for bank, owners in by_bank.items():
+            if len(owners) > 1 and not all(owner in self._maps for owner in owners):
+                yield bank, owners
+
+    def _require_one_owner(self, rows: Sequence[Row], file: str) -> None:
+        for row in rows:
+            owner = owner_of(row)
+            if owner != _NOBODY and owner not in self.owners:
+                self.owners[owner] += 1
+                if not self._is_personal or len(self.owners) > 1:
+                    others = (
+                        "name no user or agent"
+                        if not self._is_personal
+                        else "belong to another owner"
+                    )
+                    raise MalformedError(
+                        f"this record belongs to {_shown([owner])}, and other records {others}",
+                        file=file,
+                        field=str(self._number),
+                        hint="Use one bank for all: --bank NAME.",
+                    )
+            self._number += 1
+
+    def _ownerless(self, row: Row, owner: Owner, file: str) -> MalformedError:
+        sort, name = owner
+        kind = "conversation" if row.type == "session_event" else f"{row.type} memory"
+        if sort == "run":
+            what = f"this {kind} names only a run ({name!r}), and no user or agent"
+        else:
+            what = f"this {kind} names no user or agent"
+            what += ", and other records of the file do" if self.owners else ""
+        more = f" Or map the run: --map run:{name}=BANK." if sort == "run" else ""
+        is_first = owner == _NOBODY and not self.owners and not self._maps
+        return (NoOwnerError if is_first else MalformedError)(
+            what,
+            file=file,
+            field=str(self._number),
+            hint=f"Use one bank for all (--bank NAME), or create one: satchel init.{more}"
+            if is_first
+            else f"Use one bank for all: --bank NAME.{more}",
+        )
+
+
+def _owner(sort: str, name: str) -> Owner:
+    return cast("Owner", (sort, name))  # it is one of the sorts: that was looked at
+
+
+def _shown(owners: Iterable[Owner]) -> str:
+    names = [f"{sort}:{name}" for sort, name in owners]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

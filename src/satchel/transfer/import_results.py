@@ -1,10 +1,10 @@
 """What an import is asked to do, and what it did."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -12,30 +12,149 @@ from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import OnStep
 from satchel.crypto.keys import SigningKey
-from satchel.model.values import now
 from satchel.ports.losses import Loss, RefusedRecord
-from satchel.recall.duplicates import DuplicateFinder, NearDuplicateMode, NearPair
-from satchel.recall.embedding import EmbedResult
-from satchel.recall.imported_vectors import VectorReuse
-from satchel.receipts.account import (
-    VERSION,
-    ReceiptBody,
-    TransferEnd,
-    combine_counts,
-    lost_in,
-    notes_in,
-    receipt_text,
-    refusals_in,
-)
-from satchel.receipts.archive import tool_version
-from satchel.receipts.census import RecordCounter
-from satchel.receipts.plans import NearDuplicate, TargetPlan, Tenant, TransferPlan
-from satchel.receipts.tally import Tally
+from satchel.recall.duplicates import NearDuplicateMode, NearPair
+from satchel.recall.embedding import EmbedResult, VectorReuse
+from satchel.receipts.receipt import ReceiptBody, TransferPlan
 from satchel.runtime.files import OpenFile
-from satchel.transfer.import_plan import ImportPlan
-from satchel.transfer.import_rules import ConflictPolicy, ImportCounts
-from satchel.transfer.import_source import ImportSource
-from satchel.transfer.tenants import TenantRouter
+
+
+class ConflictPolicy(StrEnum):
+    """What to do with a record when the bank has another version of the same thing."""
+
+    SKIP = "skip"
+    OVERWRITE = "overwrite"
+    RENAME = "rename"
+    ERROR = "error"
+
+
+class ImportCounts(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What an import does to one bank, counted."""
+
+    read: int = 0
+    """Records that arrived for the bank."""
+
+    added: int = 0
+    """Memories that are new to it; ``overwritten``, ``renamed`` and ``merged`` are among them."""
+
+    known: int = 0
+    """Imported before, or here already: left as they are."""
+
+    redacted: int = 0
+    """Of these: came whole, and are redacted here, which they stay."""
+
+    returned: int = 0
+    """Of these: came redacted before, from elsewhere, and are whole again."""
+
+    twice: int = 0
+    """In the file more than once; one of them counts."""
+
+    forgotten: int = 0
+    """Memories that were imported before and forgotten here; they stay forgotten."""
+
+    skipped: int = 0
+    """Other versions of what the bank has, left out."""
+
+    overwritten: int = 0
+    """Memories added or restored in the place of another version, of the bank or of the file."""
+
+    renamed: int = 0
+    """Memories added beside another version, under an id of their own."""
+
+    restored: int = 0
+    """Memories that had been retired here and are current again."""
+
+    near: int = 0
+    """Memories that say what another one says, left out."""
+
+    merged: int = 0
+    """Memories added in the place of one that says the same."""
+
+    vanished: int = 0
+    """Memories that the source has no longer, deleted here too."""
+
+    past: int = 0
+    """Older versions, and what was deleted at the source: they come retired."""
+
+    others: int = 0
+    """Edges, nodes, sessions and the like that are new to it."""
+
+    conversations: int = 0
+    """Of these: conversations."""
+
+    messages: int = 0
+    """Of these: messages of conversations."""
+
+    others_known: int = 0
+    """The same, imported before, or here already."""
+
+    others_twice: int = 0
+    others_skipped: int = 0
+    others_overwritten: int = 0
+    others_renamed: int = 0
+    others_vanished: int = 0
+
+    unjoined: int = 0
+    """Edges that lead to what the bank has no longer, left out."""
+
+    left: dict[str, int] = {}
+    """Records of kinds that stay with the log they come from, by kind."""
+
+    @property
+    def beside(self) -> int:
+        """How many of the others are neither conversations nor messages."""
+        return self.others - self.conversations - self.messages
+
+    @property
+    def others_changed(self) -> int:
+        """How many edges and the like of the bank are not current any more."""
+        return self.others_overwritten + self.others_vanished
+
+    @property
+    def others_left(self) -> int:
+        """How many records that are no memories are left as they are, or left out."""
+        beside = self.others_known + self.others_twice + self.others_skipped
+        return beside + self.unjoined + sum(self.left.values())
+
+    @property
+    def others_in_conflict(self) -> int:
+        """How many edges and the like the bank has another version of."""
+        return self.others_skipped + self.others_overwritten + self.others_renamed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRules:
+    """How an import decides."""
+
+    on_conflict: ConflictPolicy = ConflictPolicy.SKIP
+    mirror: bool = False
+    """Whether the bank is to lose what the source has lost; other versions overwrite then."""
+
+    keeps_ids: bool = False
+    """Whether the records come with their ids, so that they may be here already."""
+
+    twins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Ids of what arrives and says the same as something else, with the ids of that."""
+
+    merge: bool = False
+    """Whether it takes the place of that; otherwise it is left out."""
+
+    linked: bool = False
+    """Whether what arrives may name other things that arrive: parents, ends of edges."""
+
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    """Ids of what arrives and somebody made of a record, with the id of that."""
+
+    bank: str = ""
+    """Id of the bank that a verified file is of; empty where nobody vouches for one."""
+
+    going_on: str = ""
+    """Id of the source record of the import that is gone on with."""
+
+    @property
+    def mode(self) -> ConflictPolicy:
+        """What to do with other versions."""
+        return ConflictPolicy.OVERWRITE if self.mirror else self.on_conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,145 +351,3 @@ class ImportSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 Owners = Callable[[], SigningKey]
 """Gives the key that owns banks that are made."""
-
-
-_MOST_TENANTS, _MOST_NEAR = 1000, 100
-_PASSES = 2.5
-"""How often reading takes as long as all of it: reading, logging, reading back."""
-
-
-class ImportState(Protocol):
-    """An import, as far as it is told of."""
-
-    arriving: ImportSource
-    asked: ImportOptions
-    census: RecordCounter
-    tenants: TenantRouter
-    banks: dict[str, BankImportResult]
-    plans: dict[str, ImportPlan]
-    near: DuplicateFinder
-
-
-def account_of_import(
-    work: ImportState, bank: BankImportResult, read: Counter[str], tally: Tally | None
-) -> ReceiptBody:
-    """Return what was done to one bank.
-
-    Args:
-        work: The import.
-        bank: The bank.
-        read: What arrived for it, by type.
-        tally: What was logged, as read back; None where there was nothing to log.
-    """
-    arriving = work.arriving
-    there = tally.records if tally is not None else Counter[str]()
-    done = {
-        name: number
-        for name, number in msgspec.to_builtins(bank.done).items()
-        if name not in ("left", "read")
-    }
-    return ReceiptBody(
-        version=VERSION,
-        kind="import",
-        tool=tool_version(),
-        began=work.arriving.began,
-        ended=now(),
-        input=_input(work),
-        output=TransferEnd(
-            name=receipt_text(bank.name or ""),
-            bank=bank.bank,
-            records=there.total() if tally is not None else None,
-        ),
-        counts=combine_counts(read, there, there, there),
-        source=bank.source,
-        unchanged=tally is None,
-        done=done,
-        left=bank.done.left,
-        resumed=bank.resumed,
-        verdict=arriving.verdict.outcome.value if arriving.verdict else None,
-        read_back="equal" if tally is not None else None,
-        kept=tally.kept if tally is not None else {},
-        **_told_of(work),
-    )
-
-
-def _input(work: ImportState) -> TransferEnd:
-    arriving = work.arriving
-    return TransferEnd(
-        name=receipt_text(arriving.name),
-        format=arriving.format,
-        digest=arriving.digest,
-        bytes=arriving.size,
-        records=work.census.types.total(),
-    )
-
-
-def _told_of(work: ImportState) -> dict[str, Any]:
-    """Return what is said of the input as a whole."""
-    report, screening = work.arriving.report, work.arriving.screening
-    return {
-        "sidecar": work.arriving.sidecar,
-        "lost": lost_in(report, work.asked.accept_loss),
-        "refused": report.left_out,
-        "refusals": refusals_in(report),
-        "accepted": [receipt_text(one) for one in work.asked.accept_loss],
-        "secrets": screening.found,
-        "secrets_kept": screening.kept,
-        "notes": notes_in(report),
-    }
-
-
-def plan_of_import(work: ImportState) -> TransferPlan:
-    """Return what an import would do."""
-    report, census, size = work.arriving.report, work.census, work.arriving.size
-    near = work.near
-    targets = [_target(bank, work.plans[name]) for name, bank in work.banks.items()]
-    owners = work.tenants.owners.most_common(_MOST_TENANTS)
-    only = targets[0].name if len(targets) == 1 else f"{len(targets)} banks"
-    return TransferPlan(
-        version=VERSION,
-        kind="import",
-        tool=tool_version(),
-        input=_input(work),
-        output=TransferEnd(name=only),
-        read=dict(sorted(census.types.items())),
-        targets=targets,
-        embedding=census.embedding,
-        seconds=census.seconds_for(_PASSES),
-        bytes_per_second=census.rate(size),
-        tenants=[
-            Tenant(
-                sort=owner[0] or "nobody",
-                name=receipt_text(owner[1]),
-                records=number,
-                bank=work.tenants.bank_of(owner),
-                mapped=work.tenants.is_mapped(owner),
-            )
-            for owner, number in owners
-        ],
-        tenants_left=max(0, len(work.tenants.owners) - _MOST_TENANTS),
-        cannot_hold=lost_in(report, work.asked.accept_loss),
-        refused=report.left_out,
-        refusals=refusals_in(report),
-        near_duplicates=near.found if near.looked else None,
-        near_examples=[
-            NearDuplicate(one=pair.id, other=pair.like, similarity=round(pair.similarity, 4))
-            for pair in near.pairs[:_MOST_NEAR]
-        ],
-        secrets=work.arriving.screening.found,
-        notes=[*notes_in(report), *map(receipt_text, near.notes)],
-    )
-
-
-def _target(bank: BankImportResult, plan: ImportPlan) -> TargetPlan:
-    done: ImportCounts = bank.done
-    return TargetPlan(
-        name=receipt_text(bank.name or bank.bank or ""),
-        bank=bank.bank,
-        makes=bank.bank is None,
-        created=done.added + done.others,
-        changed=done.overwritten + done.vanished + done.restored + done.others_changed,
-        left_alone=done.known + done.forgotten + done.twice + done.skipped + done.others_left,
-        conflicts=done.skipped + done.overwritten + done.renamed + done.others_in_conflict,
-        conflict_examples=[receipt_text(one) for one in plan.conflicts],
-    )

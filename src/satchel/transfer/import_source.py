@@ -29,18 +29,16 @@ from satchel.ports.losses import Report
 from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
 from satchel.ports.rows import Row, entry_texts, unplaced_row
-from satchel.receipts.account import EmptyTexts, TransferEnd, receipt_text
-from satchel.runtime.files import OpenFile
+from satchel.receipts.receipt import EmptyTexts, TransferEnd, receipt_text
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.processes import UnfinishedError, may_fork, run_in_fork
 from satchel.screening.records import SecretScreener
-from satchel.transfer.conversion import VerifyOptions, refusal, require_trust, verify
-from satchel.transfer.export_file import NEVER, digest_of
 from satchel.transfer.folders import input_to_read
 from satchel.transfer.import_plan import BANK
-from satchel.transfer.import_stage import SourceVectors
+from satchel.transfer.import_stage import SourceEnd, SourceVectors
 from satchel.transfer.live_products import ListedSource, ListReading
 from satchel.transfer.sidecars import SidecarFormat
-from satchel.transfer.source_history import SourceEnd
+from satchel.transfer.verification import NEVER, VerifyOptions, refusal, require_trust, verify
 
 OF_AMA = {
     "person": "PERSON",
@@ -159,7 +157,7 @@ class ImportSource:
         self.began = now()
         self._listed = file if isinstance(file, ListedSource) else None
         held = None if isinstance(file, ListedSource) else file
-        self.digest, self.size = digest_of(file.path if held is None else held)
+        self.digest, self.size = file_digest(file.path if held is None else held)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
         self.skip_bad = False
@@ -219,7 +217,7 @@ class ImportSource:
                 file=self.name,
                 hint="Import it with --ignore-sidecar, or scrub it at its source.",
             )
-        digest, size = digest_of(sidecar)
+        digest, size = file_digest(sidecar)
         name = receipt_text(str(sidecar.path))
         self.sidecar = TransferEnd(name=name, digest=digest, bytes=size)
         self._restoring = SidecarFormat(self._adapter, self.format, sidecar, name, self.digest)
@@ -301,7 +299,7 @@ class ImportSource:
         if self.sidecar is not None:
             return
         for one in self.verdict.signers:
-            if one.valid and one.standing == "trusted" and self._signer is None:
+            if one.valid and one.trust == "trusted" and self._signer is None:
                 self._signer = one.key
                 self._trust = TrustClass.USER if self._is_own(one.key) else TrustClass.EXTERNAL
 
@@ -487,7 +485,7 @@ class ImportSource:
         Raises:
             UnreadableError: If it did.
         """
-        if digest_of(self._place.file)[0] != self.digest:
+        if file_digest(self._place.file)[0] != self.digest:
             raise UnreadableError(
                 "the file changed while it was being read",
                 file=self.name,

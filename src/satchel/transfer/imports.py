@@ -44,18 +44,24 @@ from satchel.errors import (
 from satchel.ledger.projection import LogImport
 from satchel.ports.store import Store
 from satchel.recall.duplicates import NearDuplicateMode
-from satchel.receipts.account import unaccepted
 from satchel.receipts.archive import refuse_copy, save_receipts
+from satchel.receipts.receipt import unaccepted
 from satchel.runtime.files import OpenFile
-from satchel.transfer.import_job import ImportJob, import_lock, settings_for, tell_imported
+from satchel.transfer.import_job import (
+    ImportJob,
+    import_lock,
+    plan_of_import,
+    settings_for,
+    tell_imported,
+)
+from satchel.transfer.import_plan import OneOwner
 from satchel.transfer.import_results import (
     BankImportResult,
+    ConflictPolicy,
     ImportOptions,
     ImportSummary,
     Owners,
-    plan_of_import,
 )
-from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.import_source import ImportSource, open_rereadable
 from satchel.transfer.live_products import (
     ConnectorOptions,
@@ -63,9 +69,8 @@ from satchel.transfer.live_products import (
     display_address,
     list_source,
 )
-from satchel.transfer.output_files import open_sidecar as found_beside
-from satchel.transfer.output_files import was_written_with_one
-from satchel.transfer.tenants import OneOwner
+from satchel.transfer.outputs import open_sidecar as found_beside
+from satchel.transfer.outputs import was_written_with_one
 
 
 def import_file(

@@ -16,12 +16,11 @@ from typing import Any, ClassVar, TypedDict
 
 import msgspec
 
-from satchel.bank.connections import shown_address
 from satchel.config.settings import Settings
-from satchel.connectors.address import of_server, require_whole
+from satchel.connectors._address import of_server, require_whole
 from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
+from satchel.errors import EmptyInputError, InputError, TargetError, UsageError, shown_address
 from satchel.model.records import AnyRecord, Model, State
 from satchel.model.values import resolved
 from satchel.ports.format import (
@@ -36,7 +35,7 @@ from satchel.ports.format import (
 )
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.transfer.source_history import SourceEnd
+from satchel.transfer.import_stage import SourceEnd
 
 MEM0_LOCAL, QDRANT_LOCAL, CHROMA_LOCAL = "mem0-local", "qdrant-local", "chroma-local"
 LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
@@ -166,7 +165,7 @@ def _how(settings: Settings, asked: ConnectorOptions) -> _How:
 
 
 def _mem0_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
-    from satchel.connectors.mem0_address import Mem0Address
+    from satchel.connectors._mem0_store import Mem0Address
     from satchel.connectors.mem0_local import Mem0Local
 
     return Mem0Local(

@@ -1,34 +1,40 @@
 """What becomes of records that are written to a file: read again, compared, and told."""
 
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from io import RawIOBase
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
 
 import msgspec
 
+from satchel.artifact.verification import Outcome, TrustPolicy
+from satchel.artifact.verifier import VerificationRequest
+from satchel.config.options import OWN, PathPermission, file_to_read
 from satchel.config.settings import Settings
+from satchel.crypto.encryption import ENCRYPTED_SUFFIX, Lock, encrypted_outlet
 from satchel.crypto.keys import SigningKey
-from satchel.errors import EmptyInputError, InputError, LossError, TargetError
+from satchel.errors import (
+    EmptyInputError,
+    InputError,
+    LossError,
+    SatchelError,
+    TargetError,
+    TargetExistsError,
+    UsageError,
+)
 from satchel.model.values import Scope, now, resolved
-from satchel.ports.format import Format, Place, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.receipts.account import (
-    VERSION,
-    ReceiptBody,
-    TransferEnd,
-    combine_counts,
-    lost_in,
-    notes_in,
-    receipt_text,
-    refusals_in,
-    unaccepted,
-)
-from satchel.receipts.archive import save_receipts, signer, tool_version
-from satchel.receipts.census import RecordCounter
+from satchel.ports.registry import formats
+from satchel.receipts.archive import folder_of, save_receipts, signer, tool_version
 from satchel.receipts.comparison import (
     DeliveredRecords,
     Differences,
@@ -36,16 +42,170 @@ from satchel.receipts.comparison import (
     WrittenOutput,
     read_again,
 )
-from satchel.receipts.plans import TargetPlan, Tenant, TransferPlan
-from satchel.receipts.receipt import receipt_of
-from satchel.receipts.record_plan import lines_of, tallied, trim_of, unchanged
-from satchel.receipts.tally import CARRIED, Tally, by_type
-from satchel.runtime.files import OpenFile
+from satchel.receipts.receipt import (
+    VERSION,
+    ReceiptBody,
+    TargetPlan,
+    Tenant,
+    TransferEnd,
+    TransferPlan,
+    combine_counts,
+    is_accepted,
+    lost_in,
+    notes_in,
+    receipt_of,
+    receipt_text,
+    receipts_in,
+    refusals_in,
+    unaccepted,
+)
+from satchel.receipts.tally import (
+    CARRIED,
+    RecordCounter,
+    Tally,
+    by_type,
+    lines_of,
+    tallied,
+    trim_of,
+    unchanged,
+)
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet
+from satchel.runtime.scratch import temporary_space
 from satchel.screening.records import SecretScreener
-from satchel.transfer.export_file import ScratchTarget, require_no_loss
 from satchel.transfer.import_plan import Owner, owner_of
-from satchel.transfer.sidecars import SidecarFormat
+from satchel.transfer.sidecars import SUFFIX, Output, SidecarBuilder, SidecarFormat, head_of
+from satchel.transfer.verification import read_back
+
+
+class _Trial(Target):
+    """A target of the same name, of which nothing is kept."""
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        with _Nowhere() as stream:
+            yield cast("BinaryIO", stream)
+
+
+class _Nowhere(RawIOBase):
+    """Takes bytes, and keeps none; unlike the null device, it does not claim to have them."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        return memoryview(data).nbytes
+
+
+class ScratchTarget(Target):
+    """A target of the same name whose bytes go into a nameless file, to be read back and forgotten.
+
+    A context manager.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @cached_property
+    def _file(self) -> BinaryIO:
+        return cast("BinaryIO", TemporaryFile())
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Give the file, empty.
+
+        Raises:
+            TargetError: If the temporary folder is full.
+        """
+        with temporary_space():
+            self._file.seek(0)
+            self._file.truncate()
+            yield self._file
+            self._file.flush()
+
+    def written(self) -> OpenFile:
+        """Open what was written, to read it back; the caller closes it."""
+        return OpenFile(os.dup(self._file.fileno()), self.path)
+
+
+def chosen_format(
+    output: Path, name: str | None = None, *, otherwise: str | None = None
+) -> tuple[str, Format]:
+    """Return the format to write: the one named, or the one that the output's name ends in.
+
+    Args:
+        output: Where to write.
+        name: The format's name.
+        otherwise: The one for a name that says nothing; None to refuse it.
+
+    Raises:
+        UsageError: If it cannot be told, or cannot be written.
+        UnknownFormatError: If there is none of that name.
+    """
+    name = name or formats.by_suffix(output.name) or otherwise
+    if name is None:
+        raise UsageError(
+            "the output's name does not show its format",
+            file=str(output),
+            hint="Use --to, or a name that ends in .pam.jsonl, .pam or .pam.cbor.",
+        )
+    found = formats[name]
+    if not found.info.traits.writes:
+        raise UsageError(f"{name} can be read, but not written")
+    return name, found
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a format is an encoding of our artifact, which holds whatever a bank has."""
+    return formats[name].info.traits.sealed and name != "pam_sdk"
+
+
+def tried(writer: Format, records: RecordSet, output: Path, writing: WriteContext) -> Report:
+    """Return what writing would lose; nothing is written."""
+    report = Report()
+    trial = replace(writing, report=report)
+    writer.write(records, _Trial(output), trial)
+    return report
+
+
+def write(
+    writer: Format,
+    records: RecordSet,
+    target: Target,
+    writing: WriteContext,
+    *,
+    whole: bool,
+    accepted: tuple[str, ...] = (),
+) -> None:
+    """Write records; with ``whole`` all of them or nothing, except for losses that are accepted.
+
+    Raises:
+        LossError: With ``whole``, if something would not survive.
+        TargetError: If the output cannot be written. No partial file remains.
+    """
+    if whole:
+        require_no_loss(tried(writer, records, target.path, writing), target.path, accepted)
+    writer.write(records, target, writing)
+
+
+def require_no_loss(report: Report, output: Path, accepted: tuple[str, ...] = ()) -> None:
+    """Refuse to go on if something would not survive that nobody said may be lost.
+
+    Raises:
+        LossError: Naming it.
+    """
+    lost = [loss for loss in report.losses.values() if not is_accepted(loss.name, accepted)]
+    if lost:
+        fields = sorted({loss.name for loss in lost})
+        raise LossError(
+            f"{sum(loss.count for loss in lost)} values would be lost: {', '.join(fields)}",
+            file=str(output),
+            hint="Drop --fail-on-loss to write what the format can hold.",
+        )
+
 
 _MOST_TENANTS = 1000
 _MOST_NAMED = 12
@@ -388,3 +548,238 @@ def plan_of(
         secrets=errand.screening.found if errand.screening else {},
         notes=notes_in(errand.report),
     )
+
+
+_NEEDLESS = "the format can hold everything: no sidecar was written"
+_MOST_BESIDE = 1000
+"""Files of a folder in which the sidecar of one that was renamed is looked for."""
+
+
+def name_for(output: Path, *, encrypted: bool) -> str:
+    """Return the name of an output's sidecar, which is encrypted where that is."""
+    bare = output.name.removesuffix(ENCRYPTED_SUFFIX)
+    return f"{bare}{SUFFIX}{ENCRYPTED_SUFFIX}" if encrypted else f"{output.name}{SUFFIX}"
+
+
+def sidecar_outlet(outlet: Outlet, lock: Lock) -> Outlet:
+    """Return where the sidecar of an output goes, encrypted for the same; its holder closes it."""
+    return encrypted_outlet(outlet.sibling(name_for(outlet.path, encrypted=lock.is_set)), lock)
+
+
+def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: bool) -> None:
+    """Refuse an output whose name has a sidecar already, which would be of another file then.
+
+    Raises:
+        TargetExistsError: If there is one, and it is not to be replaced.
+    """
+    if overwrite or (wanted and writer.info.traits.within):
+        return
+    for name in _names(outlet.path):
+        with outlet.sibling(name) as there:
+            if there.status is not None:
+                raise TargetExistsError(
+                    "the sidecar already exists",
+                    file=str(there),
+                    hint="Use --overwrite (overwrite=True) to replace both.",
+                )
+
+
+def put_beside(
+    errand: OutputJob,
+    outlet: Outlet,
+    records: RecordSet,
+    writing: WriteContext,
+    known: frozenset[tuple[str, str]],
+) -> Sidecar | None:
+    """Write the sidecar of what was written just now; None where that holds everything.
+
+    Args:
+        errand: The transfer.
+        outlet: Where it goes.
+        records: What the output was to have.
+        writing: How it was written.
+        known: What was lost before anything was written.
+
+    Raises:
+        TargetError: If it cannot be written.
+        InputError: If what was written cannot be read.
+    """
+    limits, writer = errand.settings.options.limits, errand.writer
+    if writer.info.traits.sealed and writer.info.traits.exact:
+        errand.report.note(_NEEDLESS)
+        return None
+    with errand.outlet.written() as there:
+        digest, size = file_digest(there)
+        reading = ReadContext(limits=limits, only_ours=writing.around)
+        items = writer.read(Place(there.path, held=there), reading)
+        try:
+            made = SidecarBuilder(records, items, keeps_ids=writer.info.traits.keeps_ids)
+        except EmptyInputError as error:
+            errand.outlet.remove()
+            raise nothing_in(errand) from error
+        with closing(made) as making:
+            if not making.is_needed:
+                errand.report.note(_NEEDLESS)
+                return None
+            replaces = errand.replaces or writer.info.traits.within
+            with outlet.writing(overwrite=replaces) as sink:
+                making.write(sink, errand.format, Output(digest=digest, bytes=size))
+    with outlet.stored() as there:
+        found, length = file_digest(there)
+    end = TransferEnd(name=receipt_text(str(outlet.path)), digest=found, bytes=length)
+    return Sidecar(end, known, digest, Report())
+
+
+def remove_stale(errand: OutputJob) -> None:
+    """Take away the sidecar of what was replaced: it would be read as that of what is there now."""
+    if not errand.replaces:
+        return
+    for name in _names(errand.outlet.path):
+        with errand.outlet.sibling(name) as there:
+            if there.status is not None:
+                there.remove()
+                errand.report.note(
+                    f"the sidecar of the previous file was removed: {receipt_text(name)}"
+                )
+
+
+@contextmanager
+def open_sidecar(
+    settings: Settings, source: Path, named: Path | OpenFile | None, digest: str
+) -> Iterator[OpenFile | None]:
+    """Open the sidecar of an input, decrypted where it is encrypted; None where there is none.
+
+    Args:
+        settings: Where files may be.
+        source: The input.
+        named: The sidecar, where somebody says which; else it is looked for beside the input, by
+            its name, and by the digest that it names.
+        digest: Of the input.
+
+    Raises:
+        SatchelError: If one that is named, or has the right name, cannot be read.
+    """
+    folder = source.absolute().parent
+    # Whoever may name the input has not named this: a link there leads nowhere.
+    permission = OWN if named else PathPermission(allowed_roots=[folder.resolve()])
+    path = named or _beside(settings, folder.resolve() / source.name, digest)
+    if path is None:
+        yield None
+        return
+    with file_to_read(settings, path, permission) as file:
+        yield file
+
+
+def _beside(settings: Settings, source: Path, digest: str) -> Path | None:
+    for name in _names(source):
+        path = source.with_name(name)
+        if path.is_symlink() or path.exists():
+            return path
+    others = islice(source.parent.glob(f"*{SUFFIX}"), _MOST_BESIDE)
+    return next((one for one in sorted(others) if _is_of(settings, one, digest)), None)
+
+
+def was_written_with_one(settings: Settings, digest: str) -> bool:
+    """Tell whether a receipt that is kept here says that a file was written with a sidecar."""
+    kept = folder_of(settings)
+    if not kept.is_dir():
+        return False
+    newest = sorted(kept.glob("*.json"), reverse=True)[:_MOST_BESIDE]
+    return any(_says_so(path, digest) for path in newest)
+
+
+def _says_so(path: Path, digest: str) -> bool:
+    with suppress(SatchelError, OSError):
+        if digest.encode() in path.read_bytes():
+            accounts = [account for _, account in receipts_in(path)]
+            return any(
+                one is not None and one.output.digest == digest and one.sidecar for one in accounts
+            )
+    return False
+
+
+def _is_of(settings: Settings, path: Path, digest: str) -> bool:
+    try:
+        with file_to_read(settings, path, PathPermission(allowed_roots=[path.parent])) as file:
+            return head_of(file).output.digest == digest
+    except SatchelError:
+        return False
+
+
+def _names(output: Path) -> dict[str, None]:
+    """Return what the sidecar of a file may be called."""
+    both = (name_for(output, encrypted=one) for one in (False, True))
+    bare = output.with_name(output.name.removesuffix(ENCRYPTED_SUFFIX) or output.name)
+    return dict.fromkeys([*both, name_for(bare, encrypted=False)])
+
+
+class OutputVerification(NamedTuple):
+    """How a sealed output is verified."""
+
+    policy: TrustPolicy
+    request: VerificationRequest
+    known: Outcome | None = None
+    """The verdict on the same seal before it was written again."""
+
+
+class OutputResult(NamedTuple):
+    """What is there now."""
+
+    there: TransferEnd
+    again: OutputCheck
+    verdict: str | None
+    """On a sealed output."""
+
+
+def write_output(
+    errand: OutputJob,
+    records: RecordSet,
+    writing: WriteContext,
+    judging: OutputVerification,
+    *,
+    overwrite: bool,
+    meanwhile: Callable[[], None] | None = None,
+) -> OutputResult:
+    """Write records, read them back, and only then give the output its name.
+
+    Args:
+        errand: The transfer; its report is told what is lost.
+        records: What to write.
+        writing: How.
+        judging: How a sealed output is verified.
+        overwrite: Whether what has the name may be replaced.
+        meanwhile: Refuses, with an error, what happened to the input while it was written.
+
+    Raises:
+        TargetError: If it cannot be written, or reads back as something else. What had the name
+            before has it still.
+        LossError: If all or nothing was asked for, and something would not survive.
+    """
+    outlet, beside = errand.outlet, errand.sidecar
+    whole = errand.fail_on_loss and beside is None
+    target = Target(outlet.path, overwrite=overwrite, outlet=outlet)
+    known = frozenset(errand.report.losses)
+    with (
+        outlet.defer_publication(),
+        nullcontext() if beside is None else beside.defer_publication(),
+    ):
+        write(errand.writer, records, target, writing, whole=whole, accepted=errand.accepted)
+        if meanwhile is not None:
+            meanwhile()
+        verdict = read_back(outlet, errand.writer, *judging)
+        sidecar = None if beside is None else put_beside(errand, beside, records, writing, known)
+        again = compare_output(errand, records, writing, sidecar)
+        with outlet.stored() as made:
+            digest, size = file_digest(made)
+    if sidecar is None:
+        remove_stale(errand)
+    if outlet.kept is not None:
+        errand.report.note(f"the previous file was renamed to {receipt_text(outlet.kept.name)}")
+    there = TransferEnd(
+        name=errand.called,
+        format=errand.format,
+        digest=digest,
+        bytes=size,
+        records=sum(again.records.values()),
+    )
+    return OutputResult(there, again, verdict)

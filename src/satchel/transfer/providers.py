@@ -21,14 +21,13 @@ from satchel.config.settings import Settings, StoreSettings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.registry import installed_connectors
-from satchel.receipts.account import TransferEnd, receipt_text
+from satchel.receipts.receipt import TransferEnd, receipt_text
 from satchel.receipts.steps import join_receipt_bodies, joined_plan, save_receipt
 from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import ImportOptions, ImportSummary
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file
 
 Owners = Callable[[], SigningKey]

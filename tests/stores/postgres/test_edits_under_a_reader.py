@@ -75,7 +75,7 @@ def test_own_transactions_change_no_stamp() -> None:
         assert own.stamp(f"{number + 1}:{number + 1}:") == before
 
 
-def test_each_transaction_of_somebody_else_changes_the_stamp() -> None:
+def test_each_transaction_of_another_writer_changes_the_stamp() -> None:
     """Also one that began before own ones and ends after them, or ends within them."""
     own = OwnTransactions()
     own.add(100)
@@ -91,7 +91,7 @@ def test_each_transaction_of_somebody_else_changes_the_stamp() -> None:
     assert len(set(seen)) == len(seen)
 
 
-def test_what_was_own_too_long_ago_counts_as_somebody_elses() -> None:
+def test_an_old_own_transaction_counts_as_another_writers() -> None:
     """So nothing grows without an end, and nothing is missed."""
     own = OwnTransactions()
     for number in range(0, 6_000, 2):

@@ -74,7 +74,7 @@ def test_an_index_that_holds_nothing_of_names_hides_none(
     assert _told(store) == expected
 
 
-def test_a_tenant_is_told_of_no_other_bank_by_its_name(store: PostgresStore, postgres: str) -> None:
+def test_a_tenant_learns_of_no_other_bank_by_its_name(store: PostgresStore, postgres: str) -> None:
     """Attack: whoever sees one bank asks for the names of others."""
     schema, role = schema_of(store.address), f"asks_{schema_of(store.address)[:20]}"
     run_sql(

@@ -362,7 +362,7 @@ def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert "satchel[postgres]" in (missing.value.hint or "")
 
 
-def test_the_log_is_looked_through_before_the_tables_that_it_goes_to(store: PostgresStore) -> None:
+def test_the_log_is_searched_before_the_tables_that_it_updates(store: PostgresStore) -> None:
     """Race: a checkpoint of somebody else's in between would have it be in neither, seen so."""
     created(store).append(memories(3))
     kinds = [extent.name.startswith("pg_wal/") for extent in store.laid_open()]

@@ -164,7 +164,7 @@ class _SdkFileRun(VerificationRun):
             self.verify_trust(
                 signer
                 for signer in self.signers
-                if signer.valid and signer.standing in ("trusted", "retired")
+                if signer.valid and signer.trust in ("trusted", "retired")
             )
         else:
             self.add_finding(
@@ -189,7 +189,7 @@ class _SdkFileRun(VerificationRun):
         if not valid:
             return None  # the key of another file
         return Signer(
-            key=key, valid=True, standing=self.policy.standing(key, None, PROFILE), name=name
+            key=key, valid=True, trust=self.policy.standing(key, None, PROFILE), name=name
         )
 
     def _root(self, document: SdkDocument) -> None:

@@ -21,7 +21,7 @@ from satchel.http.answers import answer, problem
 from satchel.http.operations import of_server, serves
 from satchel.ports.operations import Options, operation
 from satchel.recall.models import embedder_of, server_of
-from satchel.transfer.conversion_operations import FormatsRequest, list_formats
+from satchel.transfer.verification import FormatsRequest, list_formats
 
 _RUNNING = "`satchel config show` prints the settings; this is about a running server."
 

@@ -7,7 +7,7 @@ from fastapi import Header, Response
 
 from satchel.agents.imports import undo
 from satchel.bank import operations
-from satchel.bank.log import log
+from satchel.bank.listing import log
 from satchel.bank.operations import RememberOptions, UpdateOptions
 from satchel.erasure.erase import erase
 from satchel.erasure.prune import moment_of, prune_memories

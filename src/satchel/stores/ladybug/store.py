@@ -17,6 +17,7 @@ from satchel.ports.store import (
     RangeChange,
     RetiredFilter,
     StoreTraits,
+    below,
 )
 from satchel.stores.ladybug.database import (
     SharedDatabase,
@@ -38,7 +39,6 @@ from satchel.stores.ladybug.statements import (
 )
 from satchel.stores.ladybug.vectors import LadybugBlobsWriter, LadybugVectorsWriter
 from satchel.stores.matching import thread_of
-from satchel.stores.raw_files import below
 from satchel.stores.tables import NODE_BITS, PIECE_BITS, SEQ_BITS, SEQ_MASK, links_of, words_of
 
 _ANY = "|".join(LINK_TABLES)

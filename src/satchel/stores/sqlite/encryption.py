@@ -22,7 +22,7 @@ from satchel.errors import (
     StoreDamagedError,
     VerificationError,
 )
-from satchel.ports.store import Extent, Progress
+from satchel.ports.store import Extent, Progress, beside, file_extent
 from satchel.runtime.files import (
     PRIVATE_FILE,
     atomic_write,
@@ -31,7 +31,6 @@ from satchel.runtime.files import (
     writing_by_name,
 )
 from satchel.runtime.private_files import require_secret
-from satchel.stores.raw_files import beside, file_extent
 from satchel.stores.sqlite.connection import (
     KEY_ENDING,
     has_moved,

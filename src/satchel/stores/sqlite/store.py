@@ -32,9 +32,9 @@ from satchel.ports.store import (
     RangeChange,
     RetiredFilter,
     StoreTraits,
+    beside,
 )
 from satchel.stores.matching import is_searched, thread_of
-from satchel.stores.raw_files import beside
 from satchel.stores.sqlite.connection import (
     STEPS,
     Log,

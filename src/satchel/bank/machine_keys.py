@@ -1,0 +1,458 @@
+"""Signing keys and whose word counts: what ``satchel key`` does."""
+
+import binascii
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import CoSigningOptions, SigningOptions
+from satchel.config.settings import Settings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.encryption import (
+    IDENTITY_SUFFIX,
+    Lock,
+    check_recipients,
+    identity_value,
+    new_identity,
+    parse_identity_file,
+)
+from satchel.crypto.keyring import (
+    KeyFile,
+    Profile,
+    Role,
+    TrustedKey,
+    key_from_text,
+    read_succession,
+)
+from satchel.crypto.keys import SigningKey, did_key, public_key
+from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UsageError
+from satchel.model.values import now
+from satchel.ports.operations import texts
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
+from satchel.runtime.private_files import private_folder
+
+KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
+"""Environment variable with a 32-byte seed in base64; it wins over key files."""
+
+_RAW_KEY_BYTES = 32
+_MAX_KEY_FILE = 4096
+
+
+class KeyLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One key in a listing."""
+
+    key: str
+    name: str
+    state: str
+    own: bool
+    signs: bool
+    """Whether its secret is here."""
+
+    role: str | None = None
+    protected: bool = False
+    profile: str = "satchel"
+    banks: list[str] = []
+    added_at: str | None = None
+    reason: str | None = None
+
+
+def signing_key(
+    settings: Settings,
+    name: str | None = None,
+    *,
+    passphrase: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[SigningKey, bool]:
+    """Return the key to sign with, and whether it was made just now.
+
+    A key in the environment wins; else the named one; else the default one, made on first use.
+    Where a token is presented, it is the key of its holder.
+
+    Raises:
+        SigningKeyError: If the key is missing, revoked, or needs a passphrase.
+    """
+    env = os.environ if environment is None else environment
+    if settings.token is not None:  # who presents a token signs as its holder, never as the owner
+        from satchel.bank.permissions import own_key
+
+        return own_key(settings, env), False
+    if name is None and env.get(KEY_VARIABLE):
+        key = key_from_text(env[KEY_VARIABLE])
+        _trust_own(settings, key, "environment")
+        return key, False
+    wanted = name or settings.options.keys.name
+    if name is None and wanted not in settings.keyring.names():
+        return create_key(settings, wanted, passphrase=passphrase), True
+    if settings.keyring.read(wanted).role != "owner":
+        raise SigningKeyError(
+            f"{wanted!r} is a writer key, which signs log heads only",
+            hint="Use an owner key: satchel key create NAME",
+        )
+    key = settings.keyring.load(wanted, passphrase=passphrase)
+    known = settings.registry.find(key.did)
+    if known is not None and known.state != "trusted":
+        raise SigningKeyError(
+            f"the key {wanted!r} was {known.state}", hint="Create another: satchel key create NAME"
+        )
+    return key, False
+
+
+def owner_keys(
+    settings: Settings,
+    name: str | None = None,
+    also: Sequence[str] = (),
+    *,
+    passphrase: str | None = None,
+) -> tuple[SigningKey, ...]:
+    """Return the keys of one owner or several, who sign together.
+
+    Args:
+        settings: The surroundings.
+        name: Name of the first; the default one when not given, made on first use.
+        also: Names of the others.
+        passphrase: Of those that have one.
+
+    Raises:
+        SigningKeyError: If a key is missing, revoked, or needs another passphrase.
+    """
+    return tuple(signing_key(settings, each, passphrase=passphrase)[0] for each in (name, *also))
+
+
+def signer_of(
+    settings: Settings, options: SigningOptions, supplied: Callable[[], SigningKey] | None = None
+) -> SigningKey:
+    """Return the key that signs: as the caller supplies it, or by the options.
+
+    Raises:
+        SigningKeyError: If it is missing, revoked, or needs a passphrase.
+    """
+    if supplied is not None:
+        return supplied()
+    return signing_key(settings, options.signing_key, passphrase=options.passphrase)[0]
+
+
+def signers_of(
+    settings: Settings,
+    options: CoSigningOptions,
+    supplied: Callable[[], tuple[SigningKey, ...]] | None = None,
+) -> tuple[SigningKey, ...]:
+    """Return the keys of the owners who sign: as the caller supplies them, or by the options.
+
+    Raises:
+        SigningKeyError: If a key is missing, revoked, or needs a passphrase.
+    """
+    if supplied is not None:
+        return supplied()
+    name, others = options.signing_key, texts(options.co_signers)
+    return owner_keys(settings, name, others, passphrase=options.passphrase)
+
+
+def create_key(
+    settings: Settings, name: str, *, role: Role = "owner", passphrase: str | None = None
+) -> SigningKey:
+    """Make a key and trust it.
+
+    Raises:
+        TargetExistsError: If there is one of that name.
+    """
+    key = settings.keyring.create(name, role=role, passphrase=passphrase)
+    _trust_own(settings, key, name, role)
+    return key
+
+
+def _trust_own(settings: Settings, key: SigningKey, name: str, role: Role = "owner") -> None:
+    registry = settings.registry
+    if registry.find(key.did) is None:
+        registry.trust(TrustedKey(key=key.did, name=name, added_at=now(), own=True, role=role))
+
+
+def list_keys(settings: Settings) -> list[KeyLine]:
+    """Return every key that is here or believed, own ones first."""
+    files: dict[str, KeyFile] = {}
+    for name in settings.keyring.names():
+        held = settings.keyring.read(name)
+        files[held.key] = held
+    lines = []
+    for known in settings.registry.listed():
+        file = files.pop(known.key, None)
+        lines.append(
+            KeyLine(
+                key=known.key,
+                name=known.name,
+                state=known.state,
+                own=known.own,
+                signs=file is not None,
+                role=file.role if file else None,
+                protected=file.protected if file else False,
+                profile=known.profile,
+                banks=known.banks,
+                added_at=known.added_at,
+                reason=known.reason,
+            )
+        )
+    lines.extend(
+        KeyLine(
+            key=file.key,
+            name=file.name,
+            state="not trusted",
+            own=True,
+            signs=True,
+            role=file.role,
+            protected=file.protected,
+            added_at=file.created_at,
+        )
+        for file in files.values()
+    )
+    return sorted(lines, key=lambda line: (not line.own, line.name))
+
+
+def export_public(settings: Settings, name: str) -> dict[str, str]:
+    """Return what others need to trust a key."""
+    held = settings.keyring.read(name)
+    return {"key": held.key, "name": held.name, "role": held.role, "created_at": held.created_at}
+
+
+def export_secret(settings: Settings, name: str, output: Path, *, overwrite: bool = False) -> Path:
+    """Copy a key file, secret included, to a file that only its owner may read.
+
+    Raises:
+        TargetError: If it cannot be written.
+    """
+    require_owner(settings, "keys")
+    content = msgspec.to_builtins(settings.keyring.read(name))
+    content = {field: part for field, part in content.items() if part is not None}
+    with atomic_write(output, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
+        stream.write(canonical(content) + b"\n")
+    return output
+
+
+def trust_key(
+    settings: Settings,
+    key: str,
+    *,
+    name: str | None = None,
+    profile: Profile = "satchel",
+    banks: tuple[str, ...] = (),
+    replaces: str | None = None,
+) -> TrustedKey:
+    """Believe a key from now on.
+
+    Args:
+        settings: The surroundings.
+        key: A did:key, 64 hex digits, or a file that holds one of them or 32 raw bytes; or the
+            statement of a succession, which says itself which key it replaces.
+        name: What to call it.
+        profile: Which kind of file it may vouch for.
+        banks: Banks it may vouch for; none means any.
+        replaces: The key that it succeeds, which is retired.
+
+    Raises:
+        UsageError: If it was revoked.
+        MalformedError: If it is no usable key.
+    """
+    require_owner(settings, "keys")
+    stated = _succession_in(key)
+    old, new = stated or (read_public_key(replaces) if replaces else None, read_public_key(key))
+    if stated and replaces and read_public_key(replaces) != old:
+        raise UsageError("the statement is for another key", field="replaces")
+    entry = TrustedKey(
+        key=new,
+        name=name or (Path(key).stem if not key.startswith("did:") else key[-8:]),
+        added_at=now(),
+        profile=profile,
+        banks=list(banks),
+        replaces=old,
+    )
+    settings.registry.trust(entry)
+    return settings.registry.find(new) or entry
+
+
+def _succession_in(text: str) -> tuple[str, str] | None:
+    """Return the old and the new key where a text is the file of a statement of succession."""
+    if text.startswith("did:") or not Path(text).is_file():
+        return None
+    with open_input(Path(text)) as stream:
+        data = stream.read(_MAX_KEY_FILE)
+    if not data.startswith(b"{"):
+        return None
+    try:
+        return read_succession(msgspec.json.decode(data))
+    except msgspec.MsgspecError:
+        raise MalformedError("neither a key nor a statement of succession", file=text) from None
+
+
+def named_key(settings: Settings, key: str) -> str:
+    """Return the did:key that a person means: itself, or the name of a key here or believed.
+
+    Raises:
+        UsageError: If no key, or more than one, has that name.
+        MalformedError: If it is no usable did:key.
+    """
+    if key.startswith("did:"):
+        public_key(key)
+        return key
+    if key in settings.keyring.names():
+        return settings.keyring.read(key).key
+    matches = [known.key for known in settings.registry.listed() if known.name == key]
+    if len(matches) != 1:
+        raise UsageError(f"{len(matches)} keys are named {key!r}", hint="Give the did:key instead.")
+    return matches[0]
+
+
+def read_public_key(text: str) -> str:
+    """Return the did:key that a text or a file stands for.
+
+    Raises:
+        MalformedError: If it is no usable key.
+        UnreadableError: If it looks like a file and cannot be read.
+    """
+    stated = stated_key(text)
+    if stated is not None:
+        return stated
+    with open_input(Path(text)) as stream:
+        data = stream.read(_MAX_KEY_FILE)
+    if len(data) == _RAW_KEY_BYTES:
+        return did_key(data)
+    try:
+        content = data.decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise MalformedError("not a public key", file=text) from None
+    if content.startswith("{"):
+        return _from_json(content, text)
+    if content.startswith("did:") or len(content) == 2 * _RAW_KEY_BYTES:
+        return read_public_key(content)
+    raise MalformedError(
+        "not a public key", file=text, hint="Give a did:key, 64 hex digits, or 32 raw bytes."
+    )
+
+
+def stated_key(text: str) -> str | None:
+    """Return the did:key that a text itself says, as one or in hex; None where it says none.
+
+    Raises:
+        MalformedError: If it is a DID, and no usable key.
+    """
+    if text.startswith("did:"):
+        public_key(text)
+        return text
+    if len(text) == 2 * _RAW_KEY_BYTES:
+        with suppress(binascii.Error, ValueError):
+            return did_key(binascii.unhexlify(text))
+    return None
+
+
+def _from_json(content: str, name: str) -> str:
+    try:
+        found = msgspec.json.decode(content)
+        key = found["key"]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        raise MalformedError("not a public key: no member `key`", file=name) from None
+    public_key(str(key))
+    return str(key)
+
+
+_IDENTITY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_MOST_IDENTITY_BYTES = 65_536
+
+
+class IdentityLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One identity of this machine."""
+
+    name: str
+    recipient: str
+    protected: bool
+    created_at: str
+
+
+def create_identity(settings: Settings, name: str, passphrase: str | None = None) -> IdentityLine:
+    """Make an identity and its file, mode 0600.
+
+    Args:
+        settings: Where it is kept.
+        name: Letters, digits, dot, dash and underscore.
+        passphrase: Protects it when given; then it is used only where it is named.
+
+    Raises:
+        UsageError: If the name cannot be one.
+        TargetExistsError: If there is one of that name.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    require_owner(settings, "keys")
+    path = _identity_path(settings, name)
+    identity, recipient = new_identity()
+    private_folder(path.parent)
+    value = identity_value(identity, recipient, passphrase)
+    try:
+        with atomic_write(path, overwrite=False, mode=PRIVATE_FILE) as stream:
+            stream.write(canonical(value) + b"\n")
+    except TargetExistsError:
+        raise TargetExistsError(
+            f"an identity named {name!r} already exists", file=str(path)
+        ) from None
+    return _identity_line(path)
+
+
+def list_identities(settings: Settings) -> list[IdentityLine]:
+    """Return the identities that are here, by name."""
+    folder = settings.home / "identities"
+    return [_identity_line(path) for path in sorted(folder.glob(f"*{IDENTITY_SUFFIX}"))]
+
+
+def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | None = None) -> Lock:
+    """Return for whom a file is to be encrypted.
+
+    Args:
+        settings: Where identities of this machine are.
+        recipients: Each ``age1...``, a file with one a line, or the name of an identity here.
+        passphrase: A passphrase that opens it as well.
+
+    Raises:
+        UsageError: If one is no recipient.
+        UnreadableError: If one is a file that cannot be read.
+    """
+    if isinstance(recipients, str):
+        raise TypeError("recipients must be a list, not one string")
+    found = list[str]()
+    names = {line.name: line.recipient for line in list_identities(settings)} if recipients else {}
+    for one in recipients:
+        if one in names:
+            found.append(names[one])
+        elif one.startswith("age1") or one.upper().startswith("AGE-SECRET"):
+            found.append(one)
+        else:
+            found += _recipients_in_file(Path(one))
+    return Lock(recipients=check_recipients(found), passphrase=passphrase)
+
+
+def _recipients_in_file(path: Path) -> list[str]:
+    with open_input(path) as stream:
+        lines = stream.read(_MOST_IDENTITY_BYTES).decode("ascii", "replace").splitlines()
+    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not found:
+        raise UsageError("it contains no recipient", file=str(path))
+    return found
+
+
+def _identity_path(settings: Settings, name: str) -> Path:
+    if not _IDENTITY_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not a valid identity name",
+            hint="Use letters, digits, dot, dash and underscore.",
+        )
+    return settings.home / "identities" / f"{name}{IDENTITY_SUFFIX}"
+
+
+def _identity_line(path: Path) -> IdentityLine:
+    with open_input(path) as stream:
+        held = parse_identity_file(stream.read(_MOST_IDENTITY_BYTES))
+    return IdentityLine(
+        name=path.name.removesuffix(IDENTITY_SUFFIX),
+        recipient=held.recipient,
+        protected=held.wrapped is not None,
+        created_at=held.created_at,
+    )

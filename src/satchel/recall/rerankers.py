@@ -1,0 +1,185 @@
+"""A reranker that reads words alone: how many of the question's, how rare, and how close together.
+
+It needs no model. A text is scored by three parts of equal weight, each from 0 to 1, in which a
+word counts by how rare it is in general: by its rank in the vocabulary of the built-in table.
+
+- **coverage**: BM25 of the text by itself, as a part of what it can be at most; longer texts need
+  a word more often for the same.
+- **passage**: the words that the best passage of 30 words has.
+- **phrases**: neighbouring words of the question that are neighbours in the text, too.
+
+What it adds, and what it costs, is in docs/decisions/0125.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from math import log
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Final
+
+from satchel.errors import InferenceError, SatchelError
+from satchel.inference.models import LEXICAL
+from satchel.inference.static_table import StaticVocabulary
+from satchel.ports.inference import Reranker
+from satchel.recall.fusion import BRIEF, LEAST_RARITY, SHORT
+from satchel.recall.fusion import round_score as rounded
+from satchel.recall.order import is_near
+from satchel.stores.matching import CorpusTotals, Term, bm25, terms_of, tokens_of
+
+_LONGEST = 1 << 13
+"""Characters of a text that are read, from its start."""
+
+_BM25_LIMIT = 2.2
+"""What BM25 gives for a word at most, by how rare it is."""
+
+_FIRST_RANKED, _PIECES = 259, 32_000
+"""Pieces of the vocabulary: bytes come first, then the others, the most frequent first."""
+
+
+class LexicalReranker:
+    """Scores texts by the words of a question. See ``satchel.ports.inference``."""
+
+    def __init__(self) -> None:
+        self.model: Final = LEXICAL
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return a score from 0 to 1 for each text; 0 where a question has no words."""
+        terms = terms_of(question)
+        weights = [self._rarity(term) for term in terms]
+        return [_score(terms, weights, tokens_of(text[:_LONGEST])) for text in texts]
+
+    @cached_property
+    def _pieces(self) -> StaticVocabulary:
+        return StaticVocabulary()
+
+    def _rarity(self, term: Term) -> float:
+        """Return how rare a term is: 1 for what is no word of the vocabulary."""
+        pieces = self._pieces(term.words, 2)
+        if len(pieces) != 1 or pieces[0] < _FIRST_RANKED:
+            return 1.0
+        rank = pieces[0] - _FIRST_RANKED + 1
+        return max(log(rank) / log(_PIECES - _FIRST_RANKED), LEAST_RARITY)
+
+
+def _score(terms: Sequence[Term], weights: Sequence[float], tokens: Sequence[str]) -> float:
+    where = defaultdict[str, list[int]](list)
+    for place, token in enumerate(tokens):
+        where[token].append(place)
+    found = [_places(term, tokens, where) for term in terms]
+    if not any(found):
+        return 0.0
+    parts = (
+        _coverage(weights, found, len(tokens)),
+        _passage(weights, found),
+        _phrases(terms, weights, found),
+    )
+    return rounded(sum(parts) / len(parts))
+
+
+def _places(term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]]) -> Sequence[int]:
+    """Return where a term ends in a text, in order."""
+    *first, last = term.tokens
+    if not term.prefix:
+        ends = where.get(last, ())
+    else:
+        ends = [place for place, token in enumerate(tokens) if token.startswith(last)]
+    if not first:
+        return ends
+    size = len(first)
+    return [end for end in ends if end >= size and [*tokens[end - size : end]] == first]
+
+
+def _coverage(weights: Sequence[float], found: Sequence[Sequence[int]], length: int) -> float:
+    times = {number: len(places) for number, places in enumerate(found) if places}
+    score: float = bm25(times, weights, length, CorpusTotals(1, SHORT))
+    return score / (_BM25_LIMIT * sum(weights))
+
+
+def _passage(weights: Sequence[float], found: Sequence[Sequence[int]]) -> float:
+    """Return how much of the question the best passage has."""
+    every = sorted((place, number) for number, places in enumerate(found) for place in places)
+    inside, start, best, held = Counter[int](), 0, 0.0, 0.0
+    for place, number in every:
+        held += 0.0 if inside[number] else weights[number]
+        inside[number] += 1
+        while every[start][0] <= place - BRIEF:
+            left = every[start][1]
+            inside[left] -= 1
+            held -= 0.0 if inside[left] else weights[left]
+            start += 1
+        best = max(best, held)
+    return best / sum(weights)
+
+
+def _phrases(
+    terms: Sequence[Term], weights: Sequence[float], found: Sequence[Sequence[int]]
+) -> float:
+    """Return how much of the pairs of neighbouring terms the text has close together."""
+    pairs = [(a, b) for a, b in pairwise(range(len(terms))) if terms[a].tokens != terms[b].tokens]
+    whole = sum(weights[a] + weights[b] for a, b in pairs)
+    near = sum(weights[a] + weights[b] for a, b in pairs if is_near(found[a], found[b]))
+    return near / whole if whole else 0.0
+
+
+class TimedReranker:
+    """A reranker that is loaded when it is first asked, and has to answer within a time.
+
+    A model cannot be stopped, so what takes too long goes on in its thread, alone: until it has
+    ended, other questions wait for it as long as for an answer, and start nothing beside it.
+
+    Args:
+        model: What it is named by.
+        load: Gives the reranker.
+        timeout: Seconds that a question waits, with the time that loading takes.
+    """
+
+    def __init__(self, model: str, load: Callable[[], Reranker], timeout: float) -> None:
+        self.model: Final = model
+        self._load, self._timeout = load, timeout
+        self._loaded: Reranker | None = None
+        self._free = Lock()
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return a score for each text; see ``Reranker``.
+
+        Raises:
+            InferenceError: If there is none in time, too.
+        """
+        end = time.monotonic() + self._timeout
+        if not self._free.acquire(timeout=self._timeout):
+            raise InferenceError(f"{self.model} is busy with another question")
+        answers = SimpleQueue[list[float] | SatchelError]()
+        try:
+            Thread(target=self._work, args=(question, texts, answers), daemon=True).start()
+        except RuntimeError as error:  # no more threads
+            self._free.release()
+            raise InferenceError(f"{self.model} cannot be run: {error}") from error
+        try:
+            found = answers.get(timeout=max(0.0, end - time.monotonic()))
+        except Empty:
+            raise InferenceError(
+                f"{self.model} took more than {self._timeout:g} s",
+                hint="Use a smaller model, or a longer inference.reranker_timeout.",
+            ) from None
+        if isinstance(found, SatchelError):
+            raise found
+        return found
+
+    def _work(
+        self, question: str, texts: Sequence[str], answers: SimpleQueue[list[float] | SatchelError]
+    ) -> None:
+        found: list[float] | SatchelError
+        try:
+            if self._loaded is None:
+                self._loaded = self._load()
+            found = self._loaded.scores(question, texts)
+        except SatchelError as error:
+            found = error
+        except Exception as error:  # noqa: BLE001 - a model's own must not end a question
+            found = InferenceError(f"{self.model} failed: {error}")
+        self._free.release()
+        answers.put(found)

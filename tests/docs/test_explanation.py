@@ -1,0 +1,49 @@
+"""The pages of explanation name tests and versions that exist."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_test_that_a_page_names_exists(page: Path) -> None:
+    """A promise with a test that is gone is no tested promise."""
+    names = re.findall(r"`(tests/[\w/]+\.py)`", page.read_text("utf-8"))
+
+    assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_each_promise_of_the_threat_model_names_a_test() -> None:
+    """The table has no row without one."""
+    text = (ROOT / "docs" / "explanation" / "threat-model.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+
+    assert len(rows) > 8
+    assert [row for row in rows if "`tests/" not in row] == []
+
+
+def test_the_comparison_is_of_this_version() -> None:
+    """It has to be read again before a release."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    text = (ROOT / "docs" / "explanation" / "comparison.md").read_text("utf-8")
+
+    assert f"Satchel {project['version']}, as of" in " ".join(text.split())
+
+
+def test_figures_of_the_comparison_are_in_the_benchmarks() -> None:
+    """A figure is that of a page that a benchmark is behind."""
+    text = " ".join((ROOT / "docs" / "explanation" / "comparison.md").read_text("utf-8").split())
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    recalling = (ROOT / "docs" / "guides" / "recalling.md").read_text("utf-8")
+    ratio = re.search(r"takes Satchel ([\d.]+) times", text)
+    shares = re.findall(r"(?<!\d)\.\d\d\b", text)
+
+    assert ratio is not None
+    assert f"| appending 100,000 entries | {ratio[1]} times" in benchmarks
+    assert len(shares) == 3
+    assert all(f"| {share} |" in recalling for share in shares)
