@@ -99,7 +99,7 @@ class Decider:
 
         Raises:
             SigningKeyError: If the key is not an owner's.
-            VerificationError: If the store is not what was signed, or the bank is gone.
+            VerificationError: If the store differs from what was signed, or lost the bank.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -143,7 +143,7 @@ class Decider:
             RolledBackError: If the store is behind the witness.
             ForkedError: If it forked from the witness.
             AdoptedError: If this machine knows the bank, and another key adopted this copy.
-            VerificationError: If the store is not what was signed.
+            VerificationError: If the store differs from what was signed.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -180,7 +180,8 @@ class Decider:
 
         Raises:
             SigningKeyError: If the owner's key is not an owner's.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         admitted = self.writer.did if key is None else key
         self._decide(self.owner, lambda found, tree: self._admitting(found, tree, admitted))
@@ -190,7 +191,8 @@ class Decider:
 
         Raises:
             SigningKeyError: If the owner's key is not an owner's.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -330,7 +332,8 @@ class KeyDecider(Decider):
         Raises:
             SigningKeyError: If the key is not an owner's.
             UsageError: If a new key had a role in the bank before.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -356,7 +359,8 @@ class KeyDecider(Decider):
         Raises:
             SigningKeyError: If this owner's key is not an owner's.
             UsageError: If the bank would have no or too few owners.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         drawn = list[Sealed]()
 
@@ -401,7 +405,8 @@ class KeyDecider(Decider):
             SigningKeyError: If this owner's key is not an owner's.
             ThresholdError: If more owners must sign.
             UsageError: If the key ended in this bank, or the bank has the maximum number of owners.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         drawn = list[Sealed]()
 
@@ -424,7 +429,8 @@ class KeyDecider(Decider):
             SigningKeyError: If this owner's key is not an owner's.
             ThresholdError: If more owners must sign; the old threshold applies to the change.
             UsageError: If it is below one or above the number of owners.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         drawn = list[Sealed]()
 
@@ -453,7 +459,8 @@ class KeyDecider(Decider):
         Raises:
             ThresholdError: If more owners must sign.
             UsageError: If they were made for another state of the bank.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         fresh = list[Sealed]()
 
