@@ -47,3 +47,30 @@ def test_figures_of_the_comparison_are_in_the_benchmarks() -> None:
     assert f"| appending 100,000 entries | {ratio[1]} times" in benchmarks
     assert len(shares) == 3
     assert all(f"| {share} |" in recalling for share in shares)
+
+
+def test_the_list_of_decisions_has_each_page_once() -> None:
+    """By subject, under its title; a superseded one is marked there and in its head."""
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(
+        r"^- \[(\d+)\. (.*?)\]\((0\d+-[\w-]+\.md)\)( \((?:partly )?superseded by [^)]+\))?$",
+        (folder / "README.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+
+    assert sorted(name for _, _, name, _ in listed) == sorted(
+        path.name for path in folder.glob("0*.md")
+    )
+    for number, title, name, superseded in listed:
+        head = (folder / name).read_text("utf-8")[:400]
+        assert head.startswith(f"# {number}. {title}\n"), name
+        marks = re.findall(r"^\*\*((?:Partly s|S)uperseded) by \[", head, re.MULTILINE)
+        assert marks == ([superseded[2:].split(" by ")[0].capitalize()] if superseded else []), name
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem
+)
+def test_a_decision_is_at_most_a_page(page: Path) -> None:
+    """Longer ones are not read."""
+    assert len(page.read_text("utf-8").splitlines()) <= 60

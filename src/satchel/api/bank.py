@@ -104,7 +104,7 @@ class _Settled(Protocol):
 
 @contextmanager
 def files_of(satchel: _Settled, key: str, *, create: bool = False) -> Iterator[MemoryStore]:
-    """Open the memory files of a name as whoever has a store open may use them."""
+    """Open the memory files of a name with the permissions of an open store."""
     from satchel.files.bank_files import opened_files
 
     with opened_files(satchel._settings, key, create=create) as store:  # noqa: SLF001 - its own

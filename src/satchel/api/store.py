@@ -364,10 +364,10 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
 
 
 def require_token(bank: Bank) -> None:
-    """Require that the token, with which a bank was opened, holds now, whatever it allows.
+    """Require that the token that a bank was opened with is valid now, whatever it permits.
 
     Raises:
-        TokenError: If it was not issued by an owner, was revoked, or does not hold any more.
+        TokenError: If it was not issued by an owner, was revoked, or is no longer valid.
     """
     bearer = bank._opened.bearer
     if bearer is not None:

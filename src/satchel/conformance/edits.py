@@ -84,7 +84,7 @@ RANKED = frozenset({"recall", "recall of a user", "rehydrate"})
 Row = Mapping[str, Any]
 
 
-class Tables(Protocol):
+class TableAccess(Protocol):
     """An attacker's access to the tables of a store that is not open."""
 
     def columns(self) -> Mapping[str, Sequence[str]]:
@@ -136,7 +136,7 @@ class StoreEdit(NamedTuple):
         """The table, and the column if the edit is of one."""
         return self.table if self.column is None else f"{self.table}.{self.column}"
 
-    def apply(self, tables: Tables) -> bool:
+    def apply(self, tables: TableAccess) -> bool:
         """Apply the edit; return whether the engine accepted it."""
         if self.class_ == "T14":
             return tables.remove(self.table, self.rows[0])
@@ -272,7 +272,7 @@ def is_found(settings: Settings) -> bool:
 
 
 def outcomes(
-    settings: Settings, tables: Tables, bank: str, memory: str, some: Iterator[StoreEdit]
+    settings: Settings, tables: TableAccess, bank: str, memory: str, some: Iterator[StoreEdit]
 ) -> Iterator[EditOutcome]:
     """Yield the outcome of each edit that the engine accepts; the store is restored after each.
 
@@ -303,7 +303,7 @@ def outcomes(
         tables.restore()
 
 
-def edits(tables: Tables, *, rows: int = 3) -> Iterator[StoreEdit]:
+def edits(tables: TableAccess, *, rows: int = 3) -> Iterator[StoreEdit]:
     """Yield edits of all classes, of each column of each table.
 
     Args:

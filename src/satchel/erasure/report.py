@@ -445,7 +445,7 @@ class _PersonMatches:
             named_in=self._mentions.places_in(_spoken(logged)),
             ends=_ends(view, logged.model),
             came_with=_arrival(source),
-            said_of_it=[_said(one) for one in sorted(said, key=lambda one: one.seq)],
+            said_of_it=[_status_entry(one) for one in sorted(said, key=lambda one: one.seq)],
             record=logged.record.value,
         )
 
@@ -503,7 +503,7 @@ def _name(model: Model) -> str | None:
     return next((text for text in said if isinstance(text, str) and text), None)
 
 
-def _said(logged: VerifiedRecord) -> StatusEntry:
+def _status_entry(logged: VerifiedRecord) -> StatusEntry:
     model = logged.model
     assert isinstance(model, Status)  # noqa: S101 - the fold takes no others
     return StatusEntry(

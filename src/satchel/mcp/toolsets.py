@@ -112,7 +112,7 @@ class ArtifactVerifyOptions(Options):
 
 
 class OptionalTools(CoreTools):
-    """The tools of all toolsets, on behalf of whoever asks."""
+    """The tools of all toolsets, for the present caller."""
 
     def rehydrate(self, bank: str | None, options: RehydrateOptions) -> CallToolResult:
         """Return the memory that matters for a task."""
@@ -208,7 +208,7 @@ class OptionalTools(CoreTools):
         old_path: Annotated[Text, Field(description="Path to rename.")] = None,
         new_path: Annotated[Text, Field(description="New path.")] = None,
     ) -> str:
-        """Look at and change memory files under /memories, as Claude's memory tool does."""
+        """View and change memory files under /memories, like Claude's memory tool."""
         said = {name: value for name, value in locals().items() if name != "self"}
         asked = {name: value for name, value in said.items() if value is not None}
         with (

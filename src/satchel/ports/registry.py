@@ -1,4 +1,4 @@
-"""Finds formats: module ``x.py`` in ``formats`` is the format ``x``; others by entry point."""
+"""The registry of formats: modules of ``formats`` by name, and entry points."""
 
 import json
 import zlib
@@ -15,10 +15,10 @@ from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownF
 from satchel.ports.format import Format, Place, Signs
 
 CONNECTORS, CONNECTOR_GROUP = "satchel.connectors", "satchel.connectors"
-"""The folder of our own connectors, and where other packages announce theirs."""
+"""The package of the built-in connectors, and the entry point group of others."""
 
 ENTRY_POINT_GROUP = "satchel.formats"
-"""Where other packages announce theirs; a built-in name cannot be taken."""
+"""The entry point group of other formats; a built-in name cannot be replaced."""
 
 _NEAREST = 5
 _TAR, _TAR_AT = b"ustar", 257
@@ -68,7 +68,7 @@ class _Listing(NamedTuple):
 
 
 class Registry(Mapping[str, Format]):
-    """The installed formats; a module is imported when its format is first asked for.
+    """The installed formats; a module is imported when its format is first used.
 
     Args:
         folder: The package whose modules are formats.
@@ -96,7 +96,7 @@ class Registry(Mapping[str, Format]):
         return len(self._modules)
 
     def by_suffix(self, file_name: str) -> str | None:
-        """Return the format that a name ends in, ``.gz`` and ``.age`` aside; the longest wins."""
+        """Return the format of a file's longest suffix, ignoring ``.gz`` and ``.age``."""
         bare = file_name.removesuffix(".age").removesuffix(".gz")
         owners = [
             (len(suffix), name)
@@ -113,7 +113,7 @@ class Registry(Mapping[str, Format]):
         Raises:
             UnknownFormatError: If none does, or several do.
             EmptyInputError: If it is an empty file.
-            InputError: If none does because it cannot be read: a cut archive, text in UTF-16.
+            InputError: If it cannot be read, such as a truncated archive or text in UTF-16.
         """
         claims, trouble = list[str](), None
         for name in self.candidates(place):
@@ -232,7 +232,7 @@ formats = Registry("satchel.formats")
 
 
 def installed_connectors() -> list[str]:
-    """Return the names of the products that can be talked to, sorted; nothing is imported."""
+    """Return the names of the live products that have a connector, sorted; imports none."""
     found = find_spec(CONNECTORS)
     folders = found.submodule_search_locations if found is not None else None
     own = {one.name for one in iter_modules(folders or []) if not one.name.startswith("_")}

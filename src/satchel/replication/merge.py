@@ -133,7 +133,7 @@ class Unmerged:
         """Yield the records, in the order of the log there."""
         fold, size = self._source.found.fold, self._source.size
         for some in read_log_from(self._source, self._start):
-            known = self._known(some)
+            known = self._existing_ids(some)
             self.blobs.update(blobs_named(some))
             for row, logged in some:
                 if logged is None:
@@ -171,7 +171,7 @@ class Unmerged:
             return True
         return isinstance(model, Receipt) and model.action == GROUP
 
-    def _known(self, some: Sequence[tuple[Row, Any]]) -> set[str]:
+    def _existing_ids(self, some: Sequence[tuple[Row, Any]]) -> set[str]:
         rows = self._target.reader.get(self._target.bank, [row.id for row, _ in some])
         return {row.id for row in rows}
 
@@ -291,7 +291,7 @@ def merge(
         VerificationError: If a record is not what was logged, or a key was revoked.
         ReadOnlyStoreError: If this machine may not add to the copy.
     """
-    merging = _Merging(source, store, ledger, on_conflict)
+    merging = _MergeTask(source, store, ledger, on_conflict)
     spool = Spool()
     try:
         # All of it is read and proved before any of it is appended.
@@ -316,7 +316,7 @@ def merge(
     return merging.found
 
 
-class _Merging:
+class _MergeTask:
     """One merge into a copy."""
 
     def __init__(

@@ -473,7 +473,7 @@ class SessionPoint(NamedTuple):
     """A point of a conversation."""
 
     tip: Tip
-    """What a session that goes on from there builds on; ``element`` is where it is."""
+    """The tip that a session continuing from this point builds on."""
 
     element: VerifiedRecord
     """The message or change of state; the session's record before its first."""

@@ -1,6 +1,6 @@
-"""A store in memory: the plainest thing that keeps the contract, and what others are compared to.
+"""A store in memory: the simplest implementation of the contract, the reference for others.
 
-Nothing survives the process. Meant for tests, and for a bank that is only passed on.
+Nothing survives the process. For tests, and for temporary banks.
 """
 
 import threading
@@ -39,7 +39,7 @@ from satchel.stores.vectors import nearest
 
 
 def sweep(rows: list[Row], sweeps: Iterable[RangeChange]) -> None:
-    """Do the same change to many rows, sweep by sweep."""
+    """Apply changes of ranges, in order."""
     for one in sweeps:
         places = slice(one.first, one.last + 1)
         rows[places] = [_swept(row, one) for row in rows[places]]
@@ -58,7 +58,7 @@ def _was(row: Row) -> RetiredFilter:
 
 
 def refuse_doubles(rows: Sequence[Row]) -> None:
-    """Refuse a log in which a record is twice, or a slot has two current rows."""
+    """Refuse a log with a record twice, or with two current rows of a slot."""
     seen: set[str] = set()
     ids: set[str] = set()
     for row in rows:
@@ -82,7 +82,7 @@ class _Bank:
     vectors: dict[Generation, dict[str, PackedVector]] = field(default_factory=dict)
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
     naming: bytes | None = None
-    """What rows say that may give the bank a name, once it was asked for; a copy is to change."""
+    """The bytes of the rows that may name the bank, cached; dropped by changes."""
 
     def copy(self) -> "_Bank":
         return _Bank(
@@ -90,14 +90,14 @@ class _Bank:
         )
 
     def says(self, said: bytes) -> bool:
-        """Tell whether the first row or the configuration has some bytes, no line end in them."""
+        """Return whether the first row or the configuration contains bytes without line ends."""
         if self.naming is None:
             rows = (row for row in self.rows if not row.seq or row.type == CONFIG)
             self.naming = b"\n".join(row.body or b"" for row in rows)
         return said in self.naming
 
     def drop_vectors(self, ids: set[str]) -> None:
-        """Remove the vectors of records; a generation is there while it has any."""
+        """Remove the vectors of records; a generation exists while it has any."""
         for generation, kept in list(self.vectors.items()):
             left = {name: vector for name, vector in kept.items() if name not in ids}
             self.vectors[generation] = left
@@ -106,7 +106,7 @@ class _Bank:
 
 
 class _View:
-    """The store as it was at one moment."""
+    """A snapshot of the store."""
 
     def __init__(self, banks: dict[str, _Bank], side: dict[str, dict[str, bytes]]) -> None:
         self._banks = banks
@@ -269,7 +269,7 @@ class _View:
 
 
 class _Transaction(_View):
-    """A private copy of the banks that are written; published when the block ends well."""
+    """A private copy of the written banks; published when the block ends without an error."""
 
     def append(self, bank: str, commit: Commit) -> None:
         mine = self._banks[bank].copy() if bank in self._banks else _Bank()
@@ -323,7 +323,7 @@ class _Transaction(_View):
 
 
 class _Beside:
-    """What is kept beside the log of banks."""
+    """The unlogged data of banks."""
 
     def __init__(self, banks: dict[str, _Bank]) -> None:
         self._banks = banks
@@ -334,7 +334,7 @@ class _Beside:
         return self._banks[bank]
 
     def _mine(self, bank: str) -> _Bank:
-        """Put a copy in the place of a bank, for nobody else to see before the block ends."""
+        """Replace a bank by a private copy, which others see when the block has ended."""
         self._banks[bank] = self._bank(bank).copy()
         return self._banks[bank]
 
@@ -403,7 +403,7 @@ class _BlobsWriting(_Blobs):
 
 
 def _searched(rows: Sequence[Row]) -> dict[int, list[str]]:
-    """Return the words of the rows that are searched, each with those of the turn before it."""
+    """Return the words of the searched rows, each with those of the turn before it."""
     texts: dict[int, list[str]] = {}
     last: dict[tuple[str, str], str] = {}
     for row in rows:

@@ -40,7 +40,7 @@ COLUMNS = (
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 
 
-class Tables(ABC):
+class StoreTables(ABC):
     """Statements on the tables of a store."""
 
     _name: str

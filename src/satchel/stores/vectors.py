@@ -25,7 +25,7 @@ from satchel.ports.vectors import (
     unpack_vector,
 )
 from satchel.runtime.arrays import numpy
-from satchel.stores.tables import Tables
+from satchel.stores.tables import StoreTables
 
 Rows = Iterable[tuple[int, bytes | None]]
 """Log positions with the numbers there, in either width; None for what is no vector."""
@@ -129,7 +129,7 @@ def _scaled(numbers: Sequence[float]) -> Sequence[float]:
     return [number / largest for number in numbers] if largest else numbers
 
 
-class TableVectors(Tables):
+class TableVectors(StoreTables):
     """Reading vectors.
 
     A *table* identifies a generation: it is its number, or the first place of its stretch.
@@ -224,7 +224,7 @@ class TableVectorsWriter(TableVectors):
             self._store(bank, generation, rows)
 
 
-class TableBlobs(Tables):
+class TableBlobs(StoreTables):
     """Reading blobs."""
 
     @abstractmethod

@@ -84,7 +84,7 @@ class UnpairedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ChangedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing of which the sides say something else."""
+    """A member whose value differs between the sides."""
 
     a: UnpairedEntry
     b: UnpairedEntry
@@ -134,7 +134,7 @@ class EntryMatcher(Scratch):
     def add(self, side: Side, records: Iterable[Sealed]) -> int:
         """Take the entries of one side, ``a`` first, and return how many there were.
 
-        Of other records only what says which entry took another's place is looked at.
+        Of other records, only those that name the replacement of an entry are read.
         """
         before = self._added
         for some in _together(self._rows(side, records)):

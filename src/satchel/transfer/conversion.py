@@ -1,4 +1,4 @@
-"""Converting memory from one format to another, sealed on the way, read back at the end."""
+"""Convert memory from one format to another: records are sealed in between and read back."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -52,7 +52,6 @@ from satchel.receipts.receipt import (
     TransferEnd,
     TransferPlan,
     receipt_text,
-    unaccepted,
 )
 from satchel.receipts.tally import CARRIED, RecordCounter, by_type
 from satchel.runtime.files import OpenFile, file_digest
@@ -68,6 +67,7 @@ from satchel.transfer.outputs import (
     refuse_other,
     sidecar_outlet,
     tried_plan,
+    with_report,
     write_output,
 )
 from satchel.transfer.outputs import open_sidecar as found_beside
@@ -86,60 +86,60 @@ from satchel.transfer.verification import (
 )
 
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
-"""Profiles that choose a format by another name."""
+"""Formats by the names of profiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertOptions:
-    """What a conversion is asked to do."""
+    """Options of a conversion."""
 
     source_format: str | None = None
-    """Recognised when not given."""
+    """Recognised by default."""
 
     target_format: str | None = None
-    """From the output's name when not given."""
+    """By the output's name by default."""
 
     profile: str | None = None
     key: SigningKey | None = None
     """Signs a new artifact; None writes it unsigned."""
 
     lock: Lock = NOBODY
-    """Whom the output is encrypted to; nobody means in plain."""
+    """Recipients that the output is encrypted to; none means unencrypted."""
 
     overwrite: bool = False
     skip_bad: bool = False
-    """Leave out records that are malformed or too large, and count and name them."""
+    """Skip records that are malformed or too large; they are counted and named."""
 
     text_member: str | None = None
-    """The member of a row that is its text, where no reader knows it."""
+    """Member of a row that is its text, if the reader does not know it."""
 
     fail_on_loss: bool = False
     accept_loss: tuple[str, ...] = ()
-    """Fields that may be lost; ``all`` for whatever there is."""
+    """Fields that may be lost; ``all`` for any."""
 
     receipt: Path | None = None
-    """Where a copy of the receipt goes; it must not be there yet."""
+    """File for a copy of the receipt; it must not exist."""
 
     sidecar: bool = False
-    """Write what the format cannot hold into a file beside the output."""
+    """Write what the format cannot hold to a file next to the output."""
 
     ignore_sidecar: bool = False
-    """Read the input without its sidecar, though there is one."""
+    """Ignore the sidecar of the input."""
 
     dry_run: bool = False
-    """Say what would be written and lost, and write nothing."""
+    """Report what would be written and lost, and write nothing."""
 
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
-    """Verdicts on a sealed input that are accepted."""
+    """Outcomes of the verification of a sealed input that are accepted."""
 
     source_agent: SourceAgent | None = None
     trusted_keys: tuple[str, ...] = ()
     on_progress: Progress | None = None
-    """Called with bytes done and bytes there are, from the start again for each pass."""
+    """Called with the number of bytes read and the total; starts again for each pass."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a conversion did."""
+    """Result of a conversion."""
 
     input: str
     output: str
@@ -148,44 +148,44 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_digest: str
     input_bytes: int
     records: dict[str, int]
-    """Objects in each section, as read."""
+    """Number of objects in each section, as read."""
 
     losses: list[Loss]
     notes: list[str]
     refused: list[RefusedRecord] = []
-    """Bad records that were left out, with their places; the first thousand."""
+    """Malformed records that were skipped, with their positions; the first thousand."""
 
     output_digest: str | None = None
     output_bytes: int | None = None
     sidecar: str | None = None
-    """The file beside the output that holds what its format cannot."""
+    """The file next to the output that holds what its format cannot."""
 
     same_seal: bool = False
     """Whether the statement and its signatures were kept."""
 
     source_outcome: str | None = None
-    """The verdict on a sealed input."""
+    """Outcome of the verification of a sealed input."""
 
     signed_by: str | None = None
     read_back: str | None = None
-    """The verdict on a sealed output, read again from the disk."""
+    """Outcome of the verification of a sealed output, read back from the disk."""
 
     dry_run: bool = False
     plan: TransferPlan | None = None
-    """What would be done, of a dry run."""
+    """What would be done; of a dry run only."""
 
     receipt: str | None = None
-    """Id of the receipt; ``satchel receipt show`` prints it."""
+    """ID of the receipt; ``satchel receipt show`` prints it."""
 
     account: ReceiptBody | None = None
-    """What the receipt says."""
+    """Body of the receipt."""
 
     unaccepted: int = 0
-    """How much was lost, or would be, that nobody said may be lost."""
+    """Number of values lost, or that would be lost, without being accepted."""
 
     @property
     def lost(self) -> int:
-        """How many things did not make it."""
+        """Number of values that were lost."""
         return sum(loss.count for loss in self.losses)
 
 
@@ -197,17 +197,17 @@ def convert(
 ) -> Conversion:
     """Convert one file to another format.
 
-    A sealed input is verified first. Between the encodings of an artifact the seal is kept; into
-    an artifact a new one is made; the output is read back before this returns.
+    A sealed input is verified first. Between encodings of an artifact, the seal is kept; otherwise
+    an artifact is sealed. The output is read back before this returns.
 
     Raises:
-        PathRefusedError: If roots are set, and a name leads out of them.
+        PathRefusedError: If roots are set, and a path leads out of them.
         InputError: If the input cannot be read, is malformed or empty.
         VerificationError: If a sealed input does not verify.
         TargetError: If the output cannot be written. No partial file remains.
         LossError: With ``fail_on_loss``, if something would not survive.
-        ShortInputError: If the input says that it lacks something, and that was not accepted.
-        UsageError: If the formats cannot be told.
+        ShortInputError: If the input is incomplete by its own count, and that was not accepted.
+        UsageError: If a format cannot be determined.
     """
     with input_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
         asked = options or ConvertOptions()
@@ -298,7 +298,7 @@ def _converted(
         )
         if asked.dry_run:
             plan = tried_plan(errand, records, writing, census)
-            return msgspec.structs.replace(_reported(done, errand), plan=plan)
+            return msgspec.structs.replace(with_report(done, errand), plan=plan)
         judging = OutputVerification(
             policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
@@ -310,13 +310,13 @@ def _converted(
             writing,
             judging,
             overwrite=asked.overwrite,
-            meanwhile=lambda: _require_unchanged(file, before),
+            check_input=lambda: _require_unchanged(file, before),
         )
     signed_by = asked.key.did if asked.key and writer.info.traits.sealed and not keep else None
     account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
     receipt = keep_receipt(errand, account)
     return msgspec.structs.replace(
-        _reported(done, errand),
+        with_report(done, errand),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
@@ -324,16 +324,6 @@ def _converted(
         read_back=put.verdict,
         receipt=receipt,
         account=account,
-    )
-
-
-def _reported(done: Conversion, errand: OutputJob) -> Conversion:
-    report = errand.report
-    return msgspec.structs.replace(
-        done,
-        losses=list(report.losses.values()),
-        notes=list(report.notes),
-        unaccepted=unaccepted(report, errand.accepted),
     )
 
 
@@ -371,10 +361,11 @@ def _records(
     asked: ConvertOptions,
     reading: ReadContext,
 ) -> Iterator[tuple[RecordSet, Verification | None, bool]]:
-    """Give the input as sealed records, verified when it was sealed, sealed when it was not.
+    """Provide the input as sealed records: verified if it was sealed, sealed otherwise.
 
-    With them come the verdict, and whether what they say about each other is still to be proved.
-    Into an artifact, rows without text are judged as by an import: they would become memories.
+    Yields the records, the verification, and whether references between the records are still to be
+    verified. For an artifact, rows without text are handled as in an import: they would become
+    memories.
     """
     reader, limits, verdict = formats[name], settings.options.limits, None
     if reader.info.traits.sealed:

@@ -1,4 +1,4 @@
-"""Exporting a bank's current memory to a file of any format that writes."""
+"""Export a bank's current memory to a file of any writable format, or to a live product."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -34,7 +34,7 @@ from satchel.ports.vectors import Maker, VectorChecksum
 from satchel.recall.vector_index import GenerationInfo, current_generation
 from satchel.receipts.archive import refuse_copy
 from satchel.receipts.comparison import DeliveredRecords
-from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text, unaccepted
+from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text
 from satchel.receipts.tally import RecordCounter
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.screening.records import SecretScreener
@@ -69,16 +69,17 @@ from satchel.transfer.outputs import (
     require_no_loss,
     sidecar_outlet,
     tried_plan,
+    with_report,
     write_output,
 )
 from satchel.transfer.verification import VerifyOptions, policy_of, request_of
 
 
 def require_some(bank: OpenBank, found: ExportCounts, asked: ExportOptions) -> None:
-    """Refuse to go on with nothing.
+    """Require that something was selected.
 
     Raises:
-        EmptyInputError: If nothing was taken out.
+        EmptyInputError: If nothing was selected.
     """
     if found.entries + found.others:
         return
@@ -93,14 +94,14 @@ def require_some(bank: OpenBank, found: ExportCounts, asked: ExportOptions) -> N
 def screening_of(
     bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool
 ) -> SecretScreener:
-    """Return what goes out through: secrets are replaced where it is asked for, or settled."""
+    """Return the screener: secrets are replaced if the options or the bank require it."""
     return SecretScreener(
         scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
     )
 
 
 def note_taken(view: View, found: ExportCounts, report: Report) -> None:
-    """Note what is worth knowing about what was exported."""
+    """Add notes about the exported records to a report."""
     for note in view.notes:
         report.note(note)
     if view.standing is BankStanding.UNTRUSTED:
@@ -123,19 +124,8 @@ def note_taken(view: View, found: ExportCounts, report: Report) -> None:
         )
 
 
-def with_report(done: Export, errand: Transfer) -> Export:
-    """Return an export with what its report has to say."""
-    report = errand.report
-    return msgspec.structs.replace(
-        done,
-        losses=list(report.losses.values()),
-        notes=list(report.notes),
-        unaccepted=unaccepted(report, errand.accepted),
-    )
-
-
 def input_of(bank: OpenBank, head: Head, found: ExportCounts) -> TransferEnd:
-    """Return the bank as a receipt has it: what was taken out of it, and under which head."""
+    """Return the bank as the input end of a receipt, with the head that was read."""
     return TransferEnd(
         name=receipt_text(bank.name or bank.id),
         bank=bank.id,
@@ -152,14 +142,14 @@ def start_export(
     target: tuple[Path, str],
     taken: tuple[RecordSet, ExportCounts, SecretScreener],
 ) -> Export:
-    """Return what is known of an export before anything is written.
+    """Return the result of an export before anything is written.
 
     Args:
         bank: The bank.
-        head: The head that it was read under.
-        asked: What is asked for.
-        target: The output, and its format.
-        taken: What was taken out, and what it went through.
+        head: The head that was read.
+        asked: Options of the export.
+        target: The output and its format.
+        taken: The records, their counts, and the screener.
     """
     (output, name), (records, found, screening) = target, taken
     return Export(
@@ -185,12 +175,12 @@ _DIGITS = 16
 
 
 class BankVectors:
-    """The generation that a bank uses.
+    """The current generation of a bank's vectors.
 
     Args:
         bank: The bank.
-        made: What is known of the generation.
-        count: How many vectors it has.
+        made: The generation.
+        count: Number of its vectors.
     """
 
     def __init__(self, bank: OpenBank, made: GenerationInfo, count: int) -> None:
@@ -202,33 +192,33 @@ class BankVectors:
             learnt="" if made.learnt is None else blake3(made.learnt).hexdigest()[:_DIGITS],
         )
         self.sent = VectorChecksum()
-        """Those that were written."""
+        """Checksum of the written vectors."""
 
         self.placed = False
-        """Whether the format has a place for them."""
+        """Whether the format stores vectors."""
 
         self._bank = bank
         self._generation = made.generation
 
     def begin(self) -> None:
-        """Forget what was written: it is written again."""
+        """Reset the checksum before the output is written again."""
         self.sent, self.placed = VectorChecksum(), True
 
     def of(self, ids: Sequence[str]) -> Mapping[str, Sequence[float]]:
-        """Return vectors by id, of this generation or none: it may be replaced meanwhile."""
+        """Return vectors by ID; none if the generation was replaced during the export."""
         with self._bank.ledger.reading() as view:
             return view.vectors(self._generation, ids)
 
     def wrote(self, mark: str, vector: Sequence[float]) -> None:
-        """Count a vector that was written."""
+        """Add a written vector to the checksum."""
         self.sent.take(mark, vector)
 
 
 def vectors_of(bank: OpenBank, view: View) -> BankVectors | None:
-    """Return the vectors that somebody had made for a bank; None where there are none.
+    """Return the vectors that were requested for a bank; None if there are none.
 
-    Those that were made unasked can be made again by whoever reads the file, at no cost: they would
-    only take the place of vectors that came with memories.
+    Vectors that were computed automatically are not exported: the recipient can compute them, and
+    they would replace vectors that came with memories.
     """
     made = current_generation(view) if view.is_whole else None
     if made is None or not made.asked:
@@ -242,10 +232,10 @@ _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """A live product that memory is handed to."""
+    """A live product as the target of an export."""
 
     name: str
-    """Of the connector."""
+    """Name of the connector."""
 
     address: str
     how: ConnectorOptions
@@ -253,14 +243,14 @@ class Product:
 
 @dataclass(slots=True)
 class DeliveryResult:
-    """What became of it."""
+    """Result of writing to a live product."""
 
     written: int = 0
     known: int = 0
-    """There already, saying the same."""
+    """Memories that it already had, with the same content."""
 
     older: int = 0
-    """What the memories said before, handed along; reading a product back does not show it."""
+    """Earlier versions that were written; reading a product back does not show them."""
 
 
 def deliver(
@@ -271,21 +261,21 @@ def deliver(
     report: Report,
     handed: DeliveredRecords | None = None,
 ) -> DeliveryResult:
-    """Hand records to a live product; what it did not take is counted in the report.
+    """Write records to a live product; what it did not store is counted in the report.
 
-    A batch is durable there before the next one begins; what is there already is left as it is,
-    so whoever was stopped runs it again.
+    A batch is durable before the next one begins, and existing memories are left unchanged, so an
+    interrupted export can be run again.
 
     Args:
-        settings: The limits.
-        product: Where to.
-        records: What to hand on.
-        view: Of the bank, for what memories said before; None to keep that back.
-        report: Where losses and refusals go.
-        handed: Is told what the product has, and by which ids; to read that again.
+        settings: Settings with the limits.
+        product: The product.
+        records: The records.
+        view: View of the bank, for earlier versions; None to omit them.
+        report: Receives losses and refusals.
+        handed: Receives the IDs that the product gave, for reading back.
 
     Raises:
-        TargetError: If it cannot be written; the batches before are there.
+        TargetError: If it cannot be written; earlier batches remain.
         LockedError: If another process has it.
     """
     done = DeliveryResult()
@@ -295,7 +285,7 @@ def deliver(
             handed.is_to(connector)
         found = _worth_handing(records, report)
         while batch := list(islice(found, _TOGETHER)):
-            results, older = _taken(connector, batch, view, report)
+            results, older = _write_batch(connector, batch, view, report)
             done.older += older
             for record, result in zip(batch, results, strict=True):
                 if result.problem is not None:
@@ -309,7 +299,7 @@ def deliver(
 
 
 def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
-    """Yield everything but what is about the transfer itself."""
+    """Yield all records except those about transfers."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section)
         if kind is None:
@@ -318,10 +308,10 @@ def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
             yield from records.of(kind)
 
 
-def _taken(
+def _write_batch(
     connector: Connector, batch: list[Sealed], view: View | None, report: Report
 ) -> tuple[list[WriteResult], int]:
-    """Hand a batch over; return what became of it, and how many older versions went along."""
+    """Write a batch; return the results and the number of earlier versions written."""
     if view is None or not isinstance(connector, VersionedConnector):
         return list(connector.take(batch, report)), 0
     there = view.get([record.id for record in batch])
@@ -333,19 +323,19 @@ def _taken(
     return list(connector.take_versions(batch, older, report)), sum(map(len, older.values()))
 
 
-def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
-    """Hand a bank's current memory, and what it said before, to a live product.
+def export_to_product(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
+    """Write a bank's current memory and its earlier versions to a live product.
 
     Args:
         bank: The bank.
         name: The product's connector.
         output: The address of the product.
-        asked: What is asked for.
+        asked: Options of the export.
 
     Raises:
-        EmptyInputError: If nothing is wanted of the bank.
-        LossError: With ``fail_on_loss``, if something would not survive; nothing is written then.
-        TargetError: If the product cannot be written, or cannot be read again.
+        EmptyInputError: If nothing is selected.
+        LossError: With ``fail_on_loss``, if something would be lost; nothing is written then.
+        TargetError: If the product cannot be written or read back.
         LockedError: If another process has it.
     """
     report, began = Report(), now()
@@ -369,7 +359,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
         note_taken(view, found, report)
         require_some(bank, found, asked)
         records = RecordSet(*builder.finish(limits)).without_redactions(report)
-        # What was replaced by tokens is said in older versions as it was.
+        # Earlier versions still contain the secrets that were replaced.
         past = None if screening.scrub else view
         if past is None:
             report.note("earlier versions were not exported, since they may contain secrets")
@@ -387,7 +377,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
             copy=asked.receipt,
         )
         export = start_export(bank, head, asked, (output, name), (records, found, screening))
-        handing = _Handing(transfer, product, asked, records, past)
+        handing = _ProductExport(transfer, product, asked, records, past)
         trial, tried = Report(dict(report.losses), list(report.notes)), DeliveryResult()
         if dry_run or asked.fail_on_loss:
             tried = handing.tried(trial)
@@ -401,8 +391,8 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
     return export
 
 
-class _Handing:
-    """One transfer of records to a product."""
+class _ProductExport:
+    """An export of records to a live product."""
 
     def __init__(
         self,
@@ -420,14 +410,14 @@ class _Handing:
         self._past = past
 
     def tried(self, trial: Report) -> DeliveryResult:
-        """Return what would become of it, and count losses in a report; nothing is written."""
+        """Return what would be written, and count losses in a report; nothing is written."""
         product = replace(self._product, how=replace(self._product.how, dry_run=True))
         return deliver(self._transfer.settings, product, self._records, self._past, trial)
 
     def planned(
         self, export: Export, tried: DeliveryResult, trial: Report, census: RecordCounter
     ) -> Export:
-        """Return what would be done."""
+        """Return the result of a dry run."""
         transfer = replace(self._transfer, report=trial)
         target = TargetPlan(name=self._shown, created=tried.written, left_alone=tried.known)
         plan = plan_of(transfer, self._records, target, census)
@@ -435,7 +425,7 @@ class _Handing:
         return msgspec.structs.replace(with_report(export, transfer), plan=plan)
 
     def done(self, export: Export) -> Export:
-        """Hand it over, read it again, and return what was done, with its receipt."""
+        """Write the records, read them back, and return the result with its receipt."""
         transfer, product = self._transfer, self._product
         with DeliveredRecords(self._again) as handed:
             done = deliver(
@@ -466,40 +456,40 @@ class _Handing:
 
 @dataclass(frozen=True, slots=True)
 class ExportPart:
-    """What of a bank goes out."""
+    """A part of a bank that is exported."""
 
     take: Callable[[View, ExportDestination], ExportCounts]
-    """Takes it out."""
+    """Adds its records to a destination."""
 
     scope: FileScope
-    """What the statement says of it."""
+    """Scope of the statement."""
 
     @property
     def proves(self) -> bool:
-        """Whether the file has a proof for each entry, which is to be read back."""
+        """Whether the file has a proof for each entry, which is read back."""
         return self.scope.kind == "disclosure"
 
 
 def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None = None) -> Export:
-    """Write a bank's current memory to a file, or hand it to a live product.
+    """Write a bank's current memory to a file or to a live product.
 
-    The bank is not changed. What is past its expiry goes along, with its expiry; what is in
-    quarantine does not. The output is there whole or not at all, and is read back.
+    The bank is not changed. Expired memories are included with their expiry; quarantined ones are
+    not. The output is written atomically and read back.
 
     Args:
         bank: The bank.
-        output: What a person at this machine names; or what was opened for a caller.
-        options: What is asked for.
+        output: Path or address, or an open output.
+        options: Options of the export.
 
     Raises:
-        PathRefusedError: If roots are set, and a name leads out of them.
+        PathRefusedError: If roots are set, and a path leads out of them.
         VerificationError: If the bank is not what was signed.
-        EmptyInputError: If nothing is wanted of it.
-        LossError: With ``fail_on_loss``, if something would not survive.
+        EmptyInputError: If nothing is selected.
+        LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If the output cannot be written.
-        UsageError: If its format cannot be told or written.
-        UnknownMemoryError: If a memory that is named is not there.
-        RetiredMemoryError: If one is not current, or in quarantine.
+        UsageError: If its format cannot be determined or written.
+        UnknownMemoryError: If there is no memory with a given ID.
+        RetiredMemoryError: If one is not current, or is quarantined.
     """
     bank, asked = bank.asked("export"), options or ExportOptions()
     log_pending_changes(bank)
@@ -516,7 +506,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
                 "a live product is not a file, so it cannot be encrypted", field="lock"
             )
         require_uncontained(bank.settings, str(output))
-        return hand_over(bank, live, Path(str(output)), asked)
+        return export_to_product(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
         return again_if_disturbed(lambda: export_part(bank, outlet, asked, _selected(asked)))
 
@@ -620,7 +610,7 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Expo
 
 
 def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions) -> None:
-    """Refuse what cannot be done, before any work."""
+    """Reject invalid combinations of options before any work."""
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
         refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
@@ -634,7 +624,7 @@ def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions
 
 
 def _note_vectors(vectors: BankVectors | None, writing: WriteContext, name: str) -> None:
-    """Say that vectors stay behind which somebody asked for."""
+    """Note that the requested vectors could not be exported."""
     if writing.embeddings and vectors is not None and not vectors.placed:
         writing.report.note(f"{name} does not support vectors; they were not exported")
 

@@ -146,24 +146,24 @@ class ImportBankRequest(ImportSettings, ContainedOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTarget:
-    """Where memories are imported, and what an interface decides about it."""
+    """Target of an import, and what an interface decides about it."""
 
     settings: Settings
     bank: str | None
-    """The bank that everything goes into; None for one for each owner, or the default bank."""
+    """The bank for everything; None for one for each owner, or the default bank."""
 
     owner: Callable[[str | None], SigningKey]
-    """Gives the key of a name that owns banks that are created."""
+    """Returns the key of a name, which owns new banks."""
 
     read_only: bool = False
     source: OpenFile | None = None
-    """What is read instead of the path of the options."""
+    """File to read in place of the path of the options."""
 
     reads_stdin: bool = False
     """Whether the path - means standard input."""
 
     permission: PathPermission | None = None
-    """Where paths may lead; as the options say by default."""
+    """Allowed paths; by default those of the options."""
 
     on_reading: OnBytes | None = None
 
@@ -289,7 +289,7 @@ Reason = Annotated[str | None, Option("Reason, for the history.", max_length=100
 
 @dataclass(frozen=True, slots=True)
 class NoOptions(Options):
-    """Nothing to choose."""
+    """No options."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an import is asked to do, and what it did."""
+"""Options, rules, counts and results of imports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from satchel.runtime.files import OpenFile
 
 
 class ConflictPolicy(StrEnum):
-    """What to do with a record when the bank has another version of the same thing."""
+    """What to do with a record if the bank has another version of it."""
 
     SKIP = "skip"
     OVERWRITE = "overwrite"
@@ -29,55 +29,55 @@ class ConflictPolicy(StrEnum):
 
 
 class ImportCounts(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What an import does to one bank, counted."""
+    """Counts of an import into one bank."""
 
     read: int = 0
-    """Records that arrived for the bank."""
+    """Records read for the bank."""
 
     added: int = 0
-    """Memories that are new to it; ``overwritten``, ``renamed`` and ``merged`` are among them."""
+    """New memories, including ``overwritten``, ``renamed`` and ``merged``."""
 
     known: int = 0
-    """Imported before, or here already: left as they are."""
+    """Imported before or already present: unchanged."""
 
     redacted: int = 0
-    """Of these: came whole, and are redacted here, which they stay."""
+    """Of these: complete in the file, but redacted here; they stay redacted."""
 
     returned: int = 0
-    """Of these: came redacted before, from elsewhere, and are whole again."""
+    """Of these: imported redacted before, and complete now."""
 
     twice: int = 0
-    """In the file more than once; one of them counts."""
+    """In the file more than once; imported once."""
 
     forgotten: int = 0
     """Memories that were imported before and forgotten here; they stay forgotten."""
 
     skipped: int = 0
-    """Other versions of what the bank has, left out."""
+    """Other versions of what the bank has, skipped."""
 
     overwritten: int = 0
-    """Memories added or restored in the place of another version, of the bank or of the file."""
+    """Memories that replaced another version, of the bank or of the file."""
 
     renamed: int = 0
-    """Memories added beside another version, under an id of their own."""
+    """Memories added in addition to another version, under a new ID at their origin."""
 
     restored: int = 0
-    """Memories that had been retired here and are current again."""
+    """Memories that were retired here and are current again."""
 
     near: int = 0
-    """Memories that say what another one says, left out."""
+    """Near-duplicates of other memories, skipped."""
 
     merged: int = 0
-    """Memories added in the place of one that says the same."""
+    """Memories that replaced a near-duplicate."""
 
     vanished: int = 0
-    """Memories that the source has no longer, deleted here too."""
+    """Memories that the source no longer has, deleted here too."""
 
     past: int = 0
-    """Older versions, and what was deleted at the source: they come retired."""
+    """Earlier versions and memories deleted at the source, added as retired."""
 
     others: int = 0
-    """Edges, nodes, sessions and the like that are new to it."""
+    """New edges, nodes, session events and the like."""
 
     conversations: int = 0
     """Of these: conversations."""
@@ -86,7 +86,7 @@ class ImportCounts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Of these: messages of conversations."""
 
     others_known: int = 0
-    """The same, imported before, or here already."""
+    """Those that were imported before or are already present."""
 
     others_twice: int = 0
     others_skipped: int = 0
@@ -95,152 +95,152 @@ class ImportCounts(msgspec.Struct, kw_only=True, omit_defaults=True):
     others_vanished: int = 0
 
     unjoined: int = 0
-    """Edges that lead to what the bank has no longer, left out."""
+    """Edges to records that the bank no longer has, skipped."""
 
     left: dict[str, int] = {}
-    """Records of kinds that stay with the log they come from, by kind."""
+    """Records of types that are not imported, by type."""
 
     @property
     def beside(self) -> int:
-        """How many of the others are neither conversations nor messages."""
+        """Number of the others that are neither conversations nor messages."""
         return self.others - self.conversations - self.messages
 
     @property
     def others_changed(self) -> int:
-        """How many edges and the like of the bank are not current any more."""
+        """Number of edges and the like of the bank that are no longer current."""
         return self.others_overwritten + self.others_vanished
 
     @property
     def others_left(self) -> int:
-        """How many records that are no memories are left as they are, or left out."""
+        """Number of records other than memories that are unchanged or skipped."""
         beside = self.others_known + self.others_twice + self.others_skipped
         return beside + self.unjoined + sum(self.left.values())
 
     @property
     def others_in_conflict(self) -> int:
-        """How many edges and the like the bank has another version of."""
+        """Number of edges and the like of which the bank has another version."""
         return self.others_skipped + self.others_overwritten + self.others_renamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRules:
-    """How an import decides."""
+    """Rules by which an import decides on records."""
 
     on_conflict: ConflictPolicy = ConflictPolicy.SKIP
     mirror: bool = False
-    """Whether the bank is to lose what the source has lost; other versions overwrite then."""
+    """Delete what the source no longer has, and overwrite other versions."""
 
     keeps_ids: bool = False
-    """Whether the records come with their ids, so that they may be here already."""
+    """Whether records keep their IDs, so that they may already be present."""
 
     twins: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Ids of what arrives and says the same as something else, with the ids of that."""
+    """IDs of imported near-duplicates, with the IDs of what they duplicate."""
 
     merge: bool = False
-    """Whether it takes the place of that; otherwise it is left out."""
+    """Whether a near-duplicate replaces the other memory; otherwise it is skipped."""
 
     linked: bool = False
-    """Whether what arrives may name other things that arrive: parents, ends of edges."""
+    """Whether imported records may refer to each other: parents, ends of edges."""
 
     replaces: Mapping[str, str] = field(default_factory=dict)
-    """Ids of what arrives and somebody made of a record, with the id of that."""
+    """IDs of records that were edited in the file, with the IDs of the originals."""
 
     bank: str = ""
-    """Id of the bank that a verified file is of; empty where nobody vouches for one."""
+    """ID of the bank of a verified file; empty if no trusted key signed it."""
 
     going_on: str = ""
-    """Id of the source record of the import that is gone on with."""
+    """ID of the source record of the import that is resumed."""
 
     @property
     def mode(self) -> ConflictPolicy:
-        """What to do with other versions."""
+        """What to do with other versions of a record."""
         return ConflictPolicy.OVERWRITE if self.mirror else self.on_conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What an import is asked to do."""
+    """Options of an import."""
 
     source_format: str | None = None
-    """Recognised when not given."""
+    """Recognised by default."""
 
     include_deleted: bool = False
-    """Bring what was deleted at a live source, as deleted memories."""
+    """Import memories deleted at a live source, as deleted memories."""
 
     embeddings: bool = False
-    """Keep the vectors of a live source with its memories."""
+    """Import the vectors of a live source."""
 
     on_conflict: ConflictPolicy | None = None
-    """As the bank's settings say when not given, or else ``SKIP``."""
+    """As in the bank's settings by default, otherwise ``SKIP``."""
 
     mirror: bool = False
-    """Delete what the source has no longer; other versions overwrite then."""
+    """Delete what the source no longer has, and overwrite other versions."""
 
     scrub_secrets: bool = False
-    """Replace secrets by tokens; otherwise they are only counted."""
+    """Replace secrets with placeholders; otherwise they are only counted."""
 
     skip_bad: bool = False
-    """Leave out records that are malformed or too large, and count and name them."""
+    """Skip records that are malformed or too large; they are counted and named."""
 
     text_member: str | None = None
-    """The member of a row that is its text, where no reader knows it."""
+    """Member of a row that is its text, if the reader does not know it."""
 
     agent: str | None = None
-    """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
+    """Agent of the memories in a file of one agent; as in the file by default."""
 
     any_version: bool = False
-    """Read a version that is not known as the one most like it."""
+    """Read an unknown version of the format like the nearest known one."""
 
     without: frozenset[str] = frozenset()
-    """Types of records that are left where they are; of what is more than memory."""
+    """Types of records to omit."""
 
     maps: tuple[str, ...] = ()
-    """Which owner's memory goes into which bank, each as ``user:ada=bank-ada``."""
+    """Banks of owners, each as ``user:ada=bank-ada``."""
 
     dry_run: bool = False
     accept_loss: tuple[str, ...] = ()
-    """Fields that may be lost; ``all`` for whatever there is."""
+    """Fields that may be lost; ``all`` for any."""
 
     receipt: Path | None = None
-    """Where a copy of the receipts goes, one a line; it must not be there yet."""
+    """File for a copy of the receipts, one a line; it must not exist."""
 
     keeps_receipt: bool = True
-    """False where it is a step of something larger, whose receipt tells of it."""
+    """False for a step of a larger transfer, which has its own receipt."""
 
     sidecar: Path | OpenFile | None = None
-    """The sidecar of the input; looked for beside it when not given."""
+    """Sidecar of the input; searched next to it by default."""
 
     ignore_sidecar: bool = False
-    """Read the input without a sidecar, though there is one."""
+    """Ignore the sidecar of the input."""
 
     re_embed: bool = False
-    """Make the vectors of what came, and whatever else has none."""
+    """Compute vectors of the imported memories, and of all others without one."""
 
     re_extract_entities: bool = False
-    """Find the entities of memories anew, in the place of those that the source gives."""
+    """Extract the entities of memories again, instead of those in the source."""
 
     near_duplicates: NearDuplicateMode | None = None
-    """What to do with them; None lists them on a dry run where that costs little."""
+    """What to do with near-duplicates; None lists them on a dry run if that is cheap."""
 
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
-    """Verdicts on a sealed input that are accepted."""
+    """Outcomes of the verification of a sealed input that are accepted."""
 
     trusted_keys: tuple[str, ...] = ()
     goes_on: str | None = None
-    """Id of the job that is to be gone on with: anything else is refused."""
+    """ID of the job to resume; anything else is refused."""
 
     on_reading: Progress | None = None
-    """Called with bytes done and bytes there are."""
+    """Called with the number of bytes read and the total."""
 
     on_logging: Progress | None = None
-    """Called with records done and records there are, from the start again for each bank."""
+    """Called with the number of logged records and the total; starts again for each bank."""
 
     on_step: OnStep | None = None
-    """As ``on_logging``, and with the id of the last record that is done."""
+    """As ``on_logging``, and with the ID of the last logged record."""
 
     @property
     def request(self) -> dict[str, Any]:
-        """The options that have to be the same when an import is gone on with."""
+        """The options that must be equal when an import is resumed."""
         said = {
             "from": self.source_format,
             "on_conflict": None if self.on_conflict is None else str(self.on_conflict),
@@ -267,37 +267,37 @@ class ImportOptions:
 
 
 class BankImportResult(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What an import does to one bank."""
+    """Result of an import for one bank."""
 
     name: str | None
     done: ImportCounts
     bank: str | None = None
-    """Its id; None for one that a dry run would make."""
+    """ID of the bank; None for one that a dry run would create."""
 
     made: bool = False
-    """Whether the bank was made for it."""
+    """Whether the import created the bank."""
 
     source: str | None = None
-    """Id of the source record, by which it is undone; None when nothing changed."""
+    """ID of the source record, by which it is undone; None if nothing changed."""
 
     receipt: str | None = None
-    """Id of the receipt in the bank's log; None when nothing changed."""
+    """ID of the receipt in the bank's log; None if nothing changed."""
 
     resumed: int = 0
-    """Records that an earlier attempt had logged already."""
+    """Number of records that an earlier attempt logged."""
 
     conflicts: list[str] = []
-    """The first things that the bank has another version of."""
+    """The first records of which the bank has another version."""
 
     reused: VectorReuse | None = None
-    """What became of the vectors that came with its memories, where some did."""
+    """Use of the vectors that came with the memories, if any."""
 
     embedded: EmbedResult | None = None
-    """What became of its vectors, where that was asked for."""
+    """Result of computing vectors, if requested."""
 
 
 class ImportSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an import did, or would do."""
+    """Result of an import, or of a dry run."""
 
     input: str
     source_format: str
@@ -307,47 +307,47 @@ class ImportSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     losses: list[Loss]
     notes: list[str]
     refused: list[RefusedRecord] = []
-    """Bad records that were left out, with their places; the first thousand."""
+    """Malformed records that were skipped, with their positions; the first thousand."""
 
     secrets: dict[str, int] = {}
-    """What looks like keys, tokens, passwords and cards, by kind."""
+    """Number of likely keys, tokens, passwords and card numbers, by kind."""
 
     secrets_kept: int = 0
-    """How many of them went in as they are."""
+    """How many of them were imported unchanged."""
 
     agent: str | None = None
-    """Whose memory it is, as the input itself says, where it is one agent's."""
+    """Agent that the input names, if it is of one agent."""
 
     near_found: int = 0
-    """Memories that say what another one says already."""
+    """Number of near-duplicates."""
 
     near: list[NearPair] = []
-    """The first thousand of them, each with the one that it is most like."""
+    """The first thousand of them, each with its nearest other memory."""
 
     source_outcome: str | None = None
-    """The verdict on a sealed input."""
+    """Outcome of the verification of a sealed input."""
 
     dry_run: bool = False
     plan: TransferPlan | None = None
-    """What would be done, of a dry run."""
+    """What would be done; of a dry run only."""
 
     receipts: list[str] = []
-    """Ids of the receipts, one for each bank; ``satchel receipt show`` prints them."""
+    """IDs of the receipts, one for each bank; ``satchel receipt show`` prints them."""
 
     accounts: list[ReceiptBody] = []
-    """What the receipts say."""
+    """Bodies of the receipts."""
 
     unaccepted: int = 0
-    """How much was lost that nobody said may be lost."""
+    """Number of values lost without being accepted."""
 
     advice: str | None = None
-    """How to search for instructions in texts that no trusted key signed."""
+    """Command that scans texts that no trusted key signed for instructions."""
 
     @property
     def changed(self) -> bool:
-        """Whether there was anything to do."""
+        """Whether a bank was changed."""
         return any(one.source is not None for one in self.banks)
 
 
 Owners = Callable[[], SigningKey]
-"""Gives the key that owns banks that are made."""
+"""Returns the key that owns new banks."""

@@ -1,4 +1,4 @@
-"""What an import is going to log, held on disk until all of it was looked at."""
+"""Temporary data of an import plan: records to log, fingerprints, IDs, slots, vectors."""
 
 import sqlite3
 from bisect import bisect_left
@@ -23,21 +23,20 @@ from satchel.ports.vectors import MARK_BYTES, Maker, as_kept
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStream, SpoolStreams, scratch
 
 GROUP = 4096
-"""Records of one group at most: one head."""
+"""Maximum number of records of one group, which gets one head."""
 
 GROUP_BYTES = 4 << 20
-"""Bytes of records after which a group ends. Its rows are in memory several times over: with the
-words and columns that are derived of them, and in the statements that store them."""
+"""Size of records in bytes after which a group ends. Its rows are in memory several times: with the
+derived words and columns, and in the statements that store them."""
 
 GIVEN = 2048
-"""Records that the sink gets at once when it has a first group.
+"""Number of records in each later group that a sink gets.
 
-With more whoever reads waits meanwhile; with 256 what an index of words does each time is half as
-much again of what it costs to log them.
+With more, reading stalls; with 256, updating the index of words adds half of the cost of logging.
 """
 
 COMMIT_BYTES = 96 << 20
-"""Bytes of records after which a transaction is committed; a smaller import is one transaction."""
+"""Size of records in bytes after which a transaction is committed."""
 
 _PACK = 128
 _pack = msgspec.msgpack.Encoder().encode
@@ -45,18 +44,18 @@ _unpack = msgspec.msgpack.Decoder(resolved(list[Row])).decode
 
 
 Sink = Callable[[Sequence[Row]], bool]
-"""Takes some records, and tells whether it did."""
+"""Receives records, and returns whether it logged them."""
 
 
 class CommitTooLargeError(Exception):
-    """What was logged as it was read does not fit into one transaction; it is to be read again."""
+    """A streamed import does not fit into one transaction; the input must be read again."""
 
 
 class ImportStage:
-    """Records in their order, then the statuses that go with them; each as the row it will be.
+    """Records to log in order, then their statuses, as rows.
 
     Args:
-        strands: Where they are held.
+        strands: Temporary storage.
     """
 
     def __init__(self, strands: SpoolStreams) -> None:
@@ -65,23 +64,23 @@ class ImportStage:
         self.records = 0
         self.statuses = 0
         self.size = 0
-        """Bytes of the records."""
+        """Size of the records in bytes."""
 
         self.last: str | None = None
-        """Id of the last record, statuses aside."""
+        """ID of the last record, not counting statuses."""
 
         self.sink: Sink | None = None
-        """Takes records from the first group on as they come; those that it took are not held."""
+        """Receives groups of records while they are read; those that it logged are not stored."""
 
         self._group: list[Row] = []
         self._group_size = 0
         self._took = False
 
     def add(self, row: Row) -> None:
-        """Hold a record.
+        """Add a record.
 
         Raises:
-            NotAtOnceError: If the sink has others, and they are too many for one transaction.
+            CommitTooLargeError: If the sink logged records, too many for one transaction.
         """
         size = len(row.body or b"")
         self.records += 1
@@ -97,10 +96,10 @@ class ImportStage:
             self._give()
 
     def add_many(self, rows: Sequence[Row]) -> None:
-        """Hold many records.
+        """Add many records.
 
         Raises:
-            NotAtOnceError: As ``add``.
+            CommitTooLargeError: As ``add``.
         """
         size = sum(len(row.body or b"") for row in rows)
         most = (GIVEN if self._took else GROUP) - 1
@@ -116,7 +115,7 @@ class ImportStage:
         self._group_size += size
 
     def give_rest(self) -> None:
-        """Give the sink what is held, where it has what came before."""
+        """Pass the remaining records to the sink, if it logged earlier ones."""
         if self._took and self._group:
             self._give()
 
@@ -132,10 +131,10 @@ class ImportStage:
         self._group, self._group_size = [], 0
 
     def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
-        """Hold a status of a record that is in the bank, or in here.
+        """Add a status of a record of the bank or of the import.
 
         Raises:
-            NotAtOnceError: If the sink has records: they are current as soon as they are logged.
+            CommitTooLargeError: If the sink logged records: they are current when logged.
         """
         if self._took:
             raise CommitTooLargeError
@@ -145,7 +144,7 @@ class ImportStage:
         self.statuses += 1
 
     def groups(self, after: int = 0) -> Iterator[Sequence[Row]]:
-        """Yield everything in groups, without the first ``after``."""
+        """Yield all rows in groups, without the first ``after``."""
         group, size = list[Row](), 0
         for row in islice(self._all(), after, None):
             group.append(row)
@@ -157,7 +156,7 @@ class ImportStage:
             yield group
 
     def commits(self, after: int = 0) -> Iterator[Iterator[Sequence[Row]]]:
-        """Yield what ``groups`` does, by transaction; each is to be used up before the next."""
+        """Yield groups by transaction; each must be consumed before the next."""
         waiting = self.groups(after)
 
         def part(first: Sequence[Row]) -> Iterator[Sequence[Row]]:
@@ -174,7 +173,7 @@ class ImportStage:
 
     @property
     def is_one_commit(self) -> bool:
-        """Whether all of it can be logged, and be visible, in one transaction."""
+        """Whether everything can be logged in one transaction."""
         return not self.statuses and self.size < COMMIT_BYTES
 
     def _all(self) -> Iterator[Row]:
@@ -184,7 +183,7 @@ class ImportStage:
 
 
 class _Rows:
-    """Rows in packs of some."""
+    """Rows in packs."""
 
     def __init__(self, strand: SpoolStream) -> None:
         self._strand = strand
@@ -208,25 +207,25 @@ _TWO = "the text has two vectors"
 
 
 class SourceVectors:
-    """The vectors of one file, by the mark of the text that each was made of."""
+    """Vectors of a file, by the mark of the text that each was computed from."""
 
     def __init__(self) -> None:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Forget what there was; the file is read again."""
+        """Remove all vectors before the file is read again."""
         self.maker: Maker | None = None
         self.unusable = Counter[str]()
-        """How many can be used nowhere, by the reason."""
+        """Number of unusable vectors, by reason."""
 
         self._db: sqlite3.Connection | None = None
 
     def begin(self, maker: Maker) -> None:
-        """Remember what made them."""
+        """Set the model that computed them."""
         self.maker = maker
 
     def take(self, mark: str, vector: Any) -> None:
-        """Keep a vector; one that no such model gave is counted."""
+        """Add a vector; an invalid one is counted."""
         key, maker = _raw(mark), self.maker
         kept = None if maker is None or not key else as_kept(vector, maker.dimensions)
         if kept is None:
@@ -239,12 +238,12 @@ class SourceVectors:
             self.refuse(_TWO)
 
     def refuse(self, reason: str) -> None:
-        """Count one that is of no use."""
+        """Count an unusable vector."""
         self.unusable[reason] += 1
 
     @property
     def count(self) -> int:
-        """How many different ones there are to use."""
+        """Number of distinct usable vectors."""
         if self._db is None:
             return 0
         return int(
@@ -252,7 +251,7 @@ class SourceVectors:
         )
 
     def find(self, marks: Sequence[str]) -> dict[str, bytes]:
-        """Return the vectors of some texts, by their marks."""
+        """Return vectors of texts by mark."""
         found = {mark: self._at(_raw(mark)) for mark in marks} if self._db is not None else {}
         return {mark: numbers for mark, numbers in found.items() if numbers}
 
@@ -268,7 +267,7 @@ class SourceVectors:
 
 
 def _raw(mark: str) -> bytes:
-    """Return a mark as bytes; none for what is no mark."""
+    """Return a mark as bytes; empty if it is not a mark."""
     try:
         raw = bytes.fromhex(mark)
     except ValueError:
@@ -277,7 +276,7 @@ def _raw(mark: str) -> bytes:
 
 
 WIDTH = 16
-"""Bytes of a fingerprint."""
+"""Size of a fingerprint in bytes."""
 
 _SIDE = FINGERPRINTS
 _ENTRIES = frozenset(map(str, Component))
@@ -293,12 +292,12 @@ _members = msgspec.json.Decoder(resolved(dict[str, msgspec.Raw])).decode
 
 
 def key_of(identity: str, body: bytes) -> bytes:
-    """Return what a record says, whatever its id and nonce are, in ``WIDTH`` bytes.
+    """Return the fingerprint of a record without its ID and nonce, ``WIDTH`` bytes.
 
-    Which ids it names is not part of it where it has an origin: an import gives those.
+    For a record with an origin, the IDs that it names are not included: an import assigns those.
 
     Args:
-        identity: The record's id.
+        identity: ID of the record.
         body: Its canonical bytes.
     """
     if _PARENTS in body or _EDGE in body or _EVENT in body:
@@ -307,10 +306,10 @@ def key_of(identity: str, body: bytes) -> bytes:
 
 
 def key_of_row(row: Row) -> bytes:
-    """Return ``key_of`` of the record of a row with its links; few rows have to be looked through.
+    """Return ``key_of`` of the record of a row; only rows with links are parsed.
 
     Args:
-        row: From ``unplaced_row``.
+        row: Row from ``unplaced_row``.
     """
     body = row.body or b""
     if row.links or row.type in _LINKING:
@@ -329,7 +328,7 @@ def _without_links(body: bytes) -> bytes:
 
 
 def _without_chain(members: dict[str, msgspec.Raw]) -> bytes:
-    """Return what an event of a conversation says, without the events that it names."""
+    """Return the content of a session event without the IDs of other events."""
     kept: dict[str, Any] = {name: part for name, part in members.items() if name not in _BEFORE}
     if "state" in kept:
         state = msgspec.json.decode(members["state"])
@@ -339,12 +338,12 @@ def _without_chain(members: dict[str, msgspec.Raw]) -> bytes:
 
 
 def repeated(found: bytes, times: int) -> bytes:
-    """Return the key of the same thing said again in one file; 0 times for the first."""
+    """Return the key of a repetition in one file; ``times`` is 0 for the first."""
     return found if times == 0 else blake3(found + times.to_bytes(8)).digest(length=WIDTH)
 
 
 class SortedKeys:
-    """Sorted fingerprints, searched where they lie."""
+    """Packed sorted fingerprints with binary search."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed
@@ -363,15 +362,15 @@ class SortedKeys:
 
 
 class KnownRecords:
-    """What a bank was given by imports that hold.
+    """Fingerprints of the records that complete imports brought into a bank.
 
     Args:
-        view: Of the bank; None where it is still to be made.
+        view: View of the bank; None for a new bank.
     """
 
     def __init__(self, view: View | None) -> None:
         self.missing: dict[str, bytes | None] = {}
-        """Side values that were made again here, to be kept with the next append."""
+        """Unlogged values that were recomputed, to be stored with the next append."""
 
         self._all: list[SortedKeys] = []
         if view is None:
@@ -391,7 +390,7 @@ class KnownRecords:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no import gave it anything that holds."""
+        """Whether there are none."""
         return not any(map(len, self._all))
 
     def __contains__(self, key: object) -> bool:
@@ -399,7 +398,7 @@ class KnownRecords:
 
 
 def pack_keys(keys: ScratchMap) -> bytes:
-    """Return fingerprints as they are kept: one after another, the smallest first."""
+    """Return sorted fingerprints, concatenated as they are stored."""
     found = bytearray()
     for key in keys:
         found += key
@@ -407,19 +406,19 @@ def pack_keys(keys: ScratchMap) -> bytes:
 
 
 class RepeatCounter:
-    """How often a file says the same thing; on disk, as it may say very much."""
+    """Counts of identical records in a file; on disk, since there may be many."""
 
     def __init__(self) -> None:
         self._held = ScratchMap(times=PLAN_TIMES)
 
     def before(self, key: bytes) -> int:
-        """Return how often the same thing was said before, and count it once more."""
+        """Return the count of a key before this call, and increment it."""
         times = int.from_bytes(self._held.get(key) or b"")
         self._held.put(key, (times + 1).to_bytes(8))
         return times
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._held.close()
 
 
@@ -448,28 +447,28 @@ def pending_in(view: View, resumed: str) -> Iterator[str]:
 
 
 class SourceEnd(NamedTuple):
-    """That a record which arrives is not current at the source."""
+    """State and time at which a record stopped being current at its source."""
 
     state: State
     at: str | None
-    """When that happened; None where the source does not say."""
+    """Time of the change; None if unknown."""
 
 
 class OlderVersion(NamedTuple):
-    """An older version that waits."""
+    """An earlier version that waits for the current one."""
 
     row: Row
     key: bytes
-    """What it says, as it is recognised again."""
+    """Fingerprint of its content."""
 
     ended: SourceEnd
 
 
 Endings = Mapping[str, SourceEnd]
-"""By id of the record."""
+"""Endings by ID of the record."""
 
 NONE: Endings = {}
-"""Nothing but what is current."""
+"""All records are current."""
 
 
 class _Times(msgspec.Struct, gc=False):
@@ -481,7 +480,7 @@ _times = msgspec.json.Decoder(resolved(_Times)).decode
 
 
 class _Plan(Protocol):
-    """What the plan of an import does for older versions."""
+    """The members of an import plan that earlier versions need."""
 
     stage: ImportStage
     known: KnownRecords
@@ -494,10 +493,10 @@ class _Plan(Protocol):
 
 
 class OlderVersions:
-    """Older versions that wait, by the name of their slot.
+    """Earlier versions that wait for the current one, by slot.
 
     Args:
-        plan: That decides about the current ones.
+        plan: Plan of the import.
     """
 
     def __init__(self, plan: _Plan) -> None:
@@ -506,20 +505,20 @@ class OlderVersions:
 
     @property
     def waits(self) -> bool:
-        """Whether there is one."""
+        """Whether there are any."""
         return bool(self._waiting)
 
     def wait(self, slot: bytes, version: OlderVersion) -> None:
-        """Let one wait, after those that were before it."""
+        """Add a version after the earlier ones of its slot."""
         self._waiting.setdefault(slot, []).append(version)
 
     def bring(self, slot: bytes | None, there: str | None, *, then: str | None) -> None:
-        """Bring the older versions of a memory that comes, as far as they are new.
+        """Add the earlier versions of a memory that is added, if they are new.
 
         Args:
-            slot: What they are versions of.
-            there: What the bank has of it, which the first that is new replaces.
-            then: What replaces the last of them; None where nothing does.
+            slot: Slot of the memory.
+            there: ID of the bank's record, which the first new version replaces.
+            then: ID of the record that replaces the last of them; None for none.
         """
         plan, last, at = self._plan, there, None
         waiting = self._waiting.pop(slot, []) if slot is not None else []
@@ -538,7 +537,7 @@ class OlderVersions:
             plan.say(last, "superseded", then, at)
 
     def leave(self, slot: bytes | None, *, known: bool = False) -> None:
-        """Leave the older versions of a memory that does not come."""
+        """Skip the earlier versions of a memory that is not added."""
         for version in self._waiting.pop(slot, []) if slot is not None else []:
             self._plan.seen.add(version.key)
             if known or version.key in self._plan.known:
@@ -547,12 +546,12 @@ class OlderVersions:
                 self._plan.done.skipped += 1
 
     def end(self, slot: bytes, current: Sealed | None, *, overwrite: bool) -> None:
-        """Decide about a memory that was deleted at the source, whose versions all wait.
+        """Decide on a memory that was deleted at the source, all of whose versions wait.
 
         Args:
-            slot: What they are versions of.
-            current: What the bank has of it.
-            overwrite: Whether that is to go too.
+            slot: Slot of the memory.
+            current: The bank's record.
+            overwrite: Delete the bank's record, too.
         """
         plan, last = self._plan, self._waiting[slot][-1]
         if current is None and last.key not in plan.known:
@@ -566,7 +565,7 @@ class OlderVersions:
 
 
 def _is_newer(row: Row, than: Sealed) -> bool:
-    """Tell whether a version was made after another."""
+    """Return whether a version is newer than another."""
     one, other = _times(row.body or b""), _times(than.body)
     return (one.updated_at or one.created_at) > (other.updated_at or other.created_at)
 
@@ -578,7 +577,7 @@ _MOST_STEPS = 64
 
 
 Current = Callable[[bytes | None], Sealed | None]
-"""Gives the record of the bank that a slot has now."""
+"""Returns the bank's current record of a slot."""
 
 
 class _Ends(msgspec.Struct, gc=False):
@@ -590,11 +589,11 @@ _ends = msgspec.json.Decoder(resolved(_Ends)).decode
 
 
 class FinalIds:
-    """Where records of an import are found that are not in the bank under the ids they came with.
+    """Final IDs of imported records that get another ID in the bank.
 
     Args:
-        current: Of the bank.
-        nonces: For records that are sealed anew, since they name others.
+        current: Returns the bank's current record of a slot.
+        nonces: Nonces for records that are sealed again because they refer to others.
     """
 
     def __init__(self, current: Current, nonces: Nonces) -> None:
@@ -603,18 +602,18 @@ class FinalIds:
         self._found = ScratchMap()
 
     def is_at(self, arriving: str, there: str) -> None:
-        """Remember that another record stands for one that arrived."""
+        """Map an imported record to another record."""
         if arriving != there and there:
             self._found.put(_raw_parent(arriving), _raw_parent(there))
 
     def is_in(self, arriving: str, slot: bytes) -> None:
-        """Remember that whatever the bank has of a thing stands for one that arrived."""
+        """Map an imported record to the bank's current record of a slot."""
         self._found.put(_raw_parent(arriving), slot)
 
     def joined(self, row: Row) -> Row | None:
-        """Return a record with the ids that what it speaks of has in the bank.
+        """Return a record with the bank's IDs of the records that it refers to.
 
-        A parent that is not there is left out; an edge that leads to what is not there is None.
+        A missing parent is dropped; an edge with a missing end becomes None.
         """
         body = row.body or b""
         if row.type == "edge":
@@ -647,7 +646,7 @@ class FinalIds:
         return self._of(identity) or identity
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._found.close()
 
     def _of(self, identity: str) -> str | None:
@@ -670,7 +669,7 @@ class FinalIds:
 
 
 def joins_alike(record: Sealed, row: Row) -> bool:
-    """Tell whether two edges have the same ends; what is no edge is not asked."""
+    """Return whether two edges have the same ends; True for other records."""
     return row.type != "edge" or _ends(record.body) == _ends(row.body or b"")
 
 
@@ -685,25 +684,25 @@ _NOTHING = b""
 
 
 class Slots:
-    """By slot: where what it speaks of may be replaced, the last record that did so."""
+    """Slots of the records read, each with the ID of its last record if that can be replaced."""
 
     def __init__(self) -> None:
         self._held = ScratchMap(times=PLAN_TIMES)
 
     def add(self, slot: bytes, last: str | None) -> bool:
-        """Remember that a slot was spoken of, and tell whether that is the first time."""
+        """Add a slot; return whether it is new."""
         return self._held.add(slot, _packed(last))
 
     def add_new(self, slots: Sequence[bytes]) -> bool:
-        """Remember many slots, where none was spoken of before; tell whether it did."""
+        """Add many slots if all are new; return whether they were added."""
         return self._held.add_new(slots)
 
     def put(self, slot: bytes, last: str | None) -> None:
-        """Remember the last record of a slot, in the place of any before it."""
+        """Set the last record of a slot."""
         self._held.put(slot, _packed(last))
 
     def last(self, slot: bytes) -> str | None:
-        """Return the last record of a slot; None where none may be replaced."""
+        """Return the last record of a slot; None if it cannot be replaced."""
         found = self._held.get(slot)
         return found.decode() if found else None
 
@@ -711,7 +710,7 @@ class Slots:
         return slot in self._held
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._held.close()
 
 

@@ -528,7 +528,7 @@ class SidecarFormat:
 
     @property
     def told(self) -> str:
-        """What became of the file, for whoever reads."""
+        """Note on how the file was restored."""
         since = self.since
         if self.is_same:
             return f"members that its format cannot hold were restored from {self._called}"

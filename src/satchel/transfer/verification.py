@@ -37,7 +37,7 @@ from satchel.screening.records import screened
 from satchel.transfer.folders import input_to_read
 
 NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
-"""Verdicts on a file that nobody can put up with."""
+"""Outcomes that are never accepted."""
 
 
 def read_back(
@@ -47,17 +47,17 @@ def read_back(
     request: VerificationRequest,
     known: Outcome | None = None,
 ) -> str | None:
-    """Verify what is now on the disk, and return the verdict; a bad file is taken away again.
+    """Verify the written file and return the outcome; None if its format is not sealed.
 
-    Records that were sealed or proved just now need no second proof: that their bytes are on the
-    disk, which the body hash under the signature says, is all that is left to show of them.
+    Records that were just sealed or verified are not verified again: the signed body hash shows
+    that their bytes are on the disk. An invalid file is removed.
 
     Args:
         output: The file.
-        writer: Its format; of one that is not sealed there is nothing to verify.
-        policy: Whose signature counts.
-        request: How far to look.
-        known: The verdict on the same seal before it was written again.
+        writer: Its format.
+        policy: The trusted keys.
+        request: How much to verify.
+        known: Outcome for the same seal before it was written again.
 
     Raises:
         TargetError: If it does not verify.
@@ -88,7 +88,7 @@ class VerifyOptions:
 
     threshold: int | None = None
     remember: bool = True
-    """Whether the witness records how new the file is, to recognise an older one later."""
+    """Whether the witness records the head, to recognise an older copy later."""
 
     on_progress: Progress | None = None
 
@@ -101,8 +101,8 @@ def verify(
     Raises:
         PathRefusedError: If roots are set, and the file is not in them.
         UnreadableError: If it cannot be read.
-        UnknownFormatError: If it is no sealed file.
-        UsageError: If the entry asked for is not in it.
+        UnknownFormatError: If it is not a sealed file.
+        UsageError: If the given entry is not in it.
     """
     asked = options or VerifyOptions()
     with file_to_read(settings, path) as file:
@@ -182,42 +182,42 @@ _MAX_DISTINCT = 10_000
 
 
 class Overview(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a file holds."""
+    """Contents of a file, summarized."""
 
     file: str
     format: str
     title: str
     bytes: int
     records: dict[str, int]
-    """Records of each type."""
+    """Number of records by type."""
 
     users: dict[str, int] = {}
-    """Entries of each owner, the twenty with most."""
+    """Number of entries by owner, for the twenty with most."""
 
     agents: dict[str, int] = {}
     runs: int = 0
-    """How many runs or sessions entries name."""
+    """Number of runs or sessions that entries name."""
 
     tags: dict[str, int] = {}
     kept_as_written: dict[str, int] = {}
-    """Source fields that have no member of their own; kept, and written back to the same format."""
+    """Fields without a member of their own; they are written back to the same format."""
 
     earliest: str | None = None
     latest: str | None = None
     undated: int = 0
     expired: int = 0
     secrets: dict[str, int] = {}
-    """Keys, tokens, passwords and cards in the records, of each kind; how many, never which."""
+    """Number of likely keys, tokens, passwords and card numbers, by kind."""
 
     container: dict[str, Any] = {}
     """Fields around the records, or the statement of a sealed file."""
 
     outcome: str | None = None
-    """The verdict on a sealed file, without looking at every record."""
+    """Outcome of the verification of a sealed file, without verifying each record."""
 
     notes: list[str] = []
     losses: list[Loss] = []
-    """What an import of it would lose or ignore: files and lines that this format does not read."""
+    """What an import would lose or ignore: files and lines that the format does not read."""
 
 
 def inspect(
@@ -227,13 +227,13 @@ def inspect(
     *,
     on_progress: Progress | None = None,
 ) -> Overview:
-    """Read a file and return what is in it.
+    """Read a file and return a summary of its contents.
 
     Args:
         path: The file.
-        settings: Whose keys count, and the limits.
-        source_format: The name of its format; None to recognise it.
-        on_progress: Called with bytes done and bytes there are.
+        settings: Settings with the trusted keys and the limits.
+        source_format: Name of its format; None to recognise it.
+        on_progress: Called with the number of bytes read and the total.
 
     Raises:
         PathRefusedError: If roots are set, and the file is not in them.
@@ -279,7 +279,7 @@ def _models(reader: Format, place: Place, reading: ReadContext) -> Iterator[Mode
 
 
 class _Tally:
-    """Counts, in bounded memory."""
+    """Counts in bounded memory."""
 
     def __init__(self) -> None:
         self.records: Counter[str] = Counter()
@@ -366,17 +366,17 @@ OnBytes = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
-    """The surroundings in which files are read, and what an interface decides about them."""
+    """Settings for reading files, and what an interface decides about them."""
 
     settings: Settings
     file: OpenFile | None = None
-    """What is read instead of the first path of the options."""
+    """File to read in place of the first path of the options."""
 
     output: Path | None = None
-    """What is written in place of the output of the options."""
+    """File to write in place of the output of the options."""
 
     key: Callable[[str | None], keys.SigningKey] | None = None
-    """Gives the signing key of a name; by the passphrase of the options by default."""
+    """Returns the signing key of a name; by default with the passphrase of the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +393,7 @@ class InspectRequest(Options):
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest(Options):
-    """What to verify, and whom to believe."""
+    """What to verify, and which keys to trust."""
 
     path: Annotated[
         PathText,
@@ -416,7 +416,7 @@ class VerifyRequest(Options):
     ] = False
     progress: OnBytes = None
     remember: bool = True
-    """Whether an older copy is recognised later by what is verified now."""
+    """Whether the witness records the head, to recognise an older copy later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,8 +470,8 @@ def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
 
     Raises:
         UnreadableError: If it cannot be read.
-        UnknownFormatError: If it is no sealed file.
-        UsageError: If the entry asked for is not in it.
+        UnknownFormatError: If it is not a sealed file.
+        UsageError: If the given entry is not in it.
     """
     return verify(
         source.file or Path(options.path),

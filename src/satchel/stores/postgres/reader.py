@@ -1,4 +1,4 @@
-"""Reading rows from the tables."""
+"""Views: reading rows, links and words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -88,11 +88,11 @@ _ORPHANS = (
         for sql in (_STRETCHES, _OTHERS)
     ),
 )
-"""What may belong to nothing, and what asks for it."""
+"""Rows that may belong to nothing, and the queries for them."""
 
 
 class PostgresView(PostgresWords):
-    """One consistent view, on a connection inside a transaction."""
+    """A consistent view, on a connection inside a transaction."""
 
     words_apart = True
 
@@ -312,4 +312,4 @@ class PostgresView(PostgresWords):
 
 
 _FEW = 16
-"""Neighbours that are fetched together; each may be as large as a record can be."""
+"""Neighbours per query; each may have the maximum size of a record."""
