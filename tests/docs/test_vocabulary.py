@@ -78,9 +78,7 @@ MESSAGES, GUIDES, REFERENCE = 0, 0, 32
 DOCSTRINGS = {
     "backup": 52,
     "bank": 58,
-    "conformance": 21,
     "erasure": 28,
-    "formats": 55,
     "inference": 14,
     "recall": 55,
     "receipts": 21,
