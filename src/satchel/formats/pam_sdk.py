@@ -82,13 +82,8 @@ class PamSdk:
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-<<<<<<< HEAD
-        """Yield sealed entries, parents before children; the ids there must hold."""
-        with open_sdk_file(place.file, reading.limits) as document:
-=======
         """Yield sealed entries, parents before children; their IDs must be valid."""
-        with opening_sdk_file(place.file, reading.limits) as document:
->>>>>>> main
+        with open_sdk_file(place.file, reading.limits) as document:
             held = _collect(document)
         reading.container.update(encode_foreign(document.envelope))
         links = {identity: entry.links for identity, entry in held.items()}
