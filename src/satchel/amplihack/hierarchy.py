@@ -271,8 +271,8 @@ class FactArguments(TypedDict, total=False):
 class HierarchicalMemory:
     """The open hierarchical memory of one agent. A context manager; thread-safe.
 
-    It is in the configured store, in a bank of the agent's name; or in its own store if
-    amplihack's layout is used.
+    It is in the configured store, in a bank of the agent's name; or in its own store if amplihack's
+    layout is used.
 
     Args:
         agent: The agent: up to 64 letters, digits, ``_`` and ``-``.

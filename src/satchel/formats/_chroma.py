@@ -1,7 +1,7 @@
 """A record of a Chroma collection as an entry, and back.
 
-A record is a document, an ID and members that are texts, numbers, Booleans or lists of one of
-these types. Compared with chromadb 1.5.9.
+A record is a document, an ID and members that are texts, numbers, Booleans or lists of one of these
+types. Compared with chromadb 1.5.9.
 """
 
 import math
