@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from satchel.crypto.canonical import decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
@@ -231,7 +231,7 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
         kept[URI] = row[URI]
     if metadata is not None and not metadata:
         kept["metadata"] = {}
-    kept |= numbers_of({"metadata": metadata, VECTOR: row.get(VECTOR)})
+    kept |= float_spellings({"metadata": metadata, VECTOR: row.get(VECTOR)})
     when = row.get("created_at")
     return Semantic(
         text=text,

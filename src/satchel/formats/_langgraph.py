@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from satchel.crypto.canonical import ABSENT, decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
@@ -143,7 +143,7 @@ def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
     kept = {} if named is None else {TEXT_MEMBER: named}
     kept |= differences({**row, "value": None}, {**_row(entry, labels, key, shown), "value": None})
     kept.pop(NUMBERS, None)
-    kept |= numbers_of({"value": value})  # everything else is a typed column
+    kept |= float_spellings({"value": value})  # everything else is a typed column
     origin = Origin(
         provider=NAME,
         id=identity_of(joined(labels), key),

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from satchel.crypto.canonical import decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.model.records import Entry, Semantic
@@ -136,7 +136,7 @@ def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Sema
         kept[VECTOR] |= {KINDS: kinds} if kinds else {}
     elif "vector" in row:
         kept[VECTOR] = None
-    kept |= numbers_of(row)
+    kept |= float_spellings(row)
     if payload is None:
         kept["payload"] = None if "payload" in row else False
     is_data = text is None and rest.get(_DATA) is not None

@@ -19,7 +19,13 @@ from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import ABSENT
-from satchel.crypto.json_reader import NUMBERS, SURROGATE, ForeignReader, numbers_of, with_numbers
+from satchel.crypto.json_reader import (
+    NUMBERS,
+    SURROGATE,
+    ForeignReader,
+    float_spellings,
+    with_numbers,
+)
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
@@ -166,7 +172,7 @@ def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
             provider=NAME,
             source=source,
             id=f"{thing}:{identity}" if type(identity) is str else None,
-            as_written=numbers_of(row),
+            as_written=float_spellings(row),
             trust=TrustClass.IMPORTED,
         ),
     )

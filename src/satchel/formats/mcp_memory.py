@@ -22,7 +22,7 @@ from blake3 import blake3
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.encodings import GZIP_MAGIC, gzip_sink
 from satchel.crypto.canonical import escape_keys
-from satchel.crypto.json_reader import ForeignReader, numbers_of
+from satchel.crypto.json_reader import ForeignReader, float_spellings
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
 from satchel.formats._json import (
@@ -162,7 +162,7 @@ def _origin(kept: Row, kind: str, *parts: str | int) -> Origin:
     return Origin(
         provider=NAME,
         id=f"{kind}:{known}",
-        as_written=kept | numbers_of(kept),
+        as_written=kept | float_spellings(kept),
         trust=TrustClass.IMPORTED,
     )
 

@@ -23,7 +23,7 @@ import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import ABSENT, escape_keys
-from satchel.crypto.json_reader import ForeignReader, has_odd_numbers, numbers_of
+from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
@@ -164,7 +164,7 @@ def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
         del kept["hash"]
     is_odd = has_odd_numbers(row.values())
     if is_odd:
-        kept |= numbers_of(row)
+        kept |= float_spellings(row)
     make = PlainSemantic if is_decoded and not is_odd else Semantic
     return make(
         text=said["memory"],

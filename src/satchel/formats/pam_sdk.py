@@ -22,7 +22,7 @@ from satchel.artifact.pam_sdk.layout import (
     content_text,
     parents_first,
 )
-from satchel.artifact.pam_sdk.reader import SdkDocument, draft_of, opening_sdk_file, to_sdk_entry
+from satchel.artifact.pam_sdk.reader import SdkDocument, open_sdk_file, sdk_draft, to_sdk_entry
 from satchel.artifact.pam_sdk.writer import (
     NOT_IN_FILE,
     PROVIDER,
@@ -83,7 +83,7 @@ class PamSdk:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield sealed entries, parents before children; their IDs must be valid."""
-        with opening_sdk_file(place.file, reading.limits) as document:
+        with open_sdk_file(place.file, reading.limits) as document:
             held = _collect(document)
         reading.container.update(encode_foreign(document.envelope))
         links = {identity: entry.links for identity, entry in held.items()}
@@ -93,7 +93,7 @@ class PamSdk:
             value = {**json.loads(entry.text), "id": identity}
             _report_links(value, links, reading.report)
             try:
-                record = seal(draft_of(entry.component, value, ours), limits=reading.limits)
+                record = seal(sdk_draft(entry.component, value, ours), limits=reading.limits)
             except SatchelError as error:
                 error.field = entry.pointer + (f"/{error.field}" if error.field else "")
                 raise error.located(file=place.name, **entry.place) from None
