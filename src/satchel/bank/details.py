@@ -23,7 +23,7 @@ _OF_EACH_VERSION = frozenset({"updated_at"})
 
 
 class RecordProof(msgspec.Struct, frozen=True, kw_only=True):
-    """The signed head that a record was proved by."""
+    """The signed head against which a record was verified."""
 
     bank: str
     epoch: int

@@ -89,7 +89,7 @@ class Neighbourhood(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """By steps, then by name."""
 
     complete: bool
-    """False where there may be more: not all links were looked at."""
+    """False if there may be more: not all links were followed."""
 
     notes: list[str] = []
 
@@ -104,7 +104,7 @@ class LinkPaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The shortest ways from one to the other, each as its links in order."""
 
     complete: bool
-    """False where there may be others: not all links were looked at, or not all ways listed."""
+    """False if there may be others: not all links were followed, or not all paths listed."""
 
     notes: list[str] = []
 

@@ -177,7 +177,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     """IDs of earlier versions of it, where it was searched for."""
 
     conflicts_with: list[str] = []
-    """IDs of memories beside it in an answer that say something else of the same subject."""
+    """IDs of memories in the same answer that contradict it: same subject, different fact."""
 
     why: ScoreParts | None = None
     """What its score is made of; with ``explain``."""

@@ -51,7 +51,7 @@ class TokenLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bank: str
     issuer: str
     audience: str | None = None
-    """Who may present it; None for whoever has it."""
+    """The key that may present it; None for a bearer token."""
 
     permissions: list[str]
     scope: list[str]

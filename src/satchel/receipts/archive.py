@@ -179,7 +179,7 @@ class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def exit_status(self) -> int:
-        """0 when somebody who is trusted signed it, and the others; 3 otherwise."""
+        """0 if trusted keys signed it and the other receipts of its file; 3 otherwise."""
         return 0 if all(one.outcome == "good" for one in (self, *self.others)) else 3
 
 

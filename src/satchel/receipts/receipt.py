@@ -93,7 +93,7 @@ class FieldLoss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ScanResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Raw bytes that were looked through for what was erased."""
+    """Raw bytes that were searched for erased text."""
 
     name: str
     bytes: Count
@@ -175,10 +175,10 @@ class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Who signed the output, where it is sealed."""
 
     scanned: list[ScanResult] = []
-    """Of an erasure: what was looked through afterwards."""
+    """Of an erasure: what was searched afterwards."""
 
     unreached: list[str] = []
-    """Of an erasure: where copies may be that nobody here can look at."""
+    """Of an erasure: places that may have copies and cannot be searched from here."""
 
     notes: list[str] = []
 
@@ -454,7 +454,7 @@ class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Memories that would be superseded, deleted, or current again."""
 
     left_alone: Count = 0
-    """Records of the input that are there already, or are left out."""
+    """Records of the input that the target has, or that are skipped."""
 
     conflicts: Count = 0
     """Other versions of what is there."""
@@ -481,7 +481,7 @@ class EmbeddingCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransferPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a transfer would do; nothing was changed to find it out."""
+    """The plan of a transfer. Nothing was changed."""
 
     version: Literal[1]
     kind: Kind

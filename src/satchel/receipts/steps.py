@@ -89,7 +89,7 @@ class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     vectors: int = 0
     blobs: int = 0
     read_back: dict[str, int] = {}
-    """Records of each type, read again from where they went, each proved."""
+    """Records of each type that were read back from the target and verified."""
 
     verified: bool = False
     """Whether it was read back whole, with the same head."""
