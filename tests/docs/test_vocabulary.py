@@ -87,9 +87,7 @@ DOCSTRINGS = {
     "inference": 14,
     "ledger": 78,
     "recall": 55,
-    "receipts": 21,
     "rehydrate": 22,
-    "replication": 42,
     "runtime": 31,
     "screening": 15,
 }
