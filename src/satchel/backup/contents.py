@@ -117,7 +117,7 @@ def put_log(source: Replica, before: PreviousBackup | None, packs: Packs) -> lis
         TargetError: If it cannot be written.
     """
     found, place = list[LogSegment](), 0
-    for segment, stands in _standing(source, before):
+    for segment, stands in _reusable_segments(source, before):
         place = segment.first + segment.count
         if stands:
             found.append(_with_vectors(source, segment, packs))
@@ -159,7 +159,9 @@ def vectors_in(held: SegmentVectors, packs: Packs) -> Iterator[dict[str, tuple[f
         raise VerificationError("the number of vectors differs from the manifest")
 
 
-def _standing(source: Replica, before: PreviousBackup | None) -> Iterator[tuple[LogSegment, bool]]:
+def _reusable_segments(
+    source: Replica, before: PreviousBackup | None
+) -> Iterator[tuple[LogSegment, bool]]:
     """Yield the stretches of the last backup, and whether they still hold what the log has."""
     if before is None or before.size > source.size:
         return
@@ -204,13 +206,13 @@ def _cut(source: Replica, first: int, end: int, packs: Packs) -> Iterator[LogSeg
         held.append(row)
         size += len(row.body or b"") + len(row.id)
         if len(held) == ROWS or size >= PIECE_BYTES:
-            yield _kept(source, held, packs)
+            yield _pack_rows(source, held, packs)
             held, size = [], 0
     if held:
-        yield _kept(source, held, packs)
+        yield _pack_rows(source, held, packs)
 
 
-def _kept(source: Replica, rows: list[Row], packs: Packs) -> LogSegment:
+def _pack_rows(source: Replica, rows: list[Row], packs: Packs) -> LogSegment:
     """Keep some records, each of which is the one that was logged.
 
     Raises:
@@ -527,7 +529,7 @@ def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> Verific
         VerificationError: Naming what does not hold.
         TargetError: If the destination does not answer.
     """
-    proving, done = _Proving(packs), 0
+    proving, done = _ContentVerifier(packs), 0
     total = sum(part.size for part in manifest.banks)
     require_one_each([part.bank for part in manifest.banks], "bank")
     require_one_each([part.key for part in manifest.files], "key of memory files")
@@ -582,7 +584,7 @@ def side_in(ref: Ref, packs: Packs) -> dict[str, bytes]:
         raise VerificationError(f"unlogged values cannot be read: {error}") from None
 
 
-class _Proving:
+class _ContentVerifier:
     """What was seen so far."""
 
     def __init__(self, packs: Packs) -> None:
@@ -614,7 +616,7 @@ class _Proving:
             raise VerificationError("the signed head does not belong to the bank of the backup")
         packs = self._packs
         index = read_index(packs, part.index, BankIndex)
-        walk, is_whole = _Walk(part.bank), True
+        walk, is_whole = _LogVerifier(part.bank), True
         for segment in segments_of(part, index):
             try:
                 yield walk.take(rows_in(segment, packs))
@@ -653,7 +655,7 @@ class _Proving:
                 self.unopened.add(ref.name)
 
 
-class _Walk:
+class _LogVerifier:
     """The way along a log, record by record."""
 
     def __init__(self, bank: str) -> None:

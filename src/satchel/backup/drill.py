@@ -148,7 +148,7 @@ def drill_backup(
         found = chosen_backup(catalogue.all(), asked.backup, catalogue)
         require_trusted(settings, found, texts(asked.trusted_keys))
         require_lists(catalogue, found)
-        drilling = _Drilling(
+        drilling = _DrillTask(
             msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked, decide
         )
         began, accounts, banks = now(), list[ReceiptBody](), list[DrilledBank]()
@@ -213,7 +213,7 @@ def _account(
 
 
 @dataclass(slots=True)
-class _Drilling:
+class _DrillTask:
     settings: Settings
     catalogue: Catalogue
     asked: DrillOptions

@@ -147,10 +147,10 @@ def check_backups(settings: Settings, moment: datetime | None = None) -> Iterato
             yield Check(name="backups", state="problem", detail="no destination", hint=hint)
         return
     for destination in destinations(settings):
-        yield _look(settings, destination, moment or datetime.now(UTC))
+        yield _check_destination(settings, destination, moment or datetime.now(UTC))
 
 
-def _look(settings: Settings, destination: str, moment: datetime) -> Check:
+def _check_destination(settings: Settings, destination: str, moment: datetime) -> Check:
     found, name = standing_of(settings, destination), f"backup to {shown_address(destination)}"
     enabled = settings.options.backup.enabled
     if found.error is not None:

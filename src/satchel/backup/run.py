@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from satchel.agents.agents import agent_called
-from satchel.backup.agents import agents_meant, take_agents
+from satchel.backup.agents import selected_agents, take_agents
 from satchel.backup.catalogue import Catalogue, StoredBackup, new_id, read_erasures
 from satchel.backup.contents import (
     PreviousBackup,
@@ -284,7 +284,7 @@ class _Run:
             self._require_meant(catalogue, series)
             before, known = ({}, set[Ref]()) if self.options.full else catalogue.before(series)
             packs = self._packs(catalogue, series, known)
-            found, notes = self._taken(catalogue, before, packs, key)
+            found, notes = self._take_backup(catalogue, before, packs, key)
             try:
                 proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
             except VerificationError as error:
@@ -295,7 +295,7 @@ class _Run:
                     f"earlier backups failed verification, so everything was written again: {error}"
                 )
                 packs = self._packs(catalogue, series, set())
-                found, _ = self._taken(catalogue, {}, packs, key)
+                found, _ = self._take_backup(catalogue, {}, packs, key)
                 proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
             missing, dropped = (
                 found.manifest.missing,
@@ -369,7 +369,7 @@ class _Run:
             exit_status=VerificationError.exit_status if missing else 0,
         )
 
-    def _taken(
+    def _take_backup(
         self, catalogue: Catalogue, before: dict[str, PreviousBackup], packs: Packs, key: SigningKey
     ) -> tuple[StoredBackup, list[str]]:
         moment = self.moment
@@ -394,7 +394,7 @@ class _Run:
         files, agents = list[FilesBackup](), list[AgentBackup]()
         if self._takes_files:
             files += self._files(packs, missing, notes)
-            meant = agents_meant(self.settings, *self._named())
+            meant = selected_agents(self.settings, *self._named())
             agents += take_agents(self.settings, meant, banks, packs, missing, notes)
         if not (banks or files or agents or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)

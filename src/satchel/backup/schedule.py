@@ -356,7 +356,7 @@ def keep_schedule(
         while time.now() < due:
             time.wait(due)
         moment = time.now()
-        run = _tried(settings, where, moment)
+        run = _run_due(settings, where, moment)
         status = run.exit_status
         if told is not None:
             told(run)
@@ -396,7 +396,7 @@ def _first(settings: Settings, where: Sequence[str], moment: datetime) -> dateti
     return due
 
 
-def _tried(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
+def _run_due(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
     """Run a backup; what cannot even begin is told as having failed everywhere."""
     try:
         return run_backup.run(settings, BackupOptions(), moment=moment)

@@ -236,7 +236,7 @@ class SourceFolder:
         """
         parts = self._folder.path.parts[1:]
         rules, depth = _above(self._folder.path) if self._look_above else (IgnoreRules(), 0)
-        with self._folder.held() as handle:
+        with self._folder.open_handle() as handle:
             walk = _Walk(self.seen, parts[len(parts) - depth :])
             for number, offer in enumerate(walk.through(handle, (), rules)):
                 if number >= MOST_FILES:

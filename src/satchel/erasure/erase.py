@@ -403,7 +403,7 @@ def erase(bank: OpenBank, options: EraseOptions) -> ErasureResult:
     require_owner(bank.settings, "erase")
     refuse_copy(bank.settings, _file(options.receipt))
     with closing(DerivedRecords()) as kin:
-        erasing = _Erasing(bank, options, kin)
+        erasing = _EraseTask(bank, options, kin)
         planned = erasing.plan()
         if options.dry_run:
             return planned
@@ -414,7 +414,7 @@ def _file(path: PathText | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-class _Erasing:
+class _EraseTask:
     """One erasure, from the plan to the report."""
 
     def __init__(self, bank: OpenBank, wanted: EraseOptions, kin: DerivedRecords) -> None:
@@ -544,7 +544,7 @@ class _Erasing:
         bank, settings = self._bank, self._bank.settings
         with bank.ledger.reading() as view:
             end = _end(bank, view)
-        notes = [*done.notes, *_told(done)]
+        notes = [*done.notes, *_result_notes(done)]
         account = ReceiptBody(
             version=VERSION,
             kind="erase",
@@ -590,7 +590,7 @@ def _end(bank: OpenBank, view: View) -> TransferEnd:
     )
 
 
-def _told(done: ErasureResult) -> Iterator[str]:
+def _result_notes(done: ErasureResult) -> Iterator[str]:
     """Yield what the report has to say in words, and nothing of what was erased."""
     yield (
         f"{done.looked_for:,} pieces of 16 bytes were scanned for; {done.too_short:,} texts "

@@ -18,8 +18,8 @@ from satchel.crypto.token_chain import (
     SKEW,
     Chain,
     TokenContext,
-    linked,
-    opened_value,
+    chain_from_value,
+    link_tokens,
     prove,
     require_possession,
 )
@@ -174,7 +174,7 @@ def _chain(owner: SigningKey, holder: SigningKey, number: int) -> Chain:
         expires_at=shift_time(_NOW, timedelta(hours=1)),
         audience=holder.did,
     )
-    return linked((issue(_bank(number), owner, grant),), {})
+    return link_tokens((issue(_bank(number), owner, grant),), {})
 
 
 def _around(owner: SigningKey, number: int, **members: Any) -> TokenContext:
@@ -200,7 +200,7 @@ def _misdirected(owner: SigningKey, holder: SigningKey, number: int) -> None:
 def _forged(owner: SigningKey, holder: SigningKey, number: int) -> None:
     value = _chain(owner, holder, number).value()
     value["tokens"][0]["payload"]["expires_at"] = shift_time(_NOW, timedelta(days=1 + number))
-    opened_value(value).require([], _around(owner, number))
+    chain_from_value(value).require([], _around(owner, number))
 
 
 def _revoked(owner: SigningKey, holder: SigningKey, number: int) -> None:

@@ -430,6 +430,30 @@ class WriteResult:
     """Whether the product had it already, with the same content; then nothing was written."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorOptions:
+    """Options for opening a live product; a connector ignores those that do not apply to it."""
+
+    limits: Limits = DEFAULT_LIMITS
+    include_deleted: bool = False
+    """Whether to read deleted memories."""
+
+    embeddings: bool = False
+    """Whether to read and write vectors."""
+
+    writes: bool = False
+    """Whether to open it for writing, and create it if missing."""
+
+    overwrite: bool = False
+    """Whether to replace other versions."""
+
+    dry_run: bool = False
+    """Whether to decide what would be written, and write and create nothing."""
+
+    skip_bad: bool = False
+    """Whether to skip damaged memories, counted."""
+
+
 class Connector(Protocol):
     """A live product."""
 

@@ -205,7 +205,7 @@ def recent_receipts(
         raise UsageError(f"the limit must be 1 to {MOST} receipts", field="limit")
     found = dict[str, ReceiptLine]()
     if bank is None:
-        for record, account in _kept(settings):
+        for record, account in _stored_receipts(settings):
             found.setdefault(record.id, _line(record, account))
             if len(found) >= limit:
                 break
@@ -218,7 +218,7 @@ def recent_receipts(
             told = account_in(record)
             if told is not None:
                 found[record.id] = _line(record, told)
-        for record, account in _kept(settings):
+        for record, account in _stored_receipts(settings):
             if here in (account.input.bank, account.output.bank):
                 found.setdefault(record.id, _line(record, account))
     return sorted(found.values(), key=lambda line: (line.at, line.id), reverse=True)[:limit]
@@ -238,7 +238,7 @@ def find_receipts(settings: Settings, wanted: str) -> list[StoredReceipt]:
     require_owner(settings, "receipts")
     path = Path(wanted)
     if _is_file(path):
-        return [_judged(settings, *one) for one in receipts_in(path)]
+        return [_verified_receipt(settings, *one) for one in receipts_in(path)]
     return [find_receipt(settings, wanted)]
 
 
@@ -252,7 +252,7 @@ def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
     digits = wanted.removeprefix("blake3:")
     found = dict[str, tuple[Sealed, ReceiptBody | None]]()
     if len(digits) >= _LEAST_DIGITS:
-        for record, account in (*_kept(settings), *_logged(settings, digits)):
+        for record, account in (*_stored_receipts(settings), *_logged_receipts(settings, digits)):
             if record.id.startswith(f"blake3:{digits}"):
                 found[record.id] = record, account
     if not found:
@@ -264,7 +264,7 @@ def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
             else f"{len(found)} receipts start with {wanted!r}",
             hint="See: satchel receipt list.",
         )
-    return _judged(settings, *next(iter(found.values())))
+    return _verified_receipt(settings, *next(iter(found.values())))
 
 
 def _is_file(path: Path) -> bool:
@@ -274,7 +274,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _kept(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
+def _stored_receipts(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
     """Yield the receipts of this machine, the newest first; files that are damaged are left out."""
     folder = folder_of(settings)
     paths = sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else []
@@ -285,7 +285,9 @@ def _kept(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
                     yield record, account
 
 
-def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
+def _logged_receipts(
+    settings: Settings, digits: str
+) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
     """Yield the receipts with an id in the banks of the store: of transfers, and signed ones."""
     if not store_exists(settings.store):
         return
@@ -294,7 +296,7 @@ def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, ReceiptBo
             banks = reader.banks()
         for bank in banks:
             with open_bank_in(settings, store, bank).ledger.reading() as view:
-                for one in view.starting(digits, limit=2):
+                for one in view.with_prefix(digits, limit=2):
                     if one.record.type != "receipt":
                         continue
                     account = account_in(one.record)
@@ -316,7 +318,9 @@ def _line(record: Sealed, account: ReceiptBody) -> ReceiptLine:
     )
 
 
-def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> StoredReceipt:
+def _verified_receipt(
+    settings: Settings, record: Sealed, account: ReceiptBody | None
+) -> StoredReceipt:
     problem = None if has_valid_id(record) else "the ID does not match the content"
     checks = signatures_of(record)
     outcome = _outcome_of(settings, [one.key for one in checks if one.valid])

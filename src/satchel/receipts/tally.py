@@ -81,14 +81,14 @@ def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str,
 _ENTRIES = frozenset(map(str, Component))
 
 
-class _Spoken(msgspec.Struct, gc=False):
+class _TextMembers(msgspec.Struct, gc=False):
     text: str | None = None
     subject: str | None = None
     predicate: str | None = None
     object: str | None = None
 
 
-_decode = msgspec.json.Decoder(resolved(_Spoken)).decode
+_decode = msgspec.json.Decoder(resolved(_TextMembers)).decode
 
 
 class RecordCounter:

@@ -19,7 +19,7 @@ from satchel.ledger.authority import DECISIONS
 from satchel.ledger.heads import require_logged
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
 from satchel.model.values import TrustClass, now
 from satchel.ports.rows import PENDING, Filter, Row
@@ -133,7 +133,7 @@ class Unmerged:
         """Yield the records, in the order of the log there."""
         fold, size = self._source.found.fold, self._source.size
         for some in read_log_from(self._source, self._start):
-            known = self._known(some)
+            known = self._existing_ids(some)
             self.blobs.update(blobs_named(some))
             for row, logged in some:
                 if logged is None:
@@ -171,7 +171,7 @@ class Unmerged:
             return True
         return isinstance(model, Receipt) and model.action == GROUP
 
-    def _known(self, some: Sequence[tuple[Row, Any]]) -> set[str]:
+    def _existing_ids(self, some: Sequence[tuple[Row, Any]]) -> set[str]:
         rows = self._target.reader.get(self._target.bank, [row.id for row, _ in some])
         return {row.id for row in rows}
 
@@ -291,7 +291,7 @@ def merge(
         VerificationError: If a record is not what was logged, or a key was revoked.
         ReadOnlyStoreError: If this machine may not add to the copy.
     """
-    merging = _Merging(source, store, ledger, on_conflict)
+    merging = _MergeTask(source, store, ledger, on_conflict)
     spool = Spool()
     try:
         # All of it is read and proved before any of it is appended.
@@ -316,7 +316,7 @@ def merge(
     return merging.found
 
 
-class _Merging:
+class _MergeTask:
     """One merge into a copy."""
 
     def __init__(
@@ -377,7 +377,7 @@ class _Merging:
         for start in range(0, len(fixes), TOGETHER):
             self._append(fixes[start : start + TOGETHER], own)
         at = now()
-        self._ledger.append([closing(name, at) for name in [*completed, own]])
+        self._ledger.append([closing_receipt(name, at) for name in [*completed, own]])
 
     def erase(self, erasures: Sequence[Sealed]) -> None:
         """Erase what is erased there, also what is current here: it was meant to go."""

@@ -295,7 +295,7 @@ def migrate(
     else:
         require_other(source, target.store)
         _note_default(target, asked)
-        done = _Work(source, target, asked).all(_wanted(source, asked.banks))
+        done = _MigrationTask(source, target, asked).all(_wanted(source, asked.banks))
         if not asked.dry_run and any(one.problem is None for one in done):
             done = _with_default(source, target, done, notes)
     found = MigrationResult(
@@ -372,7 +372,7 @@ def _uncopied_banks(source: Settings, target: Settings, done: Sequence[MigratedB
         return [name_of(reader, bank) or bank for bank in reader.banks() if bank not in there]
 
 
-class _Work:
+class _MigrationTask:
     """The banks on their way."""
 
     def __init__(self, source: Settings, target: Settings, asked: MigrateOptions) -> None:
@@ -427,7 +427,7 @@ class _Work:
             carried, blobs = carried + found.carried, blobs + found.blobs
             _require_brought(found)
             if self._asked.dry_run:
-                return _told(found, carried, blobs)
+                return _migrated_bank(found, carried, blobs)
             try:
                 done = self._read_back(found, carried, blobs)
             except StoreBusyError:
@@ -472,7 +472,7 @@ class _Work:
             if lacking:
                 with self._turn:
                     along.vectors = _vectors(source, there)
-        done = _told(found, carried, blobs)
+        done = _migrated_bank(found, carried, blobs)
         open_imports = self._open_imports(bank)
         return msgspec.structs.replace(
             done,
@@ -507,7 +507,7 @@ class _Progress:
     """
 
     def __init__(self, told: Callable[[int, int], None] | None) -> None:
-        self._told = told
+        self._report = told
         self._lock = threading.Lock()
         self._sizes = dict[str, int]()
         self._done = dict[tuple[str, str], int]()
@@ -523,15 +523,15 @@ class _Progress:
 
     def of(self, bank: str, step: str) -> Callable[[int, int], None] | None:
         """Return what is called in a step of one bank."""
-        if self._told is None:
+        if self._report is None:
             return None
 
         def tell(done: int, size: int) -> None:
-            assert self._told is not None  # noqa: S101 - see above
+            assert self._report is not None  # noqa: S101 - see above
             with self._lock:  # banks are migrated side by side
                 whole = self._sizes.setdefault(bank, size)
                 self._done[bank, step] = min(whole, max(0, whole - size) + done)
-                self._told(sum(self._done.values()), 2 * sum(self._sizes.values()))
+                self._report(sum(self._done.values()), 2 * sum(self._sizes.values()))
 
         return tell
 
@@ -558,7 +558,7 @@ def _require_brought(found: Exchange) -> None:
         )
 
 
-def _told(found: Exchange, carried: int, blobs: int) -> MigratedBank:
+def _migrated_bank(found: Exchange, carried: int, blobs: int) -> MigratedBank:
     return MigratedBank(
         bank=found.bank,
         name=found.name,

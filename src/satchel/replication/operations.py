@@ -177,7 +177,7 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
             return _Push(settings, here, there, bank, asked).run()
 
 
-class _Bringing(ABC):
+class _LogExchange(ABC):
     """One copy brought to another."""
 
     writes_here: ClassVar[bool]
@@ -276,7 +276,7 @@ class _Bringing(ABC):
         """Return what appends to the copy that is written."""
 
 
-class _Pull(_Bringing):
+class _Pull(_LogExchange):
     """From another store to this machine's."""
 
     writes_here = True
@@ -307,7 +307,7 @@ class _Pull(_Bringing):
         return open_ledger(self.settings, self.target, self.bank, writes=True)
 
 
-class _Push(_Bringing):
+class _Push(_LogExchange):
     """From this machine's store to another.
 
     This machine's witness is of its own copy, so nothing of the other is recorded in it.

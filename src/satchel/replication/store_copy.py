@@ -149,7 +149,7 @@ def copy_store(
         banks, there = _wanted(here, asked.banks), None
         if store_exists(target):
             there = stack.enter_context(opened_at(settings, target, read_only=asked.dry_run))
-        work = _Work(settings, source, target, here, there, asked)
+        work = _CopyTask(settings, source, target, here, there, asked)
         found, notes = [work.planned(bank) for bank in banks], list[str]()
         if not asked.dry_run:
             work.there = there or stack.enter_context(_made(settings, target))
@@ -215,7 +215,7 @@ def _wanted(store: Store, names: Sequence[str]) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Work:
+class _CopyTask:
     """The banks on their way."""
 
     settings: Settings
@@ -244,7 +244,7 @@ class _Work:
                 stands = compare_replicas(source, None)
             if target is not None and stands.relation not in (Relation.SAME, Relation.AHEAD):
                 raise _other(source, target, stands.common)
-            verdict = self._judged(source, target, seen)
+            verdict = self._judge_copy(source, target, seen)
             name = name_of(reader, bank)
         return CopiedBank(
             bank=bank,
@@ -272,7 +272,7 @@ class _Work:
         bank, store = source.bank, self._store()
         with store.reading() as other:
             target = load_replica(other, bank) if is_begun(other, bank) is None else None
-        verdict = self._judged(source, target, seen)
+        verdict = self._judge_copy(source, target, seen)
         is_new, side, notes = target is None, 0, list(plan.notes)
         if target is None:
             brought = copy_log(source, store, self._tell)
@@ -336,7 +336,9 @@ class _Work:
             [] if witnessed is None else [SeenHead(witnessed.head, "this machine", witnessed=True)]
         )
 
-    def _judged(self, source: Replica, target: Replica | None, seen: Sequence[SeenHead]) -> Verdict:
+    def _judge_copy(
+        self, source: Replica, target: Replica | None, seen: Sequence[SeenHead]
+    ) -> Verdict:
         """Judge what is read by what this machine saw, and by the copy that it goes to."""
         owners, found = known_owners(self.settings, source.bank), source.found
         if target is not None:

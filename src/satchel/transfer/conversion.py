@@ -33,7 +33,7 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import EmptyInputError, UnreadableError, UsageError
@@ -52,7 +52,6 @@ from satchel.receipts.receipt import (
     TransferEnd,
     TransferPlan,
     receipt_text,
-    unaccepted,
 )
 from satchel.receipts.tally import CARRIED, RecordCounter, by_type
 from satchel.runtime.files import OpenFile, file_digest
@@ -68,6 +67,7 @@ from satchel.transfer.outputs import (
     refuse_other,
     sidecar_outlet,
     tried_plan,
+    with_report,
     write_output,
 )
 from satchel.transfer.outputs import open_sidecar as found_beside
@@ -298,7 +298,7 @@ def _converted(
         )
         if asked.dry_run:
             plan = tried_plan(errand, records, writing, census)
-            return msgspec.structs.replace(_reported(done, errand), plan=plan)
+            return msgspec.structs.replace(with_report(done, errand), plan=plan)
         judging = OutputVerification(
             policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
@@ -316,7 +316,7 @@ def _converted(
     account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
     receipt = keep_receipt(errand, account)
     return msgspec.structs.replace(
-        _reported(done, errand),
+        with_report(done, errand),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
@@ -324,16 +324,6 @@ def _converted(
         read_back=put.verdict,
         receipt=receipt,
         account=account,
-    )
-
-
-def _reported(done: Conversion, errand: OutputJob) -> Conversion:
-    report = errand.report
-    return msgspec.structs.replace(
-        done,
-        losses=list(report.losses.values()),
-        notes=list(report.notes),
-        unaccepted=unaccepted(report, errand.accepted),
     )
 
 
@@ -421,7 +411,7 @@ def _source_record(name: str, digest: str, reading: ReadContext) -> Sealed:
             provider=name,
             format=name,
             digest=digest,
-            container=reading.container | numbers_of(reading.container),
+            container=reading.container | float_spellings(reading.container),
             trust=TrustClass.IMPORTED,
         )
     )

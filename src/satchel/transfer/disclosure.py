@@ -74,7 +74,7 @@ def disclose(
         LimitError: If there are too many ancestors.
         VerificationError: If a record is not what was logged.
     """
-    disclosing = _Disclosing(view, outgoing, withhold)
+    disclosing = _DisclosureTask(view, outgoing, withhold)
     for logged in view.scan(_ABOUT_THE_LOG):
         model = logged.model
         if not isinstance(model, Config) or model.action in _ABOUT_KEYS:
@@ -86,7 +86,7 @@ def disclose(
     return disclosing.found
 
 
-class _Disclosing:
+class _DisclosureTask:
     """A traversal of the ancestors that visits each once."""
 
     def __init__(self, view: View, outgoing: ExportDestination, withhold: frozenset[str]) -> None:

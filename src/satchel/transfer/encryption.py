@@ -161,7 +161,7 @@ def encrypt_file(
         if not head:
             raise EmptyInputError("the file is empty", file=str(source))
         _copy(file, EncryptedOutlet(outlet, lock), overwrite=overwrite)
-        return _told(outlet, lock)
+        return _file_result(outlet, lock)
 
 
 def decrypt_file(
@@ -187,12 +187,12 @@ def decrypt_file(
                 raise UsageError("the file is not encrypted", file=str(source))
         with file_to_read(settings, stored) as plain:
             _copy(plain, outlet, overwrite=overwrite)
-        return _told(outlet, NOBODY)
+        return _file_result(outlet, NOBODY)
 
 
 def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
     refuse_existing(outlet, overwrite=overwrite)
-    with outlet.proving():
+    with outlet.defer_publication():
         with open_input(file) as stream, outlet.writing(overwrite=overwrite) as sink:
             shutil.copyfileobj(stream, sink, CHUNK)
         with outlet.written() as made:
@@ -202,7 +202,7 @@ def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
             raise UsageError("the file changed while it was being read", file=str(file))
 
 
-def _told(outlet: Outlet, lock: Lock) -> FileEncryption:
+def _file_result(outlet: Outlet, lock: Lock) -> FileEncryption:
     with outlet.stored() as made:
         digest, size = file_digest(made)
     return FileEncryption(

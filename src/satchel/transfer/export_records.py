@@ -225,7 +225,7 @@ def collect_records(
         VerificationError: If a record is not what was logged, or is hidden.
     """
     with ExportedIds() as chosen:
-        taking = _Taking(view, wanted, outgoing, chosen)
+        taking = _RecordCollector(view, wanted, outgoing, chosen)
         try:
             end = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
             for number, logged in enumerate(view.scan(Filter(as_of=wanted.as_of))):
@@ -243,7 +243,7 @@ def collect_records(
     return taking.found
 
 
-class _Taking:
+class _RecordCollector:
     """One pass over a bank."""
 
     def __init__(

@@ -27,14 +27,21 @@ from satchel.ledger.heads import BankStanding
 from satchel.ledger.view import View
 from satchel.model.records import Entry
 from satchel.model.values import now
-from satchel.ports.format import Connector, Format, VersionedConnector, WriteContext, WriteResult
+from satchel.ports.format import (
+    Connector,
+    ConnectorOptions,
+    Format,
+    VersionedConnector,
+    WriteContext,
+    WriteResult,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import Maker, VectorChecksum
 from satchel.recall.vector_index import GenerationInfo, current_generation
 from satchel.receipts.archive import refuse_copy
 from satchel.receipts.comparison import DeliveredRecords
-from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text, unaccepted
+from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text
 from satchel.receipts.tally import RecordCounter
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.screening.records import SecretScreener
@@ -50,12 +57,7 @@ from satchel.transfer.export_records import (
     scope_of,
 )
 from satchel.transfer.folders import output_for
-from satchel.transfer.live_products import (
-    ConnectorOptions,
-    connector_for,
-    display_address,
-    opened_connector,
-)
+from satchel.transfer.live_products import connector_for, display_address, opened_connector
 from satchel.transfer.outputs import (
     OutputJob,
     OutputVerification,
@@ -69,6 +71,7 @@ from satchel.transfer.outputs import (
     require_no_loss,
     sidecar_outlet,
     tried_plan,
+    with_report,
     write_output,
 )
 from satchel.transfer.verification import VerifyOptions, policy_of, request_of
@@ -121,17 +124,6 @@ def note_taken(view: View, found: ExportCounts, report: Report) -> None:
             f"{found.absent} parents are not in the bank, such as"
             f" {', '.join(found.absent_examples)}; the file is marked as incomplete"
         )
-
-
-def with_report(done: Export, errand: Transfer) -> Export:
-    """Return an export result with the losses and notes of its report."""
-    report = errand.report
-    return msgspec.structs.replace(
-        done,
-        losses=list(report.losses.values()),
-        notes=list(report.notes),
-        unaccepted=unaccepted(report, errand.accepted),
-    )
 
 
 def input_of(bank: OpenBank, head: Head, found: ExportCounts) -> TransferEnd:
@@ -295,7 +287,7 @@ def deliver(
             handed.is_to(connector)
         found = _worth_handing(records, report)
         while batch := list(islice(found, _TOGETHER)):
-            results, older = _taken(connector, batch, view, report)
+            results, older = _write_batch(connector, batch, view, report)
             done.older += older
             for record, result in zip(batch, results, strict=True):
                 if result.problem is not None:
@@ -318,7 +310,7 @@ def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
             yield from records.of(kind)
 
 
-def _taken(
+def _write_batch(
     connector: Connector, batch: list[Sealed], view: View | None, report: Report
 ) -> tuple[list[WriteResult], int]:
     """Write a batch; return the results and the number of earlier versions written."""
@@ -333,7 +325,7 @@ def _taken(
     return list(connector.take_versions(batch, older, report)), sum(map(len, older.values()))
 
 
-def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
+def export_to_product(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
     """Write a bank's current memory and its earlier versions to a live product.
 
     Args:
@@ -387,7 +379,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
             copy=asked.receipt,
         )
         export = start_export(bank, head, asked, (output, name), (records, found, screening))
-        handing = _Handing(transfer, product, asked, records, past)
+        handing = _ProductExport(transfer, product, asked, records, past)
         trial, tried = Report(dict(report.losses), list(report.notes)), DeliveryResult()
         if dry_run or asked.fail_on_loss:
             tried = handing.tried(trial)
@@ -401,7 +393,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
     return export
 
 
-class _Handing:
+class _ProductExport:
     """An export of records to a live product."""
 
     def __init__(
@@ -516,7 +508,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
                 "a live product is not a file, so it cannot be encrypted", field="lock"
             )
         require_uncontained(bank.settings, str(output))
-        return hand_over(bank, live, Path(str(output)), asked)
+        return export_to_product(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
         return again_if_disturbed(lambda: export_part(bank, outlet, asked, _selected(asked)))
 

@@ -679,7 +679,7 @@ def account_of_import(
         verdict=arriving.verdict.outcome.value if arriving.verdict else None,
         read_back="equal" if tally is not None else None,
         kept=tally.kept if tally is not None else {},
-        **_told_of(work),
+        **_common_members(work),
     )
 
 
@@ -694,7 +694,7 @@ def _input(work: ImportJob) -> TransferEnd:
     )
 
 
-def _told_of(work: ImportJob) -> dict[str, Any]:
+def _common_members(work: ImportJob) -> dict[str, Any]:
     """Return the members that describe the whole input."""
     report, screening = work.arriving.report, work.arriving.screening
     return {

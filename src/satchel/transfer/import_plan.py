@@ -111,7 +111,7 @@ _BESIDE = {"added": "others"}
 _OF_SESSIONS = {"session": "conversations", "fork": "conversations", "message": "messages"}
 
 
-class _Spoken(msgspec.Struct, gc=False):
+class _IdentityMembers(msgspec.Struct, gc=False):
     """The members of a record that identify what it is a version of."""
 
     type: str = ""
@@ -121,7 +121,7 @@ class _Spoken(msgspec.Struct, gc=False):
     event: str | None = None
 
 
-_decode = msgspec.json.Decoder(resolved(_Spoken)).decode
+_decode = msgspec.json.Decoder(resolved(_IdentityMembers)).decode
 
 
 def is_vacant(view: View) -> bool:
@@ -338,7 +338,7 @@ class ImportPlan:
         assert self._view is not None  # noqa: S101 - it is there
         if place in self._undone:
             return None
-        model = self._view.told_at([place])[place].model
+        model = self._view.log_records_at([place])[place].model
         found = model.container.get(BANK) if isinstance(model, Source) else None
         return found if isinstance(found, str) else None
 
@@ -542,13 +542,13 @@ class ImportPlan:
         self._slots.put(slot, None)
         return unplaced_row(again.model, again.id, again.body)
 
-    def _free_name(self, said: _Spoken) -> tuple[str, bytes]:
+    def _free_name(self, said: _IdentityMembers) -> tuple[str, bytes]:
         origin, number = said.origin or Origin(), 1
         while True:
             number += 1
             name = f"{origin.id}~{number}"
             renamed = msgspec.structs.replace(origin, id=name)
-            slot = _slot(_Spoken(kind=said.kind, scope=said.scope, origin=renamed))
+            slot = _slot(_IdentityMembers(kind=said.kind, scope=said.scope, origin=renamed))
             if slot is not None and slot not in self._slots and self.current(slot) is None:
                 return name, slot
 
@@ -579,7 +579,7 @@ class ImportPlan:
                 yield logged
 
 
-def _slot(said: _Spoken) -> bytes | None:
+def _slot(said: _IdentityMembers) -> bytes | None:
     if said.origin is None or said.origin.id is None:
         return None
     return bytes.fromhex(origin_slot(said.kind, said.scope, said.origin))
@@ -589,7 +589,7 @@ def _raw(slot: str | None) -> bytes | None:
     return None if slot is None else bytes.fromhex(slot)
 
 
-def _named(said: _Spoken) -> str:
+def _named(said: _IdentityMembers) -> str:
     origin = said.origin or Origin()
     return f"{origin.id!r} of {origin.provider or 'nobody'}"
 

@@ -10,7 +10,7 @@ from io import RawIOBase
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
@@ -78,16 +78,16 @@ from satchel.transfer.sidecars import SUFFIX, Output, SidecarBuilder, SidecarFor
 from satchel.transfer.verification import read_back
 
 
-class _Trial(Target):
+class _TrialTarget(Target):
     """A target with the same name that discards its bytes."""
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        with _Nowhere() as stream:
+        with _NullStream() as stream:
             yield cast("BinaryIO", stream)
 
 
-class _Nowhere(RawIOBase):
+class _NullStream(RawIOBase):
     """A stream that discards its bytes."""
 
     def writable(self) -> bool:
@@ -163,11 +163,11 @@ def is_own(name: str) -> bool:
     return formats[name].info.traits.sealed and name != "pam_sdk"
 
 
-def tried(writer: Format, records: RecordSet, output: Path, writing: WriteContext) -> Report:
+def trial_losses(writer: Format, records: RecordSet, output: Path, writing: WriteContext) -> Report:
     """Return a report of what writing would lose; nothing is written."""
     report = Report()
     trial = replace(writing, report=report)
-    writer.write(records, _Trial(output), trial)
+    writer.write(records, _TrialTarget(output), trial)
     return report
 
 
@@ -187,7 +187,7 @@ def write(
         TargetError: If the output cannot be written. No partial file remains.
     """
     if whole:
-        require_no_loss(tried(writer, records, target.path, writing), target.path, accepted)
+        require_no_loss(trial_losses(writer, records, target.path, writing), target.path, accepted)
     writer.write(records, target, writing)
 
 
@@ -286,10 +286,10 @@ class Sidecar:
         for name in report.losses.keys() - self.known:
             self.report.losses[name] = report.losses.pop(name)
         if self.report.total:
-            report.note(f"in the sidecar {self.there.name}: {named_in(self.report)}")
+            report.note(f"in the sidecar {self.there.name}: {loss_summary(self.report)}")
 
 
-def named_in(report: Report) -> str:
+def loss_summary(report: Report) -> str:
     """Return the fields in a report with their counts, as text."""
     found = Counter[str]()
     for loss in report.losses.values():
@@ -377,18 +377,18 @@ def _found(
             there = WrittenOutput(errand.format, adapter, place, limits, trim, sent, writing.around)
             found = read_again(there, records)
     except EmptyInputError as error:
-        raise nothing_in(errand) from error
+        raise empty_output_error(errand) from error
     except InputError as error:
         raise TargetError(
             f"the output cannot be read back: {error.message}; it was removed",
             file=str(errand.output),
         ) from error
     if not found.records:
-        raise nothing_in(errand)
+        raise empty_output_error(errand)
     return found
 
 
-def nothing_in(errand: OutputJob) -> TargetError:
+def empty_output_error(errand: OutputJob) -> TargetError:
     """Return the error for an output without records, which the caller removes."""
     return TargetError(
         f"the format {errand.format} cannot hold any of these records; nothing was written",
@@ -469,6 +469,20 @@ def keep_receipt(errand: Transfer, account: ReceiptBody) -> str | None:
     return ids[0] if ids else None
 
 
+ResultT = TypeVar("ResultT", bound=msgspec.Struct)
+
+
+def with_report(result: ResultT, transfer: Transfer) -> ResultT:
+    """Return the result of a transfer with the losses and notes of its report."""
+    report = transfer.report
+    return msgspec.structs.replace(
+        result,
+        losses=list(report.losses.values()),
+        notes=list(report.notes),
+        unaccepted=unaccepted(report, transfer.accepted),
+    )
+
+
 class _Scoped(msgspec.Struct, gc=False):
     scope: Scope | None = None
 
@@ -495,7 +509,7 @@ def tried_plan(
             _found(errand, records, trial, scratch.written).differences.into(known)
     if errand.sidecar is not None:
         if known.total:
-            errand.report.note(f"written to the sidecar: {named_in(known)}")
+            errand.report.note(f"written to the sidecar: {loss_summary(known)}")
         for note in known.notes:
             errand.report.note(note)
     if errand.fail_on_loss:
@@ -563,7 +577,7 @@ def name_for(output: Path, *, encrypted: bool) -> str:
 
 def sidecar_outlet(outlet: Outlet, lock: Lock) -> Outlet:
     """Return the outlet for the sidecar of an output, encrypted to the same recipients."""
-    return encrypted_outlet(outlet.beside(name_for(outlet.path, encrypted=lock.is_set)), lock)
+    return encrypted_outlet(outlet.sibling(name_for(outlet.path, encrypted=lock.is_set)), lock)
 
 
 def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: bool) -> None:
@@ -575,7 +589,7 @@ def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: boo
     if overwrite or (wanted and writer.info.traits.within):
         return
     for name in _names(outlet.path):
-        with outlet.beside(name) as there:
+        with outlet.sibling(name) as there:
             if there.status is not None:
                 raise TargetExistsError(
                     "the sidecar already exists",
@@ -584,7 +598,7 @@ def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: boo
                 )
 
 
-def put_beside(
+def write_sidecar(
     errand: OutputJob,
     outlet: Outlet,
     records: RecordSet,
@@ -616,7 +630,7 @@ def put_beside(
             made = SidecarBuilder(records, items, keeps_ids=writer.info.traits.keeps_ids)
         except EmptyInputError as error:
             errand.outlet.remove()
-            raise nothing_in(errand) from error
+            raise empty_output_error(errand) from error
         with closing(made) as making:
             if not making.is_needed:
                 errand.report.note(_NEEDLESS)
@@ -635,7 +649,7 @@ def remove_stale(errand: OutputJob) -> None:
     if not errand.replaces:
         return
     for name in _names(errand.outlet.path):
-        with errand.outlet.beside(name) as there:
+        with errand.outlet.sibling(name) as there:
             if there.status is not None:
                 there.remove()
                 errand.report.note(
@@ -758,12 +772,15 @@ def write_output(
     whole = errand.fail_on_loss and beside is None
     target = Target(outlet.path, overwrite=overwrite, outlet=outlet)
     known = frozenset(errand.report.losses)
-    with outlet.proving(), nullcontext() if beside is None else beside.proving():
+    with (
+        outlet.defer_publication(),
+        nullcontext() if beside is None else beside.defer_publication(),
+    ):
         write(errand.writer, records, target, writing, whole=whole, accepted=errand.accepted)
         if check_input is not None:
             check_input()
         verdict = read_back(outlet, errand.writer, *judging)
-        sidecar = None if beside is None else put_beside(errand, beside, records, writing, known)
+        sidecar = None if beside is None else write_sidecar(errand, beside, records, writing, known)
         again = compare_output(errand, records, writing, sidecar)
         with outlet.stored() as made:
             digest, size = file_digest(made)

@@ -308,7 +308,7 @@ def open_for_reading(
         raise StoreError(
             "a program was killed while creating the store",
             file=str(path),
-            hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
+            hint="Complete it: satchel init. On a read-only medium, copy it with its -journal.",
         )
     seen = _seen(files)
     alone = seen is not None and _is_filled(files, "-wal")

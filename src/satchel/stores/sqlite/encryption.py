@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, opened_store_key
+from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, open_store_key
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -110,7 +110,7 @@ def opened_key(file: Path, unlocking: Unlocker | None) -> StoreKey:
     if len(held) > MOST_BYTES:
         raise LimitError(f"a store's key can have at most {MOST_BYTES:,} bytes", file=str(file))
     try:
-        return opened_store_key(held, unlocking or Unlocker())
+        return open_store_key(held, unlocking or Unlocker())
     except SatchelError as error:
         raise error.located(file=str(file)) from error.__cause__
 
