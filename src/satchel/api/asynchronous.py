@@ -22,12 +22,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.amplihack import hierarchy as plain_amplihack
 from satchel.amplihack import transfer_backend as plain_transfer
-from satchel.api import bank as code
-from satchel.api import bank as owning
 from satchel.api import bank as plain_bank
-from satchel.api import bank as sessions
-from satchel.api import bank as tokens
-from satchel.api import bank as waking
 from satchel.api import functions
 from satchel.api import machine as plain
 from satchel.api import pipeline as plain_pipeline
@@ -45,19 +40,19 @@ if TYPE_CHECKING:
 _TOGETHER = 256
 
 
-class Tokens(AsyncCalls, tokens.Tokens):
+class Tokens(AsyncCalls, plain_bank.Tokens):
     """As ``satchel.Bank.tokens``, awaited."""
 
 
-class Owners(AsyncCalls, owning.BankOwners):
+class Owners(AsyncCalls, plain_bank.BankOwners):
     """As ``satchel.Bank.owners``, awaited."""
 
 
-class Quarantine(AsyncCalls, waking.Quarantine):
+class Quarantine(AsyncCalls, plain_bank.Quarantine):
     """As ``satchel.Bank.quarantine``, awaited."""
 
 
-class Code(AsyncCalls, code.Code):
+class Code(AsyncCalls, plain_bank.Code):
     """As ``satchel.Bank.code``, awaited."""
 
 
@@ -72,7 +67,7 @@ class Files:
         return await run_in_thread(lambda: self._bank.files)
 
 
-class Sessions(AsyncCalls, sessions.SessionCalls):
+class Sessions(AsyncCalls, plain_bank.SessionCalls):
     """As ``satchel.Bank.sessions``, awaited."""
 
     async def messages(self, session: str, *, at: str | None = None) -> AsyncIterator[MessageInfo]:

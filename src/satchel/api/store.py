@@ -242,7 +242,7 @@ class Satchel(StoreCalls):
             store=str(store) if store is not None else None,
             token=str(token) if token is not None else None,
         )
-        more = settings.unlocking.also(identities, file_passphrase)
+        more = settings.unlocking.with_sources(identities, file_passphrase)
         settings = structs.replace(settings, unlocking=more)
         if roots is not None:
             folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)

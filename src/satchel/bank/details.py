@@ -228,7 +228,7 @@ def _version(
 
 
 def _statuses(view: View, logged: VerifiedRecord) -> list[VerifiedRecord]:
-    return view.at([said.seq for said in view.said(logged)])
+    return view.at([said.seq for said in view.status_events(logged)])
 
 
 def _event(logged: VerifiedRecord) -> VersionEvent:

@@ -66,7 +66,7 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
                     "words of its text."
                 ),
             )
-        found = view.starting(digits, limit=_MOST_SHOWN)
+        found = view.with_prefix(digits, limit=_MOST_SHOWN)
     if not found:
         raise UnknownMemoryError(
             f"there is no memory {_shown(wanted)!r} in this bank",

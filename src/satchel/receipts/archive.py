@@ -294,7 +294,7 @@ def _logged_receipts(
             banks = reader.banks()
         for bank in banks:
             with open_bank_in(settings, store, bank).ledger.reading() as view:
-                for one in view.starting(digits, limit=2):
+                for one in view.with_prefix(digits, limit=2):
                     if one.record.type != "receipt":
                         continue
                     account = account_in(one.record)

@@ -14,13 +14,13 @@ from satchel.crypto.canonical import DEFAULT_LIMITS, MIB
 from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, record_leaf
 from satchel.crypto.sealed_records import PREFIX, Sealed
 from satchel.errors import VerificationError
-from satchel.ledger.erasure import left_to_do
+from satchel.ledger.erasure import cleanup_values
 from satchel.ledger.heads import (
     OWN,
     RedactionLookup,
     TrustedHead,
     load_trusted_head,
-    nodes_of,
+    node_fetcher,
     require_leaves,
     require_logged,
 )
@@ -114,7 +114,7 @@ def load_replica(reader: Reader, bank: str) -> Replica | None:
     if stored is None:
         return None
     found = load_trusted_head(reader, bank, stored, lambda *_: OWN)
-    return Replica(reader, found, VerifiedTree(found.frontier, nodes_of(reader, bank)))
+    return Replica(reader, found, VerifiedTree(found.frontier, node_fetcher(reader, bank)))
 
 
 def compare_replicas(source: Replica, target: Replica | None) -> ReplicaComparison:
@@ -313,7 +313,7 @@ def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
         rows = writing.get(bank, erased[start : start + TOGETHER])
         full = [row for row in rows if row.body is not None]
         if full:
-            places, side = [row.seq for row in full], left_to_do(writing, bank, full)
+            places, side = [row.seq for row in full], cleanup_values(writing, bank, full)
             commit = Commit(rows=(), nodes=(), head=stored, erased=places, side=side)
             writing.append(bank, commit)
             emptied += len(full)
@@ -353,7 +353,7 @@ def redact_there(source: Replica, writing: Writer, facts: Sequence[LogFact], end
                 head=stored,
                 erased=[row.seq for row in forms],
                 replaced=forms,
-                side=left_to_do(writing, source.bank, forms),
+                side=cleanup_values(writing, source.bank, forms),
             )
             writing.append(source.bank, commit)
             done += len(forms)

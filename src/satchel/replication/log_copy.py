@@ -17,8 +17,8 @@ from blake3 import blake3
 from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, leaf_position, record_leaf
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import StoreBusyError, VerificationError
-from satchel.ledger.erasure import BLOB, UNFINISHED, blobs_named
-from satchel.ledger.heads import nodes_of
+from satchel.ledger.erasure import BLOB, UNFINISHED, blob_digests_in
+from satchel.ledger.heads import node_fetcher
 from satchel.model.records import Model
 from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
@@ -146,7 +146,7 @@ def blobs_of(reader: Reader, bank: str) -> list[tuple[str, int]]:
     """Return the digests and sizes of a bank's blobs, without those that an erasure will drop."""
     erased = {name.removeprefix(BLOB) for name in reader.side(bank, BLOB)}
     for row in reader.scan(bank, _ALL) if erased else ():
-        erased -= blobs_named(row.body or b"")
+        erased -= blob_digests_in(row.body or b"")
     return [one for one in reader.blobs.listed(bank) if one[0] not in erased]
 
 
@@ -270,7 +270,7 @@ def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
         VerificationError: Naming the first position that differs.
     """
     bank, fold, counts = source.bank, source.found.fold, dict[str, int]()
-    tree = VerifiedTree(source.found.frontier, nodes_of(reader, bank))
+    tree = VerifiedTree(source.found.frontier, node_fetcher(reader, bank))
     frontier = Frontier()
     for some in read_log_from(Replica(reader, source.found, tree), 0):
         rows = [row for row, _ in some]

@@ -19,7 +19,7 @@ from satchel.ledger.authority import DECISIONS
 from satchel.ledger.heads import require_logged
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
 from satchel.model.values import TrustClass, now
 from satchel.ports.rows import PENDING, Filter, Row
@@ -377,7 +377,7 @@ class _MergeTask:
         for start in range(0, len(fixes), TOGETHER):
             self._append(fixes[start : start + TOGETHER], own)
         at = now()
-        self._ledger.append([closing(name, at) for name in [*completed, own]])
+        self._ledger.append([closing_receipt(name, at) for name in [*completed, own]])
 
     def erase(self, erasures: Sequence[Sealed]) -> None:
         """Erase what is erased there, even if it is current here."""

@@ -605,5 +605,5 @@ def settings_of(options: HomeOptions) -> Settings:
         store=None if store is None else str(store),
     )
     identities = tuple(map(str, texts(getattr(named, "identities", ()))))
-    more = settings.unlocking.also(identities, getattr(named, "file_passphrase", None))
+    more = settings.unlocking.with_sources(identities, getattr(named, "file_passphrase", None))
     return structs.replace(settings, unlocking=more)

@@ -383,6 +383,6 @@ def _is_earlier_export(output: Outlet, name: str | None) -> bool:
     """Return whether an output exists in the format that will be written."""
     with suppress(SatchelError):
         wanted, _ = chosen_format(output.path, name)
-        with output.earlier() as file:
+        with output.open_previous() as file:
             return formats.recognise(Place(output.path, held=file)) == wanted
     return False
