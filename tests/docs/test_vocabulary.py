@@ -81,9 +81,7 @@ DOCSTRINGS = {
     "erasure": 28,
     "inference": 14,
     "recall": 55,
-    "receipts": 21,
     "rehydrate": 22,
-    "replication": 42,
     "screening": 15,
 }
 """How many docstrings of a room are left; a room that is not named has none."""
