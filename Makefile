@@ -39,6 +39,7 @@ layers: .venv/.dev
 
 docs: .venv/.dev
 	$(BIN)python -m docs.generate --check
+	$(BIN)python -m release.changelog --check
 	$(BIN)python schemas/make.py --check
 
 site: .venv/.dev               ## the documentation as a site, in site/; a broken link is an error
@@ -46,6 +47,7 @@ site: .venv/.dev               ## the documentation as a site, in site/; a broke
 
 docs-write: .venv/.dev         ## regenerate docs/reference and schemas
 	$(BIN)python -m docs.generate
+	$(BIN)python -m release.changelog
 	$(BIN)python schemas/make.py
 
 screens: .venv/.dev            ## new images of the web page; look at them, then commit

@@ -14,9 +14,8 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, report
-from satchel.amplihack.fact_links import Linker
+from satchel.amplihack.facts import Linker, similar_links
 from satchel.amplihack.hierarchy import NewFact, store_facts
-from satchel.amplihack.similarity import similar_links
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.setup.init import opened_to_fill

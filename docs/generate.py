@@ -27,6 +27,7 @@ from satchel.screening.secrets import KINDS
 ROOT = Path(__file__).parent
 _NOT_OF_A_PROFILE = ("profiles.NAME", "profile")
 REFERENCE = ROOT / "reference"
+LOSSES = ROOT / "explanation" / "losses.md"
 DEFECTS = "tests/data/pam_sdk_defects.json"
 MUTATIONS = "tests/data/mutations.json"
 EDITS_OF_A_PART = 2_000  # as in tests/hostile/test_mutations.py, which a test compares
@@ -35,7 +36,7 @@ MADE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 def main() -> None:
     """Write the pages, or compare them."""
-    written = {INDEX: made_index()}
+    written = {INDEX: made_index(), formats.index: formats.made_index()}
     if "--check" not in sys.argv:
         INDEX.write_text(written[INDEX], "utf-8")  # the page of commands is made from it
     pages = {
@@ -52,6 +53,7 @@ def main() -> None:
     }
     pages |= {name: f"{MADE}\n{text}" for name, text in python_reference.pages().items()}
     written |= {REFERENCE / name: text for name, text in pages.items()}
+    written[LOSSES] = losses()
     stale = []
     for path, text in written.items():
         if "--check" in sys.argv:
@@ -103,6 +105,39 @@ def format_table() -> str:
         f"- `{name}`: {found.info.lost_on_writing or 'nothing.'}" for name, found in formats.items()
     ]
     return "\n".join(rows) + "\n"
+
+
+LOSSES_HEAD = """# What other systems cannot hold
+
+A memory in Satchel has a type, times, an owner, a source, links and more. Few other products have a
+place for all of that. This page lists, for each format that Satchel writes, what the format cannot
+hold. The text is the format's own declaration in the program.
+
+Nothing of this is lost without notice: an export counts each value that did not arrive, names it in
+its [receipt](receipts.md), and exits with status 1 unless you accepted the loss with
+`--accept-loss`. With `--sidecar`, what the format cannot hold is written to a second file, and read
+again from there by an import.
+
+| written as | cannot hold |
+|---|---|"""
+
+
+def losses() -> str:
+    """Return the page of what is lost on writing, by format."""
+    writing = {name: each.info for name, each in formats.items() if each.info.traits.writes}
+    lines = [MADE, *LOSSES_HEAD.splitlines()]
+    lines += [
+        f"| {info.title} (`{name}`) | {info.lost_on_writing.replace('|', chr(92) + '|')} |"
+        for name, info in sorted(writing.items(), key=lambda each: each[1].title.lower())
+        if info.lost_on_writing
+    ]
+    whole = [
+        f"{info.title} (`{name}`)" for name, info in writing.items() if not info.lost_on_writing
+    ]
+    reading = [name for name in formats if name not in writing]
+    lines += ["", "Written without loss:", "", *(f"- {each}" for each in sorted(whole)), ""]
+    lines += [f"Only read, never written: {', '.join(f'`{name}`' for name in sorted(reading))}."]
+    return "\n".join(lines) + "\n"
 
 
 def error_table() -> str:

@@ -1,8 +1,8 @@
 """Pages of the site that are files elsewhere in the repository, or are made from them.
 
-MkDocs loads this module as a hook (``mkdocs.yml``). The README becomes the home page; the
-contributing page, the schemas and the changelog are included; and links to them are adapted, so
-that the same files can be read in the repository.
+MkDocs loads this module as a hook (``mkdocs.yml``). The README becomes the home page; other pages
+of the repository's folder and the schemas are included; and links to them are adapted, so that the
+same files can be read in the repository.
 """
 
 import posixpath
@@ -14,10 +14,17 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-KINDS = ("security", "removed", "deprecated", "added", "changed", "fixed")
+_COMMENT = re.compile(r"\A<!--.*?-->\s*", re.DOTALL)
 _LINK = re.compile(r"(\]\(|src=\"|srcset=\"|href=\")(?![a-z]+:|#)([^)\"\s#]+)")
 
-INCLUDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
+INCLUDED = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "RELEASING.md": "releasing.md",
+    "SECURITY.md": "security.md",
+}
 """Files of the repository's folder that are pages, and the names of the pages."""
 
 FOLDERS = ("examples", "schemas")
@@ -32,41 +39,17 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         for path in sorted((ROOT / folder).glob("*.json")):
             uri = f"{folder}/{path.name}"
             files.append(File.generated(config, uri, abs_src_path=str(path)))
-    files.append(File.generated(config, "changelog.md", content=changelog()))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Adapt the links of a page to where pages are in the site; list the decisions."""
+    """Adapt the links of a page to where pages are in the site."""
     del config, files
     uri = page.file.src_uri
-    if uri == "decisions/README.md":
-        markdown = f"{markdown}\n{decisions()}"
+    markdown = _COMMENT.sub("", markdown)  # before a heading, it hides the title of the page
+    if uri in {"index.md", "changelog.md"}:
+        page.meta["hide"] = ["navigation"]  # the tab has no other page
     return _LINK.sub(lambda link: link[1] + _adapt(link[2], uri), markdown)
-
-
-def changelog() -> str:
-    """Return the changes since the last release by kind, then those of earlier releases."""
-    parts = ["# Changelog", "", "## Unreleased", ""]
-    for kind in KINDS:
-        fragments = sorted((ROOT / "changes").glob(f"*.{kind}.md"))
-        if fragments:
-            parts += [f"### {kind.capitalize()}", ""]
-        for fragment in fragments:
-            lines = filter(str.strip, fragment.read_text("utf-8").splitlines())
-            parts.append("- " + "\n    ".join(lines))
-        parts.append("")
-    released = ROOT / "CHANGELOG.md"
-    if released.exists():
-        parts.append(re.sub(r"\A# .*\n", "", released.read_text("utf-8")))
-    return "\n".join(parts)
-
-
-def decisions() -> str:
-    """Return links to all decisions, newest first."""
-    pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"), reverse=True)
-    titles = {path.name: path.read_text("utf-8").partition("\n")[0] for path in pages}
-    return "\n".join(f"- [{title.lstrip('# ')}]({name})" for name, title in titles.items())
 
 
 def _adapt(link: str, uri: str) -> str:

@@ -21,8 +21,7 @@ from satchel.crypto.token_chain import ProofRequest, RevocationList
 from satchel.crypto.tokens import TokenPayload
 from satchel.formats._aletheia.schema import AgentFile
 from satchel.model.records import DIALECT, record_schemas
-from satchel.receipts.account import ReceiptBody
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import ReceiptBody, TransferPlan
 
 HERE = Path(__file__).parent
 _SECTION = f"^(?!(?:{'|'.join(sorted(RESERVED))})$)[a-z][a-z0-9_]{{0,63}}$"

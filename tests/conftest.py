@@ -135,12 +135,12 @@ def any_store(
     if request.param == "sqlite encrypted":
         from satchel.bank.machine_keys import create_identity, lock_for
         from satchel.config.settings import load_settings
-        from satchel.replication.encryption import encrypt_store
+        from satchel.replication.store_operations import rekey_store
 
         monkeypatch.setenv("SATCHEL_STORE", places["sqlite"])
         settings = load_settings()
         create_identity(settings, "of-the-store")
-        encrypt_store(settings, lock_for(settings, ["of-the-store"]))
+        rekey_store(settings, lock_for(settings, ["of-the-store"]))
         yield places["sqlite"]
         return
     if place := places.get(request.param):

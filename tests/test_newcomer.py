@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -156,6 +157,15 @@ def test_ten_commands_work_without_a_manual(machine: Machine) -> None:
     assert "restorable" in machine.run("backup", "drill", "--destination", "backups")
     machine.run("doctor")
     machine.run("search", "tea", status=2)
+
+
+@pytest.mark.prove
+def test_the_quick_start_of_the_readme_recalls_a_memory(machine: Machine) -> None:
+    """The commands are copied from the page, and run by the installed wheel."""
+    block = (ROOT / "README.md").read_text().partition("```console\n")[2].partition("```")[0]
+    commands = [shlex.split(line.removeprefix("$ satchel ")) for line in block.splitlines()]
+    printed = [machine.run(*words) for words in commands]
+    assert "The deployment runs on Friday" in printed[2]
 
 
 @pytest.mark.prove

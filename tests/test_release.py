@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from release import changelog
 from release.build import epoch
 
 ROOT = Path(__file__).parents[1]
@@ -248,11 +249,11 @@ def test_all_dependencies_have_wheels_for_each_python(
         *(tools, "pip", "compile", "--python-version", version, "--only-binary", ":all:"),
         *(ROOT / "pyproject.toml", "--output-file", target, "--no-header"),
     )
-    resolved = target.read_text("utf-8")
+    resolved = re.findall(r"^([\w.-]+)==", target.read_text("utf-8"), re.MULTILINE)
 
     for each in map(Requirement, PROJECT["project"]["dependencies"]):
         if each.marker is None or each.marker.evaluate({"python_version": version}):
-            assert f"{each.name.lower()}==" in resolved.lower()
+            assert _normalized(each.name) in map(_normalized, resolved), each.name
 
 
 @pytest.mark.prove
@@ -327,3 +328,88 @@ def test_the_checksums_are_those_of_the_files(release: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 3
+
+
+@pytest.fixture
+def changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder of fragments, beside which the changelog is written."""
+    folder = tmp_path / "changes"
+    folder.mkdir()
+    (folder / "README.md").write_text("not a fragment")
+    monkeypatch.setattr(changelog, "CHANGES", folder)
+    monkeypatch.setattr(changelog, "CHANGELOG", tmp_path / "CHANGELOG.md")
+    return folder
+
+
+def run_changelog(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    """Run ``python -m release.changelog``."""
+    monkeypatch.setattr(sys, "argv", ["changelog", *arguments])
+    changelog.main()
+
+
+def test_the_changelog_has_the_fragments_by_kind(
+    changes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Security comes first; a fragment of several lines is one entry."""
+    (changes / "b.fixed.md").write_text("A mended\nthing.\n")
+    (changes / "a.security.md").write_text("A closed hole.\n")
+
+    run_changelog(monkeypatch)
+    text = changelog.CHANGELOG.read_text("utf-8")
+
+    assert f"## {PROJECT['project']['version']} (unreleased)" in text
+    assert text.index("### Security") < text.index("- A closed hole.") < text.index("### Fixed")
+    assert "- A mended thing.\n" in text
+    run_changelog(monkeypatch, "--check")
+
+
+def test_a_changelog_that_lacks_a_fragment_is_reported(
+    changes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--check`` fails until it is written again."""
+    run_changelog(monkeypatch)
+    (changes / "a.added.md").write_text("A new thing.\n")
+
+    with pytest.raises(SystemExit, match="not current"):
+        run_changelog(monkeypatch, "--check")
+
+
+def test_a_release_moves_the_fragments_into_a_section(
+    changes: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A later section stands above it; its notes can be printed."""
+    (changes / "a.added.md").write_text("The first thing.\n")
+    run_changelog(monkeypatch, "--release", "0.1.0")
+    assert [path.name for path in changes.iterdir()] == ["README.md"]
+    run_changelog(monkeypatch, "--check")
+
+    (changes / "b.added.md").write_text("The second thing.\n")
+    run_changelog(monkeypatch, "--release", "0.2.0")
+    text = changelog.CHANGELOG.read_text("utf-8")
+    run_changelog(monkeypatch, "--notes", "0.1.0")
+    notes = capsys.readouterr().out
+
+    assert text.index("## 0.2.0 (20") < text.index("The second") < text.index("## 0.1.0 (20")
+    assert "The first thing." in notes
+    assert "The second thing." not in notes
+
+
+def test_a_fragment_of_an_unknown_kind_is_refused(
+    changes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be missing from the changelog."""
+    (changes / "a.improved.md").write_text("A better thing.\n")
+
+    with pytest.raises(ValueError, match=r"a\.improved\.md"):
+        run_changelog(monkeypatch)
+
+
+def test_each_action_is_pinned_or_named_in_the_workflow() -> None:
+    """By commit, except for those of which the head of the file says that they are not."""
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    used = re.findall(r"uses: (\S+)@(\S+)", text)
+
+    assert used
+    tagged = {action for action, at in used if not re.fullmatch(r"[0-9a-f]{40}", at)}
+    assert tagged == {"actions/attest-build-provenance", "actions/attest-sbom"}
+    assert "The two attest actions" in text

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import satchel
 from benchmarks.layout import Layout
+from benchmarks.trace import traced
 from satchel import errors
 
 _ROOT = Path(__file__).parent.parent
@@ -28,6 +29,16 @@ _BANNED = {
 LONGEST = 800
 LONG_FILES = {"errors.py", "memory_store.py"}
 """One tree of errors; one class with the names of ``flyte.ai.agents.memory``."""
+
+FILES_OF = {
+    "remember": 54,
+    "recall": 64,
+    "import": 89,
+    "export": 78,
+    "backup run": 58,
+    "file write": 60,
+}
+"""Files that the six commands of ``python -m benchmarks.trace`` run."""
 
 LAYOUT = Layout(_SRC / "satchel")
 
@@ -70,6 +81,15 @@ def test_a_folder_has_three_modules_or_is_a_module() -> None:
     folders = Counter(p.parent for p in LAYOUT.files if p.name != "__init__.py")
 
     assert {p.name for p, count in folders.items() if count < 3} == set()
+
+
+def test_an_operation_is_read_in_few_files(tmp_path: Path) -> None:
+    """The number of files whose functions a command calls only shrinks."""
+    files = {
+        name: len({file for file, _ in functions}) for name, functions in traced(tmp_path).items()
+    }
+
+    assert {name: count for name, count in files.items() if count > FILES_OF[name]} == {}
 
 
 def test_a_file_is_as_long_as_its_subject_and_no_longer() -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from satchel.crypto.sealed_records import Sealed, derive
     from satchel.errors import SatchelError
     from satchel.transfer.conversion import Conversion
-    from satchel.transfer.conversion_operations import Overview
+    from satchel.transfer.verification import Overview
 
 _WHERE = {
     "Agents": "satchel.api.machine",
@@ -41,7 +41,7 @@ _WHERE = {
     "Conversion": "satchel.transfer.conversion",
     "Keys": "satchel.api.machine",
     "Memory": "satchel.bank.memory",
-    "Overview": "satchel.transfer.conversion_operations",
+    "Overview": "satchel.transfer.verification",
     "Satchel": "satchel.api.store",
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.crypto.sealed_records",

@@ -214,7 +214,7 @@ class SatchelError(Exception):
         return f"{text}. {self.hint}" if self.hint else text
 
     def problem(self) -> dict[str, str | int]:
-        """Return code, message, place and hint as one JSON object; absent facts are left out."""
+        """Return code, message, place and hint as one JSON object; absent members are omitted."""
         facts: dict[str, str | int | None] = {
             "code": self.code,
             "message": self.message,
@@ -227,9 +227,9 @@ class SatchelError(Exception):
         return {name: fact for name, fact in facts.items() if fact is not None}
 
     def public(self) -> dict[str, str | int]:
-        """Return what somebody elsewhere may know: as ``problem``, but no name of this machine's.
+        """Return what a remote caller may see: ``problem`` without names of this machine.
 
-        So no file, and no hint, which may name one.
+        It has no file, and no hint, which may name one.
         """
         known = ("code", "message", "line", "byte", "field")
         return {name: fact for name, fact in self.problem().items() if name in known}

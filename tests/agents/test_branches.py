@@ -20,7 +20,7 @@ from satchel.sessions.distillation import distill
 from satchel.sessions.elements import event_of
 from satchel.sessions.lookup import point_at
 from satchel.sessions.record import NewSession, begin, record
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

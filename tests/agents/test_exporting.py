@@ -27,7 +27,7 @@ from satchel.agents.workspace import WorkspaceRules
 from satchel.errors import ConfigError, PathRefusedError, UnknownAgentError, UsageError
 from satchel.sessions.distillation import distill
 from satchel.sessions.queries import list_sessions
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 SECRET = "AKIA" + "IOSFODNN7EXAMPLQ"
 

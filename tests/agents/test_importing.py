@@ -37,7 +37,7 @@ from satchel.errors import (
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.sessions.chains import tip_of
 from satchel.sessions.lookup import checkpoints, find, messages, sessions, state
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 ALL = WorkspaceRules(binary=True)
 

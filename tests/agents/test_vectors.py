@@ -12,7 +12,7 @@ from satchel.admin.statistics import stats
 from satchel.bank.open_bank import open_bank
 from satchel.inference.static_table import StaticTable
 from satchel.recall.embedding import embed_bank
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.amplihack.similarity import ComparedFact, change_between, fact_of, likeness, quantities
+from satchel.amplihack.facts import ComparedFact, change_between, fact_of, likeness, quantities
 from satchel.model.records import Semantic
 
 

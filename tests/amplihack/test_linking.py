@@ -8,10 +8,9 @@ from agents_kit import bank_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.amplihack import fact_links
-from satchel.amplihack.fact_links import COMPARED, TERMS, Linker
+from satchel.amplihack import facts
+from satchel.amplihack.facts import COMPARED, SIMILAR, TERMS, Linker, similar_links
 from satchel.amplihack.hierarchy import NewEpisode, NewFact, store_episode, store_facts
-from satchel.amplihack.similarity import SIMILAR, similar_links
 from satchel.bank.changes import forget
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import seal
@@ -116,7 +115,7 @@ def test_many_facts_that_came_otherwise_are_taken_in_part_by_part(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a large bank takes little memory; what was taken in is not looked at again."""
-    monkeypatch.setattr(fact_links, "CAUGHT_UP", 3)
+    monkeypatch.setattr(facts, "CAUGHT_UP", 3)
     done = store_facts(bank, [workers(10 * n, n) for n in range(1, 9)], links=False)
     linker = Linker()
     parts = 0

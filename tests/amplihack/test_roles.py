@@ -7,7 +7,6 @@ from agents_kit import bank_of
 from bank_kit import keep, owner
 
 from satchel.amplihack.hosts import prompt_context
-from satchel.amplihack.learning import SessionLearning
 from satchel.amplihack.roles import (
     AgentMemory,
     MemoryRuntimeBackend,
@@ -16,6 +15,7 @@ from satchel.amplihack.roles import (
     clean,
     matching,
 )
+from satchel.amplihack.sessions import SessionLearning
 from satchel.bank.open_bank import open_bank_in
 from satchel.config.settings import load_settings
 from satchel.errors import UsageError

@@ -38,8 +38,7 @@ from satchel.errors import (
 from satchel.ledger.erasure import FINGERPRINTS
 from satchel.model.records import Semantic
 from satchel.ports.rows import Filter
-from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions
 from satchel.transfer.imports import undo_import
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"

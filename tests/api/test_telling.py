@@ -111,7 +111,7 @@ def test_receipts_are_had_from_python(source: Path) -> None:
         done = bank.import_(source)
         (line,) = store.receipts("b")
         assert [line.id] == done.receipts
-        assert store.receipt(line.id).standing == "good"
+        assert store.receipt(line.id).outcome == "good"
         source.write_text(json.dumps([{"id": "x", "memory": "m"}]))
 
         def angry(done: int, *_: object) -> None:

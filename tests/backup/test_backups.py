@@ -18,14 +18,13 @@ from backup_kit import (
     told,
 )
 
-from satchel.backup import logs
+from satchel.backup import contents
 from satchel.backup.drill import drill_backup
 from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import BankIndex, read_index
-from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderStorage
+from satchel.backup.storage import FolderStorage, Packs
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import (
     EmptyInputError,
@@ -87,7 +86,7 @@ def test_many_small_backups_do_not_become_many_small_pieces(
     here: Settings, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Short stretches are put into one after some time, and the last backup is as good as any."""
-    monkeypatch.setattr(logs, "SHORT", 4)
+    monkeypatch.setattr(contents, "SHORT", 4)
     bank = own_bank(here)
     for number in range(7):
         added(here, bank, 1, 20_000 + number)
@@ -105,7 +104,7 @@ def test_a_log_that_fills_many_stretches_goes_there_and_back(
     here: Settings, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when some of them are made again, since something in the middle was erased."""
-    monkeypatch.setattr(logs, "ROWS", 7)
+    monkeypatch.setattr(contents, "ROWS", 7)
     bank = own_bank(here)
     ids = added(here, bank, 40)
     backed(here, where)

@@ -17,11 +17,19 @@ from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from satchel.backup.erasure_list import ErasedRecord, ErasureLists
+from satchel.backup.catalogue import ErasedRecord, ErasureLists
 from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import Manifest, opened, signed
-from satchel.backup.packs import Compression, Packs, Ref, compress, packed, place_of, unpacked
-from satchel.backup.storage import FolderStorage
+from satchel.backup.storage import (
+    Compression,
+    FolderStorage,
+    Packs,
+    Ref,
+    compress,
+    packed,
+    place_of,
+    unpacked,
+)
 from satchel.bank.connections import writer_key
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey

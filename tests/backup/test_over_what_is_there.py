@@ -24,10 +24,9 @@ from backup_kit import (
 
 from satchel.backup.listing import list_backups
 from satchel.backup.manifests import BankIndex, read_index
-from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderStorage
+from satchel.backup.storage import FolderStorage, Packs
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store, open_store
 from satchel.bank.open_bank import open_bank_in
@@ -98,7 +97,7 @@ def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str
         restored(here, where, accept_loss=True, owners=tuple)
     assert not Path(here.store).exists()
     assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
-    assert [one.standing for one in list_banks(here)] == ["own"]
+    assert [one.trust for one in list_banks(here)] == ["own"]
 
 
 def test_an_older_state_is_inspected_in_another_store(

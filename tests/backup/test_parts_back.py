@@ -18,8 +18,8 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownSessionError, UsageError
 from satchel.model.records import Status
 from satchel.model.values import now
-from satchel.receipts.account import ReceiptBody
-from satchel.receipts.archive import find_receipt, list_receipts
+from satchel.receipts.archive import find_receipt, recent_receipts
+from satchel.receipts.receipt import ReceiptBody
 from satchel.sessions.branches import fork
 
 
@@ -170,13 +170,13 @@ def test_each_restore_and_each_drill_leaves_a_signed_receipt(
         ("drill", drill_backup(here, destination=where).receipts),
     ]
     assert [len(receipts) for _, receipts in runs] == [2, 1, 2, 2]
-    assert len(list_receipts(here)) == 7
+    assert len(recent_receipts(here)) == 7
     for kind, receipts in runs:
         for identity in receipts:
             receipt = find_receipt(here, identity)
             account = receipt.account
             assert account is not None
-            assert (receipt.standing, account.kind, account.read_back) == ("good", kind, "verified")
+            assert (receipt.outcome, account.kind, account.read_back) == ("good", kind, "verified")
             assert account.input.name == made.id
             assert (account.input.digest or "").startswith("blake3:")
     first = [_account(here, one) for one in runs[0][1]]

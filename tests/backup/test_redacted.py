@@ -7,14 +7,13 @@ import pytest
 from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
 
 from satchel.backup.manifests import BankIndex, read_index
-from satchel.backup.packs import Packs
-from satchel.backup.storage import FolderStorage
+from satchel.backup.storage import FolderStorage, Packs
 from satchel.bank.connections import configured_store, open_store
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import seal
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import UsageError
 from satchel.model.records import Semantic
 from satchel.model.values import now

@@ -21,7 +21,7 @@ from satchel.bank.open_bank import open_bank, open_bank_in
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.erase import ErasureResult, erase
-from satchel.erasure.options import EraseOptions
+from satchel.erasure.selection import EraseOptions
 from satchel.model.records import Semantic, Status
 from satchel.model.values import now
 from satchel.ports.operations import Operation

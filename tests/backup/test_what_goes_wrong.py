@@ -89,6 +89,18 @@ def test_doctor_misses_a_backup_that_is_not_fresh(here: Settings, tmp_path: Path
     assert check.state == "ok"
 
 
+def test_doctor_knows_backups_of_a_destination_that_is_a_relative_path(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run notes the absolute path of the folder."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "satchel.toml"
+    file.write_text('[backup]\nenabled = true\ndestination = "b"\n')
+    settings = load_settings(config=file, store=here.store)
+    assert run_backup(settings).exit_status == 0
+    assert [check.state for check in check_backups(settings)] == ["ok"]
+
+
 def test_a_bank_that_does_not_verify_does_not_stop_the_others_and_nothing_is_pruned(
     here: Settings, where: str
 ) -> None:

@@ -13,15 +13,20 @@ from whole_agents_kit import settings, syn, workspace
 
 from satchel.agents.agents import show_agent
 from satchel.agents.staging import Staging
+from satchel.backup.contents import (
+    AgentContents,
+    KeptFile,
+    files_of,
+    keep_agent,
+    prove,
+    read_agent_contents,
+)
 from satchel.backup.drill import drill_backup
-from satchel.backup.files import AgentContents, KeptFile, files_of, keep_agent, read_agent_contents
 from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import AgentBackup, AgentIndex, Manifest, read_index
-from satchel.backup.packs import Packs
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
-from satchel.backup.storage import FolderStorage
-from satchel.backup.verification import prove
+from satchel.backup.storage import FolderStorage, Packs
 from satchel.bank.machine_keys import create_identity
 from satchel.bank.open_bank import open_bank
 from satchel.crypto.encryption import Unlocker, new_identity

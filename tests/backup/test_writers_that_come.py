@@ -13,7 +13,7 @@ from satchel.backup import run
 from satchel.backup.run import take_bank
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import Settings
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 

@@ -26,7 +26,7 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
 from satchel.errors import StoreError, UnknownBankError, UsageError
 from satchel.ledger import heads
-from satchel.ledger.authority import naming, signed_config
+from satchel.ledger.authority import rename_record, signed_config
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead
@@ -69,7 +69,7 @@ def founded(store: Store, name: str | None) -> Ledger:
 
 def renamed(ledger: Ledger, name: str, owner: SigningKey = OWNER) -> None:
     """Log that a bank has another name, as an owner says; or as somebody who is none does."""
-    ledger.append([naming(ledger.bank, name, owner, AT)])
+    ledger.append([rename_record(ledger.bank, name, owner, AT)])
 
 
 def proved(store: Store, name: str) -> list[str]:

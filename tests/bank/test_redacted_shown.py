@@ -7,8 +7,8 @@ from satchel.bank.connections import writer_key
 from satchel.bank.details import history, show
 from satchel.bank.listing import ListRequest, list_memories
 from satchel.config.settings import load_settings
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_a_bank_is_made_once_and_listed(satchel: Run, bank: str) -> None:
         "id": bank,
         "name": "assistant",
         "records": 3,
-        "standing": "own",
+        "trust": "own",
         "default": True,
     }
     shown = satchel("bank", "list").out
@@ -74,7 +74,7 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts_the_loss(
     ran = satchel("bank", "accept-loss", "assistant", "--reason", "the disk died")
     assert (ran.status, ran.out) == (0, "epoch 1: resumed after the first 3 records\n")
     (found,) = satchel("bank", "list", "--json").json["banks"]
-    assert (found["records"], found["epoch"], found["standing"]) == (4, 1, "own")
+    assert (found["records"], found["epoch"], found["trust"]) == (4, 1, "own")
     append(bank, 3)
     again = satchel("bank", "accept-loss", "assistant")
     assert (again.status, again.out) == (0, "")
@@ -86,11 +86,11 @@ def test_a_bank_whose_keys_are_lost_is_adopted(satchel: Run) -> None:
     with configured_store(load_settings()) as store:
         bank = created(store).bank
     (before,) = satchel("bank", "list", "--json").json["banks"]
-    assert before["standing"] == "untrusted"
+    assert before["trust"] == "untrusted"
     ran = satchel("bank", "adopt", bank[:15], "--reason", "the laptop is gone")
     assert (ran.status, ran.out) == (0, "epoch 1: resumed after the first 2 records\n")
     (after,) = satchel("bank", "list", "--json").json["banks"]
-    assert (after["standing"], after["epoch"]) == ("own", 1)
+    assert (after["trust"], after["epoch"]) == ("own", 1)
     append(bank, 1)
 
 

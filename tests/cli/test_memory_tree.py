@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from bank_kit import owner
 
-from satchel.amplihack.learning import SessionLearning
 from satchel.amplihack.roles import chosen_settings, open_agents
+from satchel.amplihack.sessions import SessionLearning
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -159,7 +159,7 @@ def test_a_file_that_changes_while_it_is_written_is_left_as_it_is(
         path.write_text("# Shop\n\nSaved meanwhile.\n")
         return compare_output(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("satchel.transfer.output_files.compare_output", edited)
+    monkeypatch.setattr("satchel.transfer.outputs.compare_output", edited)
     satchel("remember", "x", "--bank", "b")
     ran = satchel("export", "-o", path, "--bank", "b", "--json")
 

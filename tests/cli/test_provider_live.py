@@ -121,7 +121,7 @@ def test_losses_leave_the_configuration_unless_they_are_accepted(
     assert bank["account"]["lost"][0]["accepted"] is True
     shown = satchel("receipt", "show", bank["receipt"], "--json").json
     receipt = shown[0] if isinstance(shown, list) else shown
-    assert receipt["standing"] == "good"
+    assert receipt["outcome"] == "good"
     assert [one[0] for one in kinds(satchel)] == ["migrate", "migrate"]
 
 

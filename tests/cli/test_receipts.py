@@ -76,7 +76,7 @@ def test_a_receipt_is_the_same_value_in_json(satchel: Run, mem0: Path) -> None:
     shown = satchel("receipt", "show", done["receipts"][0], "--json").json
     assert shown["account"] == done["accounts"][0]
     assert shown["record"]["result"] == done["accounts"][0]
-    assert shown["standing"] == "good"
+    assert shown["outcome"] == "good"
 
 
 def test_a_dry_run_prints_a_plan(satchel: Run, mem0: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.amplihack.learning import TranscriptTurn, lessons
+from satchel.amplihack.sessions import TranscriptTurn, lessons
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Ran, Run
@@ -183,7 +183,21 @@ def test_hooks_use_the_bank_that_is_named_or_the_default_one(hook: Hook, satchel
     assert "Redis" in satchel("recall", "Redis", "--bank", "work").out
     assert "Redis" in hook("session-start", {"session_id": "t"}).out
     assert hook("session-start", {"session_id": "t"}, "--bank", "home").json == {}
-    assert hook("session-start", {"session_id": "t"}, "--bank", "home", "--agent", "x").status == 2
+    assert hook("session-start", {"session_id": "t"}, "--bank", "home", "--agent", "x").status == 1
+
+
+def test_a_hook_never_exits_with_the_status_that_blocks_a_host(hook: Hook, satchel: Run) -> None:
+    """Hosts take 2 as a request to block; errors are shown to the person, and the session runs."""
+    for name in ("first", "work", "home"):
+        assert satchel("bank", "create", name).status == 0
+    assert satchel("bank", "delete", "first", "--yes").status == 0  # it was the default
+    for name in ("session-start", "session-stop"):
+        ran = hook(name, {"session_id": "t", "output": "Redis needs 4 GB"})
+        assert (ran.status, ran.out) == (1, "")
+        assert "satchel bank use" in ran.err
+    assert hook("session-stop", {"session_id": "t"}, "--no-such-option").status == 1
+    assert hook("no-such-hook", {}).status == 1
+    assert satchel("recall", "hook").status == 2
 
 
 NO_REQUESTS = {
@@ -254,7 +268,7 @@ def test_an_agent_whose_name_is_a_path_is_refused(hook: Hook) -> None:
     """Before anything is looked at."""
     for name in ("session-start", "session-stop"):
         ran = hook(name, {"session_id": "s", "output": "something long"}, "--agent", "../x")
-        assert ran.status == 2
+        assert ran.status == 1
 
 
 @pytest.mark.parametrize(

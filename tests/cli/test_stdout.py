@@ -10,7 +10,7 @@ import pytest
 from whole_agents_kit import agent_file
 
 from satchel.config.settings import load_settings
-from satchel.transfer.conversion import verify
+from satchel.transfer.verification import verify
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Ran, Run

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, opened, read, with_points
 
+from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors._qdrant import Points, _key, pickled, point
-from satchel.connectors.mem0_address import Mem0Address
 from satchel.crypto.canonical import Limits, decode_foreign
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (
@@ -29,7 +29,7 @@ from satchel.errors import (
     UnreadableError,
     UsageError,
 )
-from satchel.formats._mem0 import HISTORY, row_of
+from satchel.formats.mem0 import HISTORY, row_of
 from satchel.model.records import Entry, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.losses import Report

@@ -60,7 +60,7 @@ def test_a_revoked_key_counts_for_what_was_seen_before_and_nothing_else(
     for request in (None, DEEP):
         result = judge(backdated, policy, request)
         assert (result.outcome, result.exit_status) == (Outcome.UNTRUSTED, 3)
-        assert result.signers[0].standing == "revoked"
+        assert result.signers[0].trust == "revoked"
     forgetful = TrustPolicy(registry=registry)
     assert judge(old, forgetful).outcome is Outcome.UNTRUSTED
     insisting = TrustPolicy(registry=registry, keys=frozenset([key.did]))
@@ -99,7 +99,7 @@ def test_a_key_of_another_bank_is_no_trusted_signer(
     ):
         result = judge(data, policy)
         assert result.outcome is Outcome.UNTRUSTED
-        assert result.signers[0].standing == "other bank"
+        assert result.signers[0].trust == "other bank"
 
 
 # -- freshness ---------------------------------------------------------------------------------

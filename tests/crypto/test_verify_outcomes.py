@@ -75,7 +75,7 @@ def test_a_file_signed_by_an_unknown_key_is_untrusted(judge: Any, key: SigningKe
     result = judge(data, TrustPolicy())
     assert (result.outcome, result.exit_status) == (Outcome.UNTRUSTED, 3)
     assert result.exhaustive
-    assert [signer.standing for signer in result.signers] == ["unknown"]
+    assert [signer.trust for signer in result.signers] == ["unknown"]
 
 
 def test_every_signature_is_listed_including_invalid_ones(judge: Any, key: SigningKey) -> None:

@@ -13,15 +13,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+TUTORIALS = [
+    ROOT / "docs" / "tutorials" / name
+    for name in re.findall(
+        r"^\d\. \[.*\]\((.+\.md)\)", (ROOT / "docs/tutorials/index.md").read_text(), re.MULTILINE
+    )
+]
 PAGES = [
     ROOT / "README.md",
+    *TUTORIALS,
     *sorted((ROOT / "docs" / "guides").glob("*.md")),
     *sorted((ROOT / "docs" / "python").glob("*.md")),
 ]
 BLOCK = re.compile(
-    r"^( *)```(console|python)(?: title=\"([^\"]+)\")?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
+    r"^( *)```(?:(console|python)|([a-z]+) title=\"([^\"]+)\")\n(.*?)^ *```$",
+    re.MULTILINE | re.DOTALL,
 )
-"""A block to be run; one with a title is a file, which commands after it use."""
+"""A block to be run; one with a title is a file, which commands after it use, or output."""
+
+OUTPUT = "Output"
+"""The title of lines that the command before it prints, but for IDs, times and scores."""
 
 
 NURSERY = """
@@ -98,7 +109,31 @@ def test_all_pages_work_one_after_another_in_one_home_and_one_folder(
     """A reader who goes on from page to page gets no error, whatever earlier pages left."""
     supply(tmp_path, monkeypatch)
     for page in PAGES:
+        read(nursery, page, tmp_path, compare=False)  # earlier pages left memories
+
+
+def test_the_tutorials_work_in_their_order_in_one_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: "subprocess.Popen[str]"
+) -> None:
+    """And each command prints what the page shows."""
+    assert len(TUTORIALS) == len(list((ROOT / "docs" / "tutorials").glob("*.md"))) - 1
+    supply(tmp_path, monkeypatch)
+    for page in TUTORIALS:
         read(nursery, page, tmp_path)
+
+
+def test_the_quick_start_of_the_readme_recalls_a_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: "subprocess.Popen[str]"
+) -> None:
+    """Each command as it stands there, in an empty home; the third one finds the second memory."""
+    supply(tmp_path, monkeypatch)
+    page = PAGES[0].read_text("utf-8")
+    commands = next(text for _, language, *_, text in BLOCK.findall(page) if language == "console")
+    printed = [shell(nursery, line, tmp_path).decode() for line in commands.splitlines()]
+
+    assert len(printed) == 10
+    assert "The deployment runs on Friday" in printed[2]
+    assert "good  memory.pam.jsonl" in printed[8]
 
 
 def supply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,32 +156,53 @@ def supply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "tests" / "data" / "chroma-folder", folder / "chroma-folder")
 
 
-def read(nursery: "subprocess.Popen[str]", page: Path, folder: Path) -> None:
-    """Run the examples of a page, in their order."""
+def lines_of(text: str) -> list[str]:
+    """Return the lines of an output without what differs from run to run."""
+    for pattern in (
+        r"\d{8}T\d+Z-\w+",
+        r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?",
+        r"[0-9a-f]{8,}",
+        r"\d\.\d+\b",
+    ):
+        text = re.sub(pattern, "*", text)
+    return [" ".join(re.sub(r"^\d+\|", "*|", line).split()) for line in text.splitlines()]
+
+
+def read(
+    nursery: "subprocess.Popen[str]", page: Path, folder: Path, *, compare: bool = True
+) -> None:
+    """Run the examples of a page, in their order; compare the output that it shows."""
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks
-    for _, language, title, text in blocks:
-        if title:
+    printed = b""
+    for _, language, _, title, text in blocks:
+        if title == OUTPUT:
+            missing = set(lines_of(text)) - set(lines_of(printed.decode()))
+            assert not compare or not missing, (page.name, missing, printed.decode())
+        elif title:
             (folder / title).write_text(text, "utf-8")
         elif language == "python":
             run(nursery, ["python", text], folder)
         else:
             for line in text.splitlines():
-                shell(nursery, line.strip(), folder)
+                printed = shell(nursery, line.strip(), folder)
 
 
-def shell(nursery: "subprocess.Popen[str]", line: str, folder: Path) -> None:
-    """Run one ``$ satchel ...`` or ``$ pytest ...`` line; it may redirect into a file."""
+def shell(nursery: "subprocess.Popen[str]", line: str, folder: Path) -> bytes:
+    """Run one ``$ satchel ...`` or ``$ pytest ...`` line; return what it prints.
+
+    It may redirect that into a file.
+    """
     if line.startswith("$ pytest "):
         program = f"import pytest, sys; sys.exit(pytest.main({shlex.split(line)[2:]!r}))"
-        run(nursery, ["python", program], folder)
-        return
+        return run(nursery, ["python", program], folder)
     assert line.startswith("$ satchel "), line
     command, _, target = line[2:].partition(" > ")
     done = run(nursery, shlex.split(command), folder)
     if target:
         (folder / target).write_bytes(done)
+    return done
 
 
 def run(nursery: "subprocess.Popen[str]", words: list[str], folder: Path) -> bytes:

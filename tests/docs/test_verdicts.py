@@ -8,7 +8,7 @@ import pytest
 
 from satchel.artifact.verification import Outcome, Verification, VerificationFinding
 from satchel.config.options import Verdict
-from satchel.transfer.conversion_operations import verify_file
+from satchel.transfer.verification import verify_file
 
 _ROOT = Path(__file__).parent.parent.parent
 _SPEC = (_ROOT / "docs" / "spec" / "4-verification.md").read_text("utf-8")

@@ -15,12 +15,11 @@ from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.erase import ErasureResult, erase
-from satchel.erasure.options import EraseOptions
-from satchel.erasure.selection import conditions_of
+from satchel.erasure.selection import EraseOptions, conditions_of
 from satchel.errors import TargetExistsError, UnknownMemoryError, UsageError
 from satchel.files.bank_files import opened_files
 from satchel.ledger.examination import examine
-from satchel.ledger.transaction import closing as closing_of
+from satchel.ledger.transaction import closing_receipt as closing_of
 from satchel.model.records import Edge, FileVersion, Semantic, SessionEvent, Source
 from satchel.model.values import Evidence, Origin, Scope, now
 from satchel.ports.rows import Filter
@@ -190,7 +189,7 @@ def test_the_signed_report_names_what_was_searched_and_no_content(
     copy = tmp_path / "report.json"
     done = gone(bank, "user=ada", receipt=copy)
     (report,) = find_receipts(load_settings(), str(copy))
-    assert report.standing == "good"
+    assert report.outcome == "good"
     assert report.account is not None
     assert report.account.kind == "erase"
     assert report.account.done["erased"] == 1
@@ -231,7 +230,7 @@ def test_bytes_that_are_left_in_a_file_are_found_and_told(bank: OpenBank) -> Non
 
 def test_copies_that_left_are_named_as_out_of_reach(bank: OpenBank, tmp_path: Path) -> None:
     """The files that receipts say were written of this bank."""
-    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.export_records import ExportOptions
     from satchel.transfer.exports import export
 
     keep(bank, ABOUT_ADA, scope={"user": "ada"})

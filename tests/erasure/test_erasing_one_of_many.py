@@ -22,7 +22,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal, seal_many
 from satchel.erasure import selection
 from satchel.erasure.erase import erase
-from satchel.erasure.options import EraseOptions
+from satchel.erasure.selection import EraseOptions
 from satchel.files.bank_files import opened_files
 from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.examination import examine

@@ -15,8 +15,7 @@ from satchel.crypto.canonical import Limits
 from satchel.crypto.encryption import Lock, Unlocker, encrypt, new_identity
 from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.fragments import NestedFileScanner
-from satchel.erasure.options import EraseOptions
-from satchel.erasure.selection import conditions_of
+from satchel.erasure.selection import EraseOptions, conditions_of
 from satchel.ports.store import Extent
 
 pytestmark = pytest.mark.usefixtures("private_umask")

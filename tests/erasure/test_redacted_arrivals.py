@@ -12,17 +12,17 @@ from satchel.admin.bank_copy import copy_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.sealed_records import Sealed, digest, seal
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import MalformedError, RedactionRefusedError, VerificationError
 from satchel.ledger.examination import examine
 from satchel.model.records import Entry, Redaction, Semantic, Source
 from satchel.model.values import now
 from satchel.stores.memory import InMemoryStore
-from satchel.transfer.conversion import VerifyOptions, verify
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.imports import undo_import
+from satchel.transfer.verification import VerifyOptions, verify
 
 PLAIN, TOKEN = "write to ada@analytical.example", "write to [REDACTED:email:1]"
 

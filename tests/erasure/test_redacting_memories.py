@@ -22,7 +22,6 @@ from satchel.crypto.canonical import canonical_checked
 from satchel.crypto.encryption import Unlocker, decrypt_bytes, new_identity
 from satchel.crypto.sealed_records import Sealed, decode_record, digest, open_record, seal
 from satchel.erasure.erase import erase
-from satchel.erasure.options import EraseOptions, RedactOptions
 from satchel.erasure.redaction import (
     RedactionResult,
     kept_age_file,
@@ -30,7 +29,7 @@ from satchel.erasure.redaction import (
     recover_by_key,
     redact,
 )
-from satchel.erasure.selection import conditions_of
+from satchel.erasure.selection import EraseOptions, RedactOptions, conditions_of
 from satchel.errors import (
     MalformedError,
     PermissionRefusedError,
@@ -48,10 +47,10 @@ from satchel.ports.rows import Filter, derive_row
 from satchel.ports.store import InspectableStore, Store
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.transfer.conversion import VerifyOptions, verify
 from satchel.transfer.disclosure import disclose_to
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
+from satchel.transfer.verification import VerifyOptions, verify
 
 pytestmark = pytest.mark.usefixtures("private_umask")
 

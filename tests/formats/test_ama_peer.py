@@ -15,7 +15,7 @@ from satchel import Satchel
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.model.records import Procedural
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]

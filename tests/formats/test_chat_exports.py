@@ -24,7 +24,7 @@ from satchel.errors import (
     PathRefusedError,
     UnknownFormatError,
 )
-from satchel.formats._chats.fields import moment_of, paragraphs
+from satchel.formats._conversations import moment_of, paragraphs
 from satchel.formats.chatgpt import facts_in
 from satchel.ports.drafts import read_records
 from satchel.ports.format import Place, ReadContext

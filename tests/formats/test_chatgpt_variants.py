@@ -9,7 +9,7 @@ import pytest
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnknownFormatError
-from satchel.formats._chats.fields import moment_of
+from satchel.formats._conversations import moment_of
 from satchel.ports.drafts import read_records
 from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats

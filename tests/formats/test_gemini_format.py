@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError, UnknownFormatError
-from satchel.formats._google_pages import words_of
-from satchel.formats.gemini import moment_in
+from satchel.formats.gemini import moment_in, words_of
 from satchel.ports.drafts import read_records
 from satchel.ports.format import Place, ReadContext
 from satchel.ports.registry import formats

@@ -22,7 +22,7 @@ from satchel.conformance.subject import sealed
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._langgraph import as_they_were, joined, labels_of
-from satchel.formats._msgpack import unpacked
+from satchel.formats.langgraph_checkpoints import unpacked
 from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records

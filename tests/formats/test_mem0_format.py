@@ -14,7 +14,7 @@ from benchmarks import peers
 from satchel.conformance.subject import sealed
 from satchel.crypto.sealed_records import Sealed, seal, seal_many
 from satchel.errors import InputError, MalformedError, ValueRefusedError
-from satchel.formats import _mem0
+from satchel.formats import mem0
 from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
@@ -250,7 +250,7 @@ _ROW = st.fixed_dictionaries(
     optional={
         "memory": _TEXT | _ANY,
         "id": _TEXT | _ANY,
-        "hash": st.sampled_from([_mem0.hash_of("likes tea")]) | _ANY,
+        "hash": st.sampled_from([mem0.hash_of("likes tea")]) | _ANY,
         "metadata": st.sampled_from(
             [None, {}, {"a": {"b": 1}}, {"memory_type": "procedural_memory"}, {"$absent": True}]
         )
@@ -270,8 +270,8 @@ _ROW = st.fixed_dictionaries(
 @example({"id": "1", "memory": "likes tea", "metadata": None, "hash": "x", "role": "user"})
 def test_a_usual_memory_is_mapped_in_few_steps_as_any_other(row: dict[str, Any]) -> None:
     """For all rows: the short way to an entry is the same as the general one, or not taken."""
-    short = _mem0._usual_entry(row)
-    assert short is None or short == _mem0._any_entry(row)
+    short = mem0._usual_entry(row)
+    assert short is None or short == mem0._any_entry(row)
 
 
 @settings(max_examples=300)
@@ -282,14 +282,14 @@ def test_a_usual_memory_is_mapped_in_few_steps_as_any_other(row: dict[str, Any])
 def test_what_was_decoded_is_sealed_as_what_a_program_made(rows: list[dict[str, Any]]) -> None:
     """For all JSON: entries that are not looked at again get the bytes of those that are."""
     read = [row for row in json.loads(json.dumps(rows)) if _makes_entry(row)]
-    made = [_mem0.decoded_entry_of(row) for row in read]
-    expected = [seal(_mem0.entry_of(row), nonces=lambda: "0" * 32) for row in read]
+    made = [mem0.decoded_entry_of(row) for row in read]
+    expected = [seal(mem0.entry_of(row), nonces=lambda: "0" * 32) for row in read]
     assert list(seal_many(made, nonces=lambda: "0" * 32)) == expected
 
 
 def _makes_entry(row: dict[str, Any]) -> bool:
     try:
-        seal(_mem0.entry_of(row))
+        seal(mem0.entry_of(row))
     except (InputError, ValueRefusedError):
         return False
     return True
@@ -298,16 +298,16 @@ def _makes_entry(row: dict[str, Any]) -> bool:
 def test_decoded_memories_are_not_parsed_again() -> None:
     """Otherwise the quick way could be left for good without anybody noticing."""
     usual = {"id": "1", "memory": "tea", "metadata": {"a": 0.5}, "user_id": "ada"}
-    assert type(_mem0.decoded_entry_of(usual)) is PlainSemantic
-    assert type(_mem0.decoded_entry_of({**usual, "score": 1.0})) is Semantic
-    assert type(_mem0.decoded_entry_of({**usual, "score": 1e-9})) is Semantic
+    assert type(mem0.decoded_entry_of(usual)) is PlainSemantic
+    assert type(mem0.decoded_entry_of({**usual, "score": 1.0})) is Semantic
+    assert type(mem0.decoded_entry_of({**usual, "score": 1e-9})) is Semantic
 
 
 @pytest.mark.shared
 def test_most_memories_take_the_short_way(shared_data: Path) -> None:
     """Otherwise it could be left for good without anybody noticing."""
     rows = json.loads((shared_data / "mem0" / "mem0_list.json").read_bytes())
-    taken_short = [row for row in rows if _mem0._usual_entry(row) is not None]
+    taken_short = [row for row in rows if mem0._usual_entry(row) is not None]
     assert len(taken_short) * 2 > len(rows)
 
 

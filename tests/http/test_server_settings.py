@@ -11,7 +11,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey
 from satchel.http.guard import ServerLimits
-from satchel.replication.encryption import encrypt_store
+from satchel.replication.store_operations import rekey_store
 
 SETTINGS = "/v1/settings"
 
@@ -54,7 +54,7 @@ def test_an_encrypted_store_is_reported_as_such(own_home: Path) -> None:
     del own_home
     settings = load_settings()
     create_identity(settings, "of-the-store")
-    encrypt_store(settings, lock_for(settings, ["of-the-store"]))
+    rekey_store(settings, lock_for(settings, ["of-the-store"]))
     with serving() as served:
         assert served.client().get(SETTINGS).json()["store"]["is_encrypted"] is True
 

@@ -11,8 +11,8 @@ import pytest
 from bank_kit import filled, keep
 
 from benchmarks import peers
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import MissingExtraError, UsageError
 
 WALLET = "16Yeky6GMjeNkAiNcBY7ZhrLoMSgg1BoyZ"

@@ -13,17 +13,16 @@ from msgspec.structs import replace
 from whole_store_kit import everything
 
 from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.contents import prove
 from satchel.backup.options import BackupOptions, RestoreOptions
-from satchel.backup.packs import PackEncryption
 from satchel.backup.restore import restore_backup
-from satchel.backup.restore_results import RestoreResult
+from satchel.backup.restore_targets import RestoreResult
 from satchel.backup.run import DestinationResult, run_backup
-from satchel.backup.storage import FolderStorage
-from satchel.backup.verification import prove
+from satchel.backup.storage import FolderStorage, PackEncryption
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store, open_ledger, open_store
 from satchel.bank.machine_keys import create_identity, signing_key
-from satchel.config.files import toml_of
+from satchel.config.files import to_toml
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.model.records import Erasure, Status
@@ -208,7 +207,7 @@ def backed_up(kept: Path, folder: Path, *, encrypted: bool = False) -> tuple[Mac
         settings = machine.settings
     bank = own_bank(settings)
     about = {"agents": {"helper": {"bank": bank, "workspace": str(machine.workspace)}}}
-    (folder / "satchel.toml").write_text(toml_of(about))
+    (folder / "satchel.toml").write_text(to_toml(about))
     settings = machine.settings
     for number in range(3):
         added(settings, bank, 20, 1000 * number + 1000)

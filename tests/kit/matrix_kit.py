@@ -29,9 +29,9 @@ from satchel.model.records import (
 from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
-from satchel.receipts.account import FieldLoss, ReceiptBody
+from satchel.receipts.receipt import FieldLoss, ReceiptBody
 from satchel.receipts.tally import CARRIED
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file

@@ -15,7 +15,7 @@ OPTIONAL = frozenset(
         "satchel.admin.bank_health",
         "satchel.transfer.imports",
         "satchel.transfer.exports",
-        "satchel.transfer.conversion_operations",
+        "satchel.transfer.verification",
         "satchel.transfer.export_operations",
         "satchel.transfer.import_operations",
         "satchel.sessions.branches",

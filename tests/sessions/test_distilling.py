@@ -188,7 +188,7 @@ def test_a_receipt_of_a_distillation_can_be_verified_alone(bank: OpenBank, tmp_p
     say(bank, session, "I live in Oslo.")
     done = distill(bank, session)
     found = find_receipt(bank.settings, done.receipt or "")
-    assert (found.standing, found.account) == ("good", None)
+    assert (found.outcome, found.account) == ("good", None)
     assert found.record["result"]["memories"] == [one.id for one in done.memories]
     file = tmp_path / "distilled.receipt.json"
     text = canonical(found.record)
@@ -198,7 +198,7 @@ def test_a_receipt_of_a_distillation_can_be_verified_alone(bank: OpenBank, tmp_p
         (text.replace(done.session.encode(), b"blake3:" + b"0" * 64), "tampered"),
     ):
         file.write_bytes(said + b"\n")
-        assert [one.standing for one in find_receipts(bank.settings, str(file))] == [standing]
+        assert [one.outcome for one in find_receipts(bank.settings, str(file))] == [standing]
     plain = {name: one for name, one in found.record.items() if name != "signatures"}
     file.write_bytes(canonical(plain))
     with pytest.raises(MalformedError):

@@ -20,7 +20,7 @@ from satchel.replication.operations import ExchangeOptions, pull, push
 from satchel.sessions.branches import archive_session, create_checkpoint, fork
 from satchel.sessions.queries import list_checkpoints, list_sessions, show_session
 from satchel.sessions.record import set_state as change
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.imports import import_file
 

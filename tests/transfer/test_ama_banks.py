@@ -16,9 +16,9 @@ from satchel.model.values import Entity
 from satchel.receipts import comparison
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import Export, ExportOptions, selection
+from satchel.transfer.export_records import Export, ExportOptions, selection
 from satchel.transfer.exports import export
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 
 _ROWS: list[Row] = [
     memory("m-1", "Noor keeps bees.", fact_type="world", tags=["bees"], embedding=[0.5, -0.25]),

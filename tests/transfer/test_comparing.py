@@ -16,7 +16,7 @@ from satchel.errors import EmptyInputError, UnknownBankError, UsageError, Verifi
 from satchel.model.records import Semantic, Status
 from satchel.model.values import Origin
 from satchel.transfer.comparison import Comparison, EntryMatcher, diff
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 

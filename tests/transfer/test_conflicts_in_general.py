@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from import_kit import bring, rows, texts, write
 
 from satchel.errors import ConflictError
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 
 _WORDS = st.sampled_from(["tea", "coffee", "water", "milk"])
 _FILE = st.lists(

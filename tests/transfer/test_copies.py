@@ -34,7 +34,7 @@ from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Erasure, FileVersion, Semantic, Source, Status
 from satchel.model.values import Origin, now
 from satchel.ports.rows import Filter
@@ -127,7 +127,7 @@ def same(one: Machine, other: Machine) -> bool:
     with configured_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
-    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.export_records import ExportOptions
     from satchel.transfer.exports import export
 
     with open_bank(other.settings, other.bank) as bank:
@@ -145,7 +145,7 @@ def test_a_bank_that_is_not_there_yet_is_carried_with_its_log(
     one, two = machines
     one.add(*[note(f"note {n}") for n in range(300)])
     found = two.pull(one)
-    assert (found.relation, found.carried, found.standing) == (Relation.NEW, 303, "own")
+    assert (found.relation, found.carried, found.trust) == (Relation.NEW, 303, "own")
     assert two.logged() == one.logged()
     assert two.texts() == one.texts()
     assert two.pull(one).relation is Relation.SAME
@@ -194,7 +194,7 @@ def test_an_import_completed_concurrently_is_copied_complete(
     two.pull(one)
     assert two.texts() == ["old"]
     one.ledger(lambda ledger: ledger.append([note("rest")], batch=source.id))
-    one.add(closing(source.id, now()))
+    one.add(closing_receipt(source.id, now()))
     two.pull(one)
     assert two.texts() == one.texts() == ["new", "rest"]
     one.says("deleted", source)
@@ -297,7 +297,7 @@ def test_an_untrusted_bank_stays_untrusted(machines: tuple[Machine, Machine]) ->
         ),
         one.bank,
     )
-    assert third.pull(one).standing == "untrusted"
+    assert third.pull(one).trust == "untrusted"
     assert witness_of(third.settings).last(one.bank) is None
     with pytest.raises(ReadOnlyStoreError):
         third.add(note("b"))
@@ -608,7 +608,7 @@ def test_imports_come_as_imports(parted: tuple[Machine, Machine, Sealed], tmp_pa
     assert done.merged is not None
     assert done.merged.waiting == 1
     assert "tea" in one.texts()
-    two.add(closing(late.id, now()))
+    two.add(closing_receipt(late.id, now()))
     two.add(seal(Status(target=source, state="deleted")))
     one.pull(two, merge=True)
     assert {"late"} == {"late", "tea"} & set(one.texts())
@@ -630,7 +630,7 @@ def test_an_import_that_both_had_under_way_is_completed_by_either(
     one.ledger(lambda ledger: ledger.append([note("first half")], batch=source.id))
     two.pull(one)
     one.ledger(lambda ledger: ledger.append([note("second half")], batch=source.id))
-    one.add(closing(source.id, now()))
+    one.add(closing_receipt(source.id, now()))
     two.add(note("beside it"))
     two.pull(one, merge=True)
     assert two.texts() == ["beside it", "first half", "second half"]
@@ -677,7 +677,7 @@ def _import(ledger: Ledger, texts: Sequence[str]) -> None:
     source = seal(Source(provider="test", format="test"))
     ledger.append([source])
     ledger.append([note(text) for text in texts], batch=source.id)
-    ledger.append([closing(source.id, now())])
+    ledger.append([closing_receipt(source.id, now())])
 
 
 def test_a_tampered_copy_is_not_merged(parted: tuple[Machine, Machine, Sealed]) -> None:

@@ -18,9 +18,9 @@ from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import RetiredMemoryError, SigningKeyError, UnknownMemoryError, UsageError
 from satchel.model.records import Status
-from satchel.transfer.conversion import VerifyOptions, verify
 from satchel.transfer.disclosure import disclose_to
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
+from satchel.transfer.verification import VerifyOptions, verify
 
 
 @pytest.fixture

@@ -29,9 +29,9 @@ from satchel.errors import (
 from satchel.model.records import Edge, Episodic, Erasure, GraphNode, Semantic, SessionEvent, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.record_set import open_record_set
-from satchel.transfer.conversion import VerifyOptions, verify
-from satchel.transfer.export_results import Export, ExportOptions, selection
+from satchel.transfer.export_records import Export, ExportOptions, selection
 from satchel.transfer.exports import export
+from satchel.transfer.verification import VerifyOptions, verify
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"
 KEY = SigningKey.from_seed(b"k" * 32)
@@ -231,7 +231,7 @@ def test_a_memory_that_is_named_and_cannot_be_exported_is_refused(
     assert not (tmp_path / "a.pam").exists()
 
 
-def test_an_omitted_parent_is_proved_and_not_missing(bank: str, tmp_path: Path) -> None:
+def test_an_omitted_parent_has_a_proof_and_is_not_missing(bank: str, tmp_path: Path) -> None:
     """Filtered out, deleted or erased: the file is whole, and says nothing of them but that."""
     parents = [seal(Semantic(text=f"secret {n}")) for n in range(3)]
     child = derive(parents, {"type": "semantic", "text": "child", "tags": ["x"]})
@@ -369,7 +369,7 @@ def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Pat
 _PROGRAM = """
 from pathlib import Path
 from transfer_kit import *
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.bank.open_bank import open_bank as opened_bank
 with opened_bank(load_settings()) as found:

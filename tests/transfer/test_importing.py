@@ -24,7 +24,7 @@ from satchel.errors import (
 from satchel.model.records import Semantic, Status
 from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_imports, undo_import
 
 

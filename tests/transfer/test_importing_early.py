@@ -17,7 +17,7 @@ from satchel.errors import EmptyInputError, SatchelError, ShortInputError, Store
 from satchel.ledger import transaction
 from satchel.model.records import Semantic, Source
 from satchel.transfer import import_batches, import_job, import_source, import_stage
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 
 
 @pytest.fixture(autouse=True)

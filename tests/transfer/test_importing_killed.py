@@ -30,7 +30,7 @@ from satchel.ports.store import Commit
 from satchel.stores.sqlite.store import SqliteTransaction
 from satchel.transfer import import_stage
 from satchel.transfer.import_job import ImportJob
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_imports, undo_import
 
 

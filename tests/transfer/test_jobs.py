@@ -10,7 +10,7 @@ from satchel.config.settings import load_settings
 from satchel.errors import LockedError, UnknownJobError, UnreadableError, UsageError
 from satchel.transfer import import_stage
 from satchel.transfer.import_job import import_lock
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import cancel_job, list_jobs, resume_job
 
 

@@ -16,7 +16,7 @@ from satchel.artifact.verification import Outcome
 from satchel.config.settings import load_settings
 from satchel.model.records import Edge, Entry
 from satchel.ports.rows import Filter
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import list_jobs, resume_job
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"

@@ -31,11 +31,10 @@ from satchel.errors import (
 from satchel.model.records import Semantic
 from satchel.model.values import Origin
 from satchel.ports.rows import Filter
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_batches import ImportBatch
-from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions
 from satchel.transfer.imports import import_file, undo_import
 
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_local.py"

@@ -47,8 +47,8 @@ from satchel.ports.drafts import read_records
 from satchel.ports.format import Place, ReadContext, Target, WriteContext
 from satchel.ports.registry import formats
 from satchel.receipts import comparison
-from satchel.receipts.account import FieldLoss, ReceiptBody
-from satchel.transfer.export_file import digest_of
+from satchel.receipts.receipt import FieldLoss, ReceiptBody
+from satchel.runtime.files import file_digest
 from satchel.transfer.sidecars import Output, SidecarBuilder, SidecarFormat
 
 _RING = [
@@ -285,7 +285,7 @@ def test_any_record_comes_back_with_the_sidecar(name: str, drafts: list[Any]) ->
         adapter.write(records, Target(path), writing)
         keeps_ids = adapter.info.traits.keeps_ids
         items = adapter.read(Place(path), ReadContext(only_ours=writing.around))
-        digest, size = digest_of(path)
+        digest, size = file_digest(path)
         sidecar = Path(folder) / "sidecar"
         making = closing(SidecarBuilder(records, items, keeps_ids=keeps_ids))
         with making as made, sidecar.open("wb") as sink:

@@ -22,7 +22,7 @@ from satchel.recall import near_duplicates
 from satchel.recall.duplicates import NearDuplicateMode, duplicates
 from satchel.recall.near_duplicates import DuplicateIndex, may_be_same, telling
 from satchel.transfer import import_job, import_stage
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import undo_import
 
 LIST, SKIP, MERGE = NearDuplicateMode.LIST, NearDuplicateMode.SKIP, NearDuplicateMode.MERGE

@@ -12,8 +12,8 @@ from satchel.ports.rows import Row, unplaced_row
 from satchel.runtime import scratch
 from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_plan import ImportPlan
-from satchel.transfer.import_rules import ImportRules
-from satchel.transfer.known_records import WIDTH, key_of, key_of_row
+from satchel.transfer.import_results import ImportRules
+from satchel.transfer.import_stage import WIDTH, key_of, key_of_row
 
 _ORIGIN = Origin(provider="mem0", id="1")
 _FEW, _MANY, _TOGETHER = 2_000, 8_000, 500

@@ -14,9 +14,9 @@ from satchel.inference.tokenizers import estimated_tokens
 from satchel.model.records import Semantic
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.page import plan_page
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import TransferPlan
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"

@@ -24,28 +24,31 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.formats import mem0
-from satchel.formats._mem0 import row_of
+from satchel.formats.mem0 import row_of
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Episodic, Receipt, Semantic
 from satchel.model.values import Scope
 from satchel.ports.losses import Report
 from satchel.ports.rows import Filter
-from satchel.receipts.account import (
+from satchel.receipts.archive import find_receipts, recent_receipts
+from satchel.receipts.comparison import GONE, Differences
+from satchel.receipts.page import page_of
+from satchel.receipts.receipt import (
     VERSION,
     ReceiptBody,
     TransferEnd,
+    account_in,
     is_accepted,
     lost_in,
+    receipt_of,
     receipt_text,
+    signatures_of,
+    write_receipts,
 )
-from satchel.receipts.archive import find_receipts, list_receipts
-from satchel.receipts.comparison import GONE, Differences
-from satchel.receipts.page import page_of
-from satchel.receipts.receipt import account_in, receipt_of, signatures_of, write_receipts
 from satchel.runtime.output import Outlet
 from satchel.transfer import import_stage
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
 
@@ -91,7 +94,7 @@ def test_importing_the_same_again_says_in_its_receipt_that_nothing_changed(first
     (account,) = done.accounts
     assert (account.unchanged, account.done, done.changed) == (True, {"known": 3}, False)
     assert "Nothing changed" in page_of(account)
-    assert [line.unchanged for line in list_receipts(load_settings(), "b")] == [True, False]
+    assert [line.unchanged for line in recent_receipts(load_settings(), "b")] == [True, False]
 
 
 def test_the_receipts_of_a_bank_and_of_a_machine_are_listed_newest_first(
@@ -102,13 +105,13 @@ def test_the_receipts_of_a_bank_and_of_a_machine_are_listed_newest_first(
     _export(tmp_path / "o.json", format="mem0")
     bring(first, "other")
     settings = load_settings()
-    assert [one.kind for one in list_receipts(settings)] == ["import", "export", "import"]
-    assert [one.kind for one in list_receipts(settings, "b")] == ["export", "import"]
+    assert [one.kind for one in recent_receipts(settings)] == ["import", "export", "import"]
+    assert [one.kind for one in recent_receipts(settings, "b")] == ["export", "import"]
     for path in (settings.home / "receipts").iterdir():
         path.unlink()
-    assert list_receipts(settings) == []
-    (line,) = list_receipts(settings, "b")
-    assert find_receipts(settings, line.id[:20])[0].standing == "good"
+    assert recent_receipts(settings) == []
+    (line,) = recent_receipts(settings, "b")
+    assert find_receipts(settings, line.id[:20])[0].outcome == "good"
 
 
 def test_a_receipt_that_is_not_there_or_damaged_says_so(first: Path, tmp_path: Path) -> None:
@@ -116,13 +119,13 @@ def test_a_receipt_that_is_not_there_or_damaged_says_so(first: Path, tmp_path: P
     bring(first)
     settings = load_settings()
     (settings.home / "receipts" / "99990101T000000Z-x.json").write_bytes(b"\xff\n{}")
-    assert len(list_receipts(settings)) == 1
+    assert len(recent_receipts(settings)) == 1
     for wanted in ("blake3:000000", "abc", "", str(tmp_path / "missing.json"), "x" * 5000):
         with pytest.raises(UnknownReceiptError):
             find_receipts(settings, wanted)
     for limit in (0, 10_001):
         with pytest.raises(UsageError):
-            list_receipts(settings, limit=limit)
+            recent_receipts(settings, limit=limit)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_a_receipt_that_was_changed_does_not_verify(first: Path, tmp_path: Path)
     changed.write_bytes(record.body.replace(b'"added":3', b'"added":4'))
     for path in (forged, changed):
         (found,) = find_receipts(load_settings(), str(path))
-        assert (found.standing, found.exit_status) == ("tampered", 3)
+        assert (found.outcome, found.exit_status) == ("tampered", 3)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +189,7 @@ def test_a_receipt_counts_as_much_as_its_signer(
     with Outlet.named(tmp_path / "r.json") as outlet:
         write_receipts(outlet, [receipt_of(account, key)])
     (found,) = find_receipts(load_settings(), str(tmp_path / "r.json"))
-    assert (found.standing, found.exit_status) == (standing, 3)
+    assert (found.outcome, found.exit_status) == (standing, 3)
 
 
 def test_a_receipt_file_that_is_there_is_refused_before_any_work(
@@ -199,7 +202,7 @@ def test_a_receipt_file_that_is_there_is_refused_before_any_work(
     with pytest.raises((TargetExistsError, UsageError)):
         bring(first, receipt=first)
     assert (tmp_path / "r.json").read_text() == "mine"
-    assert list_receipts(load_settings()) == []
+    assert recent_receipts(load_settings()) == []
 
 
 def test_a_receipt_that_cannot_be_kept_undoes_nothing(first: Path, own_home: Path) -> None:
@@ -320,7 +323,7 @@ def test_a_log_that_reads_back_otherwise_takes_the_import_back(
     first: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attack by accident: the disk gives other bytes than a killed attempt had written."""
-    plain = View.held
+    plain = View.pending_rows
 
     def damaged(self: View, source: str) -> Any:
         for number, row in enumerate(plain(self, source)):
@@ -331,7 +334,7 @@ def test_a_log_that_reads_back_otherwise_takes_the_import_back(
         patched.setattr(import_stage, "COMMIT_BYTES", 1)
         with pytest.raises(KilledError):
             bring(first, on_logging=killing(0))
-        patched.setattr(View, "held", damaged)
+        patched.setattr(View, "pending_rows", damaged)
         with pytest.raises(StoreDamagedError):
             bring(first)
     with opened() as there, there.ledger.reading() as view:
@@ -363,7 +366,7 @@ def test_each_bank_of_an_import_has_a_receipt_of_its_own(tmp_path: Path) -> None
     assert [one.input.records for one in done.accounts] == [3, 3]
     found = find_receipts(load_settings(), str(tmp_path / "r.json"))
     assert [one.id for one in found] == done.receipts
-    assert {one.standing for one in found} == {"good"}
+    assert {one.outcome for one in found} == {"good"}
 
 
 def _sayings(account: ReceiptBody) -> dict[str, Any]:

@@ -15,17 +15,17 @@ from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
 from satchel.cli.main import run
 from satchel.config.settings import load_settings
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import LossError
 from satchel.ledger.examination import examine
 from satchel.ports.rows import Filter
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.conversion_operations import inspect
-from satchel.transfer.export_file import is_own
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
+from satchel.transfer.outputs import is_own
+from satchel.transfer.verification import inspect
 
 SECRET, TOKEN = "bob@example.com", "[REDACTED:email:1]"
 

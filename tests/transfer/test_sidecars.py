@@ -17,7 +17,7 @@ from satchel.errors import MalformedError, PathRefusedError, TargetExistsError, 
 from satchel.model.records import Semantic
 from satchel.receipts.archive import find_receipts
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.sidecars import SidecarLine, SidecarLines, head_of
 

@@ -381,7 +381,7 @@ def test_the_witness_takes_neither_copy_for_a_rollback(here: Settings, tmp_path:
     shutil.rmtree(here.state / "banks")
     copied(here, there.store)
     bank = next(one for one in told(there.store))
-    own = next(one.bank for one in copied(here, there.store).banks if one.standing == "own")
+    own = next(one.bank for one in copied(here, there.store).banks if one.trust == "own")
     seen = witness_of(here).last(own)
     assert seen is not None
     assert seen.signed == told(there.store)[own]["head"].signed
@@ -412,7 +412,7 @@ def test_an_untrusted_bank_stays_untrusted(here: Settings, tmp_path: Path) -> No
     """It is copied, and nothing of it is witnessed: that would make it one's own."""
     found = copied(here, str(tmp_path / "there.db"), banks=("foreign",))
     (one,) = found.banks
-    assert one.standing == "untrusted"
+    assert one.trust == "untrusted"
     assert witness_of(here).last(one.bank) is None
 
 

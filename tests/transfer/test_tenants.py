@@ -7,7 +7,7 @@ from import_kit import A, B, C, bring, rows, texts, write
 from transfer_kit import new_bank
 
 from satchel.errors import MalformedError, UnknownBankError, UsageError
-from satchel.transfer.tenants import maps_from
+from satchel.transfer.import_plan import maps_from
 
 
 @pytest.fixture

@@ -27,9 +27,8 @@ from satchel.recall.vector_index import CURRENT, current_generation, fill, pendi
 from satchel.transfer import import_job
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
-from satchel.transfer.export_results import Export, ExportOptions
-from satchel.transfer.export_selection import BankVectors
-from satchel.transfer.exports import export
+from satchel.transfer.export_records import Export, ExportOptions
+from satchel.transfer.exports import BankVectors, export
 from satchel.transfer.import_results import ImportSummary
 from satchel.transfer.import_stage import SourceVectors
 

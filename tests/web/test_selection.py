@@ -130,7 +130,7 @@ def test_memories_that_could_not_be_changed_are_named_and_tried_again(
     dialog.get_by_role("button", name="Forget").click()
     alert = dialog.get_by_role("alert")
     alert.get_by_text("1 of 2 done. 1 failed:").wait_for()
-    assert alert.locator("li").inner_text().startswith(f"{TEA}: the memory has a newer version")
+    assert alert.locator("li").inner_text().startswith(f"{TEA}: the memory has a newer version. ")
     assert set(_texts(server[1])) == {"Ada drinks mate"}
     dialog.get_by_role("button", name="Try again").click()
     alert.get_by_text("1 of 2 done. 1 failed:").wait_for()

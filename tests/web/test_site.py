@@ -63,7 +63,7 @@ def test_every_page_is_reachable_from_the_navigation(site: Path) -> None:
 def test_the_changelog_has_every_fragment(site: Path) -> None:
     """By kind, before the releases."""
     changelog = (site / "changelog.html").read_text()
-    items = len(re.findall(r"<li>", changelog.partition('id="unreleased"')[2]))
+    items = len(re.findall(r"<li>", changelog.partition('unreleased"')[2]))
     assert items >= len(list((ROOT / "changes").glob("*.*.md")))
 
 

@@ -1,9 +1,9 @@
-"""Carrying the records of one bank into another of the same store, as one import.
+"""Copy the records of one bank into another bank of the same store, as one import.
 
-Records keep their bytes and ids and get new leaves. What was said of them comes with them, so that
-each stands in the other bank as it stood in its own at one moment; what came with an import stays
-with that import's source record. All of it becomes visible together. When it is cut short, doing
-it again goes on from there.
+Records keep their bytes and IDs and get new leaves. Their status records are copied as well, so
+each record has the state in the target that it had in the origin at one log position. Records of an
+import stay with that import's source record. Everything becomes visible in one commit. A run after
+an interruption resumes it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,11 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import BankExistsError, SlotTakenError, UnknownBankError, UsageError
 from satchel.ledger import decisions
-from satchel.ledger.erasure import ERASABLE, blobs_named
+from satchel.ledger.erasure import ERASABLE, blob_digests_in
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import MOST_IN_GROUP, VerifiedRecord
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.ledger.view import View
 from satchel.model.records import Source, State, Status
 from satchel.model.values import TrustClass, now, resolved
@@ -36,31 +36,31 @@ from satchel.ports.store import Store, verified_pieces
 
 _PROVIDER, _FORMAT, _MARK = "satchel", "bank", "carried"
 _OWN = ""
-"""Stands for the import of what came with none."""
+"""Stands for the import of records that came with none."""
 
 
 class SourceMapping:
-    """Which source record each record stays with in the target, for one moment of the origin.
+    """Maps records to source records of the target, for one log position of the origin.
 
     Args:
         view: The origin.
         there: The target.
-        how: The options, which have to be those of one that was cut short.
+        how: The options, which must be those of an interrupted copy.
 
     Raises:
-        UsageError: If one was begun with other options.
+        UsageError: If an interrupted copy was started with other options.
     """
 
     def __init__(self, view: View, there: View, how: dict[str, Any]) -> None:
         head = view.head
         self.external = view.standing is BankStanding.UNTRUSTED
-        """Whether what the origin says of trust counts for nothing."""
+        """Whether trust that the origin states is ignored."""
 
         self.new: list[Sealed] = []
-        """Source records that are to be added before the next records."""
+        """Source records to add before the next records."""
 
         self.promoted: list[Sealed] = []
-        """What gives whole imports a higher trust, to be added once they are complete."""
+        """Status records that promote whole imports, to add once these are complete."""
 
         self._moment = {"bank": head.bank, "size": head.size, "root": head.root, **how}
         self._batches = dict[str, str]()
@@ -73,24 +73,24 @@ class SourceMapping:
 
     @property
     def size(self) -> int:
-        """How long the origin's log was at the moment that is carried."""
+        """Size of the origin's log at the position that is copied."""
         return int(self._moment["size"])
 
     @property
     def names(self) -> list[str]:
-        """The ids of the source records in the target, each once."""
+        """Unique IDs of the source records in the target."""
         return list(dict.fromkeys(self._batches.values()))
 
     def name_for(self, view: View, there: View, logged: VerifiedRecord) -> str:
-        """Return the id of the source record that a record stays with in the target."""
+        """Return the ID of a record's source record in the target."""
         place = logged.row.batch
         if not place or self.external:
             return self._batches[_OWN]
-        source = view.told_at([place])[place]
+        source = view.log_records_at([place])[place]
         name = source.record.id
         if name not in self._batches:
             self._take(there, name, source)
-            said = view.said_of(name, self.size)
+            said = view.statuses_of(name, self.size)
             again = (_promoted(one, self._batches[name]) for one in said)
             self.promoted += [record for record in again if record is not None]
         return self._batches[name]
@@ -106,7 +106,7 @@ class SourceMapping:
             self.new.append(source.record)
 
     def _begin(self, name: str, trust: TrustClass | None) -> None:
-        """Have a source record made for what came with an import of the origin, or with none."""
+        """Add a source record for records of an import of the origin, or of none."""
         mark = {**self._moment, **({"import": name} if name else {})}
         container = {_MARK: mark}
         record = seal(
@@ -116,7 +116,7 @@ class SourceMapping:
         self.new.append(record)
 
     def _go_on(self, name: str, mark: dict[str, Any], how: dict[str, Any]) -> None:
-        """Go on with the moment of one that was cut short."""
+        """Resume at the log position of an interrupted copy."""
         if {key: mark.get(key) for key in how} != how:
             options = f"--on-conflict {mark.get('on_conflict')}"
             options += " --retired" if mark.get("retired") else ""
@@ -129,13 +129,13 @@ class SourceMapping:
 
 
 def is_begun(there: View, origin: str) -> bool:
-    """Tell whether a bank was begun to be carried into another, and that was cut short."""
+    """Return whether a copy of a bank into another was interrupted."""
     sources = there.get(there.open_imports()).values()
     return any(mark_of(source).get("bank") == origin for source in sources)
 
 
 def mark_of(logged: VerifiedRecord) -> dict[str, Any]:
-    """Return what the source record of a carrying says of where it comes from."""
+    """Return the origin that the source record of a copy names; empty for other records."""
     model = logged.model
     if not isinstance(model, Source) or (model.provider, model.format) != (_PROVIDER, _FORMAT):
         return {}  # what a file says around its records is kept in the same place
@@ -144,14 +144,14 @@ def mark_of(logged: VerifiedRecord) -> dict[str, Any]:
 
 
 def _is_moment(mark: dict[str, Any], view: View) -> bool:
-    """Tell whether a mark is of a moment of this bank: what is in a log may say anything."""
+    """Return whether a mark names a position of this bank's log; a log can contain anything."""
     size = mark.get("size")
     sound = isinstance(size, int) and 0 < size <= view.head.size
     return sound and isinstance(mark.get("root"), str)
 
 
 def _promoted(logged: VerifiedRecord, target: str) -> Sealed | None:
-    """Return that a whole import was given a higher trust, said of the one here."""
+    """Return the promotion of a whole import, with the import in the target as its subject."""
     model = logged.model
     if not isinstance(model, Status) or model.state != "promoted":
         return None
@@ -161,16 +161,16 @@ def _promoted(logged: VerifiedRecord, target: str) -> Sealed | None:
 
 
 GROUP = 1_000
-"""Records that are looked at, and added, together."""
+"""Records that are read and added in one step."""
 
 _WAS_SO = "as in the bank it came from"
 
 Progress = Callable[[int, int], None]
-"""Told of the places of the log that were looked at, and how many there are."""
+"""Receives the number of log positions that were read, and their total."""
 
 
 class BankConflictPolicy(StrEnum):
-    """What to do with a record when the other bank has a current one for the same thing."""
+    """What to do with a record if the target has a current one for the same slot."""
 
     SKIP = "skip"
     OVERWRITE = "overwrite"
@@ -178,42 +178,43 @@ class BankConflictPolicy(StrEnum):
 
 
 class BankCopyCounts(msgspec.Struct, kw_only=True):
-    """What was carried, or would be."""
+    """Counts of a copy, or of its plan."""
 
     records: int = 0
-    """Those that the other bank lacked, retired ones included."""
+    """Records that the target lacked, including retired ones."""
 
     there: int = 0
-    """Those that it has already, or that were erased there."""
+    """Records that the target has already, or that were erased there."""
 
     kept: int = 0
-    """Those that were left out since it has another one for the same thing."""
+    """Records that were skipped because the target has a current one for the same slot."""
 
     replaced: int = 0
-    """Those that took the place of another one."""
+    """Records that replaced another one."""
 
     blobs: int = 0
     dry_run: bool = False
 
 
 class _Part(NamedTuple):
-    """A record, and what of it is to be added."""
+    """A record, and the records to add for it."""
 
     logged: VerifiedRecord
     adds: list[Sealed]
-    """The record and the status records that go with it, or none of them."""
+    """The record and its status records, or none of them."""
 
 
 @dataclass(kw_only=True)
 class BankCopier:
-    """One bank on its way into another.
+    """Copies the records of one bank into another.
 
     Args:
-        store: Where both are.
+        store: The store of both banks.
         origin: The bank that is read.
-        target: The bank that it goes into.
-        on_conflict: What to do where both speak of the same thing.
-        retired: Whether records that are no longer current come along; parents of others always do.
+        target: The bank that is written.
+        on_conflict: What to do if both have a current record for the same slot.
+        retired: Whether to include records that are no longer current; ancestors of others always
+            are.
     """
 
     store: Store
@@ -225,7 +226,7 @@ class BankCopier:
     _arrivals: SourceMapping = field(init=False)
 
     def plan(self, *, progress: Progress | None = None) -> BankCopyCounts:
-        """Return what would be carried; nothing is changed.
+        """Return what would be copied, and change nothing.
 
         Raises:
             SlotTakenError: If there is a conflict and that is an error.
@@ -234,15 +235,15 @@ class BankCopier:
         return self._walk(writes=False, progress=progress)
 
     def carry(self, *, progress: Progress | None = None) -> BankCopyCounts:
-        """Carry the records, and make them visible all at once.
+        """Copy the records, and make them visible in one commit.
 
         Raises:
-            SlotTakenError: If there is a conflict and that is an error: then nothing was written.
-                Also if one arose at the very end: do it again.
-            UsageError: If one that was cut short was begun with other options.
-            ReadOnlyStoreError: If no key may add to the target here.
+            SlotTakenError: If there is a conflict, and conflicts are errors: nothing was written.
+                Also if a conflict arose in the last step: run it again.
+            UsageError: If an interrupted copy was started with other options.
+            ReadOnlyStoreError: If no key here may add to the target.
             VerificationError: If the store is not what was signed.
-            StoreError: If it cannot be written; do it again to go on.
+            StoreError: If the store cannot be written; another run resumes the copy.
         """
         if self.on_conflict is BankConflictPolicy.ERROR:
             self._walk(writes=False, progress=None)
@@ -270,7 +271,7 @@ class BankCopier:
         return self.done
 
     def _next(self, view: View, after: int, needed: set[str]) -> tuple[list[VerifiedRecord], int]:
-        """Return the records that come next, and how far the log was looked at for them."""
+        """Return the next records, and the last log position that was read for them."""
         wanted, found = (
             Filter(as_of=self._arrivals.size, retired=True, held=True),
             list[VerifiedRecord](),
@@ -286,7 +287,7 @@ class BankCopier:
         return found, self._arrivals.size - 1
 
     def _chosen(self, view: View, there: View, found: Sequence[VerifiedRecord]) -> list[_Part]:
-        """Return what is to be added of some records, and those that were added before."""
+        """Return what to add for some records, except those that were added before."""
         known = there.places([logged.record.id for logged in found])
         shown = there.get(list(known))
         parts = list[_Part]()
@@ -309,7 +310,7 @@ class BankCopier:
         return parts
 
     def _conflict(self, there: View, logged: VerifiedRecord) -> list[Sealed] | None:
-        """Return what is said of another record for the same thing; None where that one stays."""
+        """Return the status records for a conflicting record; None if that one stays current."""
         slot, retired = logged.row.slot, logged.row.retired
         other = there.current(slot) if slot is not None and retired is None else None
         if other is None or other.record.id == logged.record.id:
@@ -329,14 +330,14 @@ class BankCopier:
         ]
 
     def _said_of(self, view: View, logged: VerifiedRecord) -> list[Sealed]:
-        """Return the status records by which a record stands here as it did there.
+        """Return the status records that give a record the state that it has in the origin.
 
-        Those that name it come as they are. What was said of its whole import is said of it alone.
+        Status records that name it are copied. Those of its whole import are written for it alone.
         """
         row, size = logged.row, self._arrivals.size
         said = [
             one
-            for one in view.said_of(row.id, size)
+            for one in view.statuses_of(row.id, size)
             # What an untrusted owner promoted is promoted nowhere else.
             if not (self._arrivals.external and _state_of(one) == "promoted")
         ]
@@ -360,7 +361,7 @@ class BankCopier:
         self.target.append(self._arrivals.new)
         self._arrivals.new.clear()
         ids = [part.logged.record.id for part in parts]
-        self._put_blobs(set().union(*(blobs_named(part.logged.record.body) for part in parts)))
+        self._put_blobs(set().union(*(blob_digests_in(part.logged.record.body) for part in parts)))
         groups = dict[str, list[Sealed]]()
         for part, name in zip(parts, names, strict=True):
             # A record and what is said of it are never parted.
@@ -399,7 +400,7 @@ class BankCopier:
             known = there.places(list(graves))
             erasures = [view.erasure(name) for name in sorted(graves - known.keys())]
             open_ = set(there.open_imports())
-        closings = [closing(name, now()) for name in self._arrivals.names if name in open_]
+        closings = [closing_receipt(name, now()) for name in self._arrivals.names if name in open_]
         tombs = [one.record for one in erasures if one is not None]
         if tombs:
             with self.target.reading() as there:
@@ -450,7 +451,7 @@ def _status(target: str, state: State, reason: str, by: str | None = None) -> Se
 
 _FOUNDING = 2
 """Records of a bank that nothing was added to yet."""
-"""Told of the places of the log that were looked at, and how many there are."""
+"""Receives the number of log positions that were read, and their total."""
 
 
 class BankCopyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -484,16 +485,15 @@ def copy_bank(
     retired: bool = False,
     progress: Progress | None = None,
 ) -> BankCopyResult:
-    """Make a bank with the memories of another, under its own id and log.
+    """Create a bank with the memories of another, under its own ID and log.
 
     Args:
-        settings: The surroundings.
+        settings: The store and keys.
         wanted: The bank, as ``find_bank`` takes it.
-        name: What the new one is called. One that an earlier copying left unfinished is gone on
-            with.
-        owner: Who owns the new one.
-        retired: Whether what is no longer current comes along.
-        progress: Told how far it is.
+        name: Name of the new bank. An unfinished copy of that name is resumed.
+        owner: Key of the owner of the new bank.
+        retired: Whether to include records that are no longer current.
+        progress: Receives the progress.
 
     Raises:
         UsageError: If a bank has the name, or it is empty.
@@ -520,15 +520,15 @@ def merge_banks(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> BankCopyResult:
-    """Carry the current memories of one bank into another; the first stays as it is.
+    """Copy the current memories of one bank into another; the first bank does not change.
 
     Args:
-        settings: The surroundings.
+        settings: The store and keys.
         wanted: The bank that is read.
-        into: The bank that is added to.
-        on_conflict: What to do where both have a current record for the same thing.
-        dry_run: Only count.
-        progress: Told how far it is.
+        into: The bank that is written.
+        on_conflict: What to do if both have a current record for the same slot.
+        dry_run: Count, and change nothing.
+        progress: Receives the progress.
 
     Raises:
         UsageError: If the two are the same.
@@ -546,20 +546,20 @@ def merge_banks(
 
 
 def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> BankDeleteResult:
-    """Remove a bank from the store, whole, with what is beside its log; nothing is left of it.
+    """Delete a bank from the store: its log, and everything stored beside it.
 
-    This machine does not miss it then. A bank that is gone already, and is only missed, is named
-    by its whole id; so is one of which a copy to this store is not complete.
+    This machine no longer reports it as missing. A missing bank, and one whose copy to this store
+    is incomplete, must be named by its full ID.
 
     Args:
-        settings: The surroundings.
+        settings: The store and keys.
         wanted: The bank, as ``find_bank`` takes it.
-        dry_run: Only say what would go.
+        dry_run: Count, and change nothing.
 
     Raises:
-        UnknownBankError: If there is none, and none is missed.
-        StoreError: If it cannot be written; then it is there, unless only the files could not be
-            rid of its bytes: do it again then.
+        UnknownBankError: If there is no such bank, and none is missing.
+        StoreError: If the store cannot be written. The bank still exists then, unless only its
+            bytes could not be scrubbed from the files: run it again.
     """
     require_owner(settings, "banks")
     witness = witness_of(settings)
@@ -596,7 +596,7 @@ def _counted(store: Store, bank: str, *, dry_run: bool) -> BankDeleteResult:
 
 
 def _unfinished(settings: Settings, store: Store, origin: str, name: str) -> str | None:
-    """Return a bank of a name that a copying did not finish; None where the name is free.
+    """Return the bank of an unfinished copy with a name; None if the name is free.
 
     Raises:
         UsageError: If the name is that of a bank that is in use.

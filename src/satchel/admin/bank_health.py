@@ -1,4 +1,4 @@
-"""Whether the banks of the store are sound, and putting right those that are not."""
+"""Verification and repair of the banks of a store."""
 
 from collections.abc import Callable, Iterator
 
@@ -39,12 +39,12 @@ _FILES = Filter(types=frozenset({"file_version"}), retired=True, held=True)
 def check_banks(
     settings: Settings, *, deep: bool = False, progress: Progress | None = None
 ) -> Iterator[Check]:
-    """Look at the banks of the store; nothing is changed.
+    """Verify the banks of the store, and change nothing.
 
     Args:
-        settings: The surroundings.
-        deep: Look for everything that is wrong, word by word, instead of the first difference.
-        progress: Told how far the examination of one bank is.
+        settings: The store and keys.
+        deep: Report every problem, instead of the first difference.
+        progress: Receives the progress within one bank.
     """
     require_owner(settings, "doctor")
     try:
@@ -75,7 +75,7 @@ def check_banks(
             yield Check(
                 name="store",
                 state="ok",
-                detail=f"{shown_address(settings.store)}, {len(banks)} banks",
+                detail=f"{shown_address(settings.store)}, banks: {len(banks)}",
             )
             for bank in banks:
                 yield _look(settings, store, bank, deep=deep, progress=progress)
@@ -93,7 +93,7 @@ def check_banks(
 
 
 def verify_bank(bank: OpenBank) -> Stats:
-    """Verify a bank as ``check_banks`` does; of a token's holder, each memory that it shows.
+    """Verify a bank as ``check_banks`` does; for the holder of a token, each visible memory.
 
     Raises:
         SatchelError: For the first difference.
@@ -105,7 +105,7 @@ def verify_bank(bank: OpenBank) -> Stats:
 
 
 def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Iterator[Check]:
-    """Put right what can be derived again, bank by bank; bytes that do not hold are set aside."""
+    """Rebuild derived data of each bank, and set damaged bytes aside."""
     require_owner(settings, "doctor")
     if not holds_anything(settings):  # what vanished is for ``check_banks`` to report
         return
@@ -163,7 +163,7 @@ def _look(
 
 
 def _orphans(store: Store) -> Iterator[Check]:
-    """Yield what the tables of the store hold that belongs to nothing."""
+    """Yield a problem for each kind of orphaned row in the store."""
     try:
         with store.reading() as reader:
             found = reader.orphans()
@@ -175,7 +175,7 @@ def _orphans(store: Store) -> Iterator[Check]:
 
 
 def _files_without_bytes(store: Store, view: View) -> int:
-    """Return how many versions of files name bytes that are not in the store."""
+    """Return the number of file versions whose bytes are not in the store."""
     named = {
         logged.model.blob
         for logged in view.scan(_FILES)
@@ -188,7 +188,7 @@ def _files_without_bytes(store: Store, view: View) -> int:
 
 
 def _still_trusted(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
-    """Yield what to do if this machine trusts keys that an owner of a bank revoked."""
+    """Yield a note for each trusted key that an owner of a bank revoked."""
     for key in settings.registry.listed():
         if key.key in revoked and key.state != "revoked":
             command = f"satchel key revoke {key.key}"

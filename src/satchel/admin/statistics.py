@@ -1,4 +1,4 @@
-"""What a bank holds, in numbers."""
+"""Counts of a bank."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str | None
     records: int
-    """In its log, of all types; for the holder of a token, those that can be seen."""
+    """Records in its log, of all types; for the holder of a token, the visible ones."""
 
     memories: int
-    """That are current and not held back."""
+    """Current memories that are not quarantined."""
 
     types: dict[str, int]
-    """Of those, by component."""
+    """Memories by type."""
 
     users: dict[str, int]
-    """Of those, by the user that they belong to; most first."""
+    """Memories by user, most first."""
 
     providers: dict[str, int]
     """Of those, by the product that they come from; most first."""
@@ -78,11 +78,11 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
-    """Count a bank's memories, each proved to be in the log.
+    """Count the memories of a bank; each is verified to be in the log.
 
     Args:
         bank: The bank.
-        progress: Told how many places of the log were looked at, and of how many.
+        progress: Receives the number of log positions that were read, and their total.
     """
     with bank.asked("stats").ledger.reading() as view:
         head, moment = view.head, now()

@@ -33,16 +33,22 @@ from satchel.sessions.chains import forward, tip_of
 from satchel.sessions.elements import count_in, event_of, key_of, members
 from satchel.sessions.lookup import checkpoints, pointers, sessions
 from satchel.sessions.views import CheckpointInfo, SessionInfo
-from satchel.transfer.export_file import chosen_format
-from satchel.transfer.export_records import WHOLE, ExportCounts, ExportDestination, collect_records
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import (
+    WHOLE,
+    Export,
+    ExportCounts,
+    ExportDestination,
+    ExportOptions,
+    collect_records,
+)
 from satchel.transfer.exports import ExportPart, export_part
+from satchel.transfer.outputs import chosen_format
 
 TAIL = 500
-"""Messages of the main conversation that go along at most."""
+"""Most messages of the main conversation that are exported."""
 
 DAYS = 7
-"""How long ago a conversation was active that is told of."""
+"""Greatest age of the last activity of a conversation that is listed."""
 
 MOST_RECEIPTS = 10
 _ACTIVE = f"active in the last {DAYS} days"
@@ -51,7 +57,7 @@ _MAIN = ("main", "primary")
 
 @dataclass(slots=True, kw_only=True)
 class AgentHistory:
-    """What of a bank goes along: its memory, and so much of its conversations."""
+    """Which records of a bank are exported: its memory, and parts of its conversations."""
 
     full: bool
     primary: str | None = None
@@ -61,7 +67,7 @@ class AgentHistory:
     """What a file calls it."""
 
     kept: set[int] = field(default_factory=set)
-    """Places of the events that go along, where not all do."""
+    """Log positions of the exported events, if not all are exported."""
 
     background: list[dict[str, Any]] = field(default_factory=list)
     receipts: list[dict[str, Any]] = field(default_factory=list)
@@ -75,15 +81,15 @@ class AgentHistory:
 
     taken: int = 0
     left: dict[str, int] = field(default_factory=dict)
-    """Conversations that stay behind, by the reason."""
+    """Counts of skipped conversations, by reason."""
 
     files: bool = True
-    """Whether versions of files in the log go along; not where there is a workspace."""
+    """Whether file versions in the log are exported; not if there is a workspace."""
 
     as_of: int | None = None
 
     def wants(self, logged: VerifiedRecord) -> bool:
-        """Tell whether a record goes along."""
+        """Return whether a record is exported."""
         if logged.row.type == "file_version" and not self.files:
             return False
         if logged.row.type == "session_event":
@@ -92,13 +98,14 @@ class AgentHistory:
 
 
 def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -> AgentHistory:
-    """Return how much goes along of a bank.
+    """Return which records of a bank to export.
 
     Args:
-        view: Of it.
-        before: What was around the memory in the file that the agent came in; empty for none.
-        full: All of everything.
-        files: Whether versions of files in the log go along.
+        view: View of the bank.
+        before: Members around the memory in the file that the agent was imported from; may be
+            empty.
+        full: Whether to export everything.
+        files: Whether to export file versions in the log.
     """
     found = AgentHistory(full=full, files=files)
     known = sessions(view)
@@ -134,7 +141,7 @@ def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -
 
 
 def _told_before(before: dict[str, Any], known: set[str]) -> Iterator[dict[str, Any]]:
-    """Yield the conversations that the agent's file only told of, and that are not here."""
+    """Yield the conversations that the agent's file only listed, and that are not in the bank."""
     said = before.get("sessions")
     background = said.get("background") if isinstance(said, dict) else None
     for one in background if isinstance(background, list) else ():
@@ -279,11 +286,11 @@ class AgentReportBuilder:
             self._cut.append({**cut, "original": there, "kept": MOST_RECEIPTS})
 
     def workspace(self, workspace: Workspace | None, named: int) -> None:
-        """Tell of files.
+        """Add the files to the report.
 
         Args:
-            workspace: What went along; None for none.
-            named: Binary files whose contents never came here.
+            workspace: The exported files; None for none.
+            named: Binary files whose contents were never imported.
         """
         if workspace is None:
             self._omitted.append(
@@ -391,11 +398,11 @@ class AgentExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     agent: str
     export: Export
     messages: int
-    """Of the main conversation that went along."""
+    """Exported messages of the main conversation."""
 
     messages_there: int
     texts: int
-    """Files with text that went along."""
+    """Exported text files."""
 
     binaries: int
     """Other files, of which at least the name did."""
@@ -405,7 +412,7 @@ class AgentExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     lossless: bool = True
     report: dict[str, Any] = {}
-    """The report inside the file: what was left out, and why."""
+    """The report in the file: what was skipped, and why."""
 
 
 def agent_format(output: Path, said: str | None) -> str:

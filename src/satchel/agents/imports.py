@@ -1,8 +1,8 @@
-"""Making an agent of a file: its memory, conversations, files and settings, all or nothing.
+"""Import and undo of a whole agent: its memory, conversations, files and settings, or nothing.
 
-Everything is read and checked before anything changes. The files are laid out aside; the memory
-becomes visible in one moment; then the folder takes its name and the configuration says that there
-is an agent. Whoever is stopped in between runs it again. Source: decision 0046.
+Everything is read and verified before anything changes. The files are written to a staging folder;
+the memory becomes visible in one commit; then the folder is renamed and the agent is added to the
+configuration. An interrupted import can be run again. Source: decision 0046.
 """
 
 from collections.abc import Callable
@@ -40,11 +40,11 @@ from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.recall.embedding import embed_bank
+from satchel.receipts.archive import BY_ID
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import OpenFile
-from satchel.transfer.import_operations import BY_ID, Reason
-from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_operations import Reason
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.import_source import ImportSource, open_rereadable
 from satchel.transfer.imports import UndoResult, import_file, undo_in
 
@@ -74,10 +74,10 @@ def keep_record(settings: Settings, source: str, record: AgentImportRecord) -> N
 
 
 def with_agent(settings: Settings, done: UndoResult) -> UndoResult:
-    """Take back what an import changed besides the bank, where it was that of an agent.
+    """Undo what the import of an agent changed besides the bank; other imports have nothing.
 
     Raises:
-        TargetError: If a file cannot be put back; it can be done again.
+        TargetError: If a file cannot be restored; run it again.
     """
     require_owner(settings, "undo")
     record = _record_of(settings, done.source)
@@ -141,7 +141,7 @@ class AgentImportOptions:
     """The folder for its files; below the home when not given."""
 
     near_duplicates: NearDuplicateMode | None = None
-    """What to do with memories that say what another one says; a merge leaves them out."""
+    """What to do with near duplicates of existing memories; a merge skips them."""
 
     embed: bool = True
     """Make the vectors of its memories."""
@@ -155,7 +155,7 @@ class AgentImportOptions:
 
 
 class AgentImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an import of an agent did, or would do."""
+    """Result of an import of an agent, or its plan."""
 
     agent: str
     came_as: str
@@ -291,7 +291,7 @@ class _Importing:
     # -- who it is -------------------------------------------------------------------------
 
     def _chosen(self, wanted: str, nous: dict[str, Any]) -> tuple[Agent, str]:
-        """Return the agent that it is going to be, and how that comes about."""
+        """Return the target agent, and how it is created or changed."""
         if not is_agent_name(wanted):
             raise UsageError(
                 f"{wanted[:80]!r} is not a valid agent ID",

@@ -32,7 +32,7 @@ from satchel.crypto.keys import SigningKey as Key
 from satchel.model.values import now
 from satchel.ports.operations import Option, Options, PathText, operation, texts
 from satchel.recall.duplicates import NearDuplicateMode
-from satchel.transfer.export_results import ExportOptions, is_signed
+from satchel.transfer.export_records import ExportOptions, is_signed
 from satchel.transfer.import_results import ImportOptions
 
 _HERE = {"http": THIS_MACHINE, "mcp": THIS_MACHINE}

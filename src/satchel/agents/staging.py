@@ -38,7 +38,7 @@ class PlacementResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Files that were there already, saying the same."""
 
     differ: list[str] = []
-    """Files that are there and say something else: they stay as they are; the first thousand."""
+    """Existing files with other contents, which are not changed; the first thousand."""
 
     not_in_file: list[str] = []
     """Binary files of which only the name came; the first thousand."""

@@ -1,7 +1,7 @@
-"""The files of an agent: which of them go along, as what, and why others do not.
+"""The files of an agent: which are exported, in which form, and why others are skipped.
 
-Nothing in a workspace leads out of it: links are told of, never followed. Text is what is valid
-UTF-8, whatever its name. What looks like a secret stays behind, by name or by what it says.
+Links are reported and never followed, so nothing outside the workspace is read. A file is text if
+it is valid UTF-8, whatever its name. Files whose names or contents look like secrets are skipped.
 """
 
 import base64
@@ -43,14 +43,14 @@ _MOST_TOLD = 1000
 
 
 class SkippedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or folder that stays behind."""
+    """A skipped file or folder."""
 
     path: str
     reason: str
 
 
 class SymbolicLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A symbolic link, which is told of and not followed."""
+    """A symbolic link, which is reported and not followed."""
 
     path: str
     target: str
@@ -58,7 +58,7 @@ class SymbolicLink(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceRules:
-    """What of a workspace goes along."""
+    """Which files of a workspace are exported."""
 
     binary: bool = False
     """Whether the contents of binary files do, not only their names."""
@@ -74,7 +74,7 @@ class WorkspaceRules:
 
 
 class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that goes along."""
+    """An exported file."""
 
     path: str
     text: str | None = None
@@ -87,24 +87,24 @@ class Workspace:
     """The files of one agent, read one after another.
 
     Args:
-        folder: Where they are.
-        rules: What goes along.
+        folder: The workspace.
+        rules: Which files are exported.
     """
 
     folder: Path
     rules: WorkspaceRules = field(default_factory=WorkspaceRules)
     links: list[SymbolicLink] = field(default_factory=list)
     left: list[SkippedFile] = field(default_factory=list)
-    """What stays behind, and why; the first thousand."""
+    """Skipped files and the reasons; the first thousand."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    """How many stay behind for each reason."""
+    """Counts of skipped files, by reason."""
 
     named: list[str] = field(default_factory=list)
-    """Binary files of which only the names go along; the first thousand."""
+    """Binary files of which only the names are exported; the first thousand."""
 
     without: frozenset[Path] = frozenset()
-    """Files and folders that stay behind: memory itself and its backups, without links on the way.
+    """Files and folders to skip: memory itself and its backups, as resolved paths.
     """
 
     texts: int = 0
@@ -112,20 +112,20 @@ class Workspace:
     _bytes: int = 0
 
     def files(self) -> Iterator[WorkspaceFile]:
-        """Yield the files that go along, folder by folder, in the order of their names.
+        """Yield the exported files, folder by folder, in the order of their names.
 
         Raises:
-            PathRefusedError: If the workspace is a link, or no folder.
+            PathRefusedError: If the workspace is a link, or not a folder.
             UnreadableError: If it cannot be read.
         """
         for path, data, text in self.contents():
             yield self._as_file(path, data, text)
 
     def contents(self) -> Iterator[tuple[str, bytes, str | None]]:
-        """Yield the path of each file that goes along, its bytes, and its text where it is one.
+        """Yield the path, the bytes and, for a text file, the text of each exported file.
 
         Raises:
-            PathRefusedError: If the workspace is a link, or no folder.
+            PathRefusedError: If the workspace is a link, or not a folder.
             UnreadableError: If it cannot be read.
         """
         with ContainedFolder(self.folder) as folder:
@@ -157,7 +157,7 @@ class Workspace:
                 yield from self._through(folder, path, rules.below())
 
     def _why_not(self, path: tuple[str, ...], kind: str, rules: IgnoreRules) -> str | None:
-        """Return why something stays behind, by its name and kind."""
+        """Return why a file or folder is skipped, by its name and type; None if it is not."""
         is_folder = kind == "folder"
         if kind == "other":
             return "not a regular file"

@@ -1,7 +1,6 @@
-"""amplihack's names for what Satchel does with the memory of its agents."""
+"""amplihack's names for Satchel's operations on the memory of its agents."""
 
 from satchel.amplihack.hierarchy import HierarchicalMemory, Link, NewFact, StoredFact
-from satchel.amplihack.learning import SessionLearning
 from satchel.amplihack.roles import (
     MemoryRuntimeBackend,
     MemorySessionBackend,
@@ -12,7 +11,7 @@ from satchel.amplihack.roles import (
     resolve_backend_with_autodetect,
     resolve_transfer_backend_choice,
 )
-from satchel.amplihack.sessions import MEMORY_TYPES, MemoryRecord, SessionSummary
+from satchel.amplihack.sessions import MEMORY_TYPES, MemoryRecord, SessionLearning, SessionSummary
 from satchel.amplihack.transfer_backend import (
     ExportResult,
     HierarchicalTransfer,

@@ -1,14 +1,14 @@
-"""Where the memory of an agent is, and opening it: a bank of its name, found by one rule.
+"""Finds and opens the memory of an agent: a bank of its name, by one rule.
 
 1. the store whose address was stated
 2. the agent's own graph in amplihack's layout
 3. the agent's own SQLite file there
 4. the store that commands use, where it has a bank of that name
-5. for a new agent: a graph of its own where a graph is used, a file of its own where the layout's
-   folder is there, else the store that commands use
+5. for a new agent: its own graph if a graph is used, its own file if the layout's folder exists,
+   else the store that commands use
 
-A backend that was named limits 2 and 3 to that kind. Python, commands, hooks and ``doctor`` all ask
-here. Stores of the layout are made private at every open.
+A named backend limits 2 and 3 to that kind. Python, commands, hooks and ``doctor`` all use this
+rule. Stores of the layout are made private at every open.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,19 +49,19 @@ _PATIENCE = 60.0
 def hierarchical(
     settings: Settings, agent: str, *, storage_path: Path | None = None, writes: bool = False
 ) -> Settings:
-    """Return surroundings in which the store is the one with an agent's hierarchical memory.
+    """Return settings whose store is the one with an agent's hierarchical memory.
 
     Args:
-        settings: The surroundings.
+        settings: The present settings.
         agent: The agent.
-        storage_path: The folder that stands in the place of ``hierarchical_memory``.
-        writes: Whether something is going to be added; then folders are made.
+        storage_path: The folder to use in place of ``hierarchical_memory``.
+        writes: Whether something will be added; folders are created then.
 
     Raises:
-        UsageError: If no agent can have the name; nothing was looked at then. If a server was
-            chosen, and a folder is named.
-        PathRefusedError: If there is a link on the way, or a file is another user's.
-        MissingExtraError: If only Kuzu's older graph has it.
+        UsageError: If the name is not valid for an agent; nothing was read then. If a server was
+            chosen, and a folder is given.
+        PathRefusedError: If the path contains a link, or a file belongs to another user.
+        MissingExtraError: If it is in a graph of the older Kuzu only.
     """
     agent_name(agent)
     selection = settings.selection.with_address(settings.options.store.address)
@@ -82,13 +82,13 @@ def hierarchical(
 
 
 def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
-    """Return the kind of store of its own that an agent has, or a new one gets, in the layout.
+    """Return the kind of an agent's own store in the layout, existing or to be created.
 
-    None where its memory is in the store that commands use.
+    None if its memory is in the store that commands use.
 
     Raises:
-        UsageError: If no agent can have the name.
-        PathRefusedError: If there is a link where a store is looked for.
+        UsageError: If the name is not valid for an agent.
+        PathRefusedError: If the path of a store is a link.
     """
     agent_name(agent)
     selection = settings.selection.with_address(settings.options.store.address)
@@ -109,12 +109,12 @@ def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
 
 
 def agents_apart(settings: Settings) -> list[str]:
-    """Return the agents that have a store of their own in the layout, sorted.
+    """Return the agents that have their own store in the layout, sorted.
 
-    None where the address of the store was stated.
+    None if the address of the store was stated.
 
     Raises:
-        PathRefusedError: If there is a link where a store is looked for.
+        PathRefusedError: If the path of a store is a link.
     """
     selection = settings.selection.with_address(settings.options.store.address)
     if selection.choice.stated:
@@ -128,9 +128,9 @@ def agents_apart(settings: Settings) -> list[str]:
 
 
 def is_foreign(settings: Settings, agent: str) -> bool:
-    """Tell whether the store that an agent has in the layout was made by amplihack itself.
+    """Return whether the store of an agent in the layout was created by amplihack itself.
 
-    Such a store is read, and written as one, by transfers only.
+    Only transfers read or write such a store.
     """
     own = own_kind(settings, agent)
     folder = settings.home / store_selection.HIERARCHY
@@ -147,7 +147,7 @@ def is_foreign(settings: Settings, agent: str) -> bool:
 
 
 def is_in_common(settings: Settings, agent: str) -> bool:
-    """Tell whether the store that commands use has a bank of an agent's name."""
+    """Return whether the store that commands use has a bank of an agent's name."""
     selection = settings.selection.with_address(settings.options.store.address)
     return _is_in(settings.at(selection.choice.address), agent)
 
@@ -161,7 +161,7 @@ def _is_in(settings: Settings, agent: str) -> bool:
 
 @contextmanager
 def opened_agent(settings: Settings, agent: str, owner: OwnerKey) -> Iterator[OpenBank]:
-    """Open the bank with an agent's name to add to; it is made when there is none."""
+    """Open the bank with an agent's name for writing; create it if missing."""
     require_owner(settings, "amplihack")
     there = hierarchical(settings, agent, writes=True)
     with configured_store(there) as store:
@@ -169,12 +169,12 @@ def opened_agent(settings: Settings, agent: str, owner: OwnerKey) -> Iterator[Op
 
 
 def agent_bank(settings: Settings, store: Store, agent: str, owner: OwnerKey) -> OpenBank:
-    """Return the bank with an agent's name to add to; it is made when there is none.
+    """Return the bank with an agent's name for writing; create it if missing.
 
-    Only the name counts: an id, or the start of one, is no agent.
+    Only the name counts, not an ID or its prefix.
 
     Raises:
-        UsageError: If no agent can have the name, or several banks have it.
+        UsageError: If the name is not valid for an agent, or several banks have it.
     """
     agent_name(agent)
     found = _named(store, agent)
@@ -193,7 +193,7 @@ def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
     """Open the bank with an agent's name for reading.
 
     Raises:
-        UnknownBankError: If there is none; nothing is made.
+        UnknownBankError: If there is none; nothing is created.
     """
     there = hierarchical(settings, agent)
     missing = UnknownBankError(f"no memory found for agent {agent!r}", field="agent")
@@ -219,7 +219,7 @@ def _named(store: Store, agent: str) -> str | None:
 
 
 def _sqlite(folder: Path, agent: str, *, writes: bool) -> Path:
-    """Return the file with an agent's memory, made private; what older versions left is read."""
+    """Return the file with an agent's memory, made private; files of older versions are read."""
     path = store_selection.agent_sqlite(folder, agent)
     older = [
         each
@@ -237,7 +237,7 @@ def _sqlite(folder: Path, agent: str, *, writes: bool) -> Path:
 
 
 def _carry_over(older: Path, path: Path) -> None:
-    """Make the file that is written from the one that is only read, which stays as it is."""
+    """Create the file to write from the older one, which is not changed."""
     secure_database(older)
     store = open_store(str(older), read_only=True)
     try:
@@ -248,7 +248,7 @@ def _carry_over(older: Path, path: Path) -> None:
 
 
 def _graph(folder: Path, agent: str, *, writes: bool) -> Path:
-    """Return the folder with an agent's graph, made private with all that is in it."""
+    """Return the folder with an agent's graph, made private with its contents."""
     legacy = store_selection.legacy_graph(folder, agent)
     if legacy is not None:
         if writes:
@@ -278,7 +278,7 @@ def _graph(folder: Path, agent: str, *, writes: bool) -> Path:
 
 
 def check_agents(settings: Settings) -> list[Check]:
-    """Say where agents are that have a store of their own, and which have memory twice."""
+    """Report agents with their own store, and agents that have memory in two stores."""
     try:
         return [_agent(settings, name) for name in agents_apart(settings)]
     except SatchelError as error:

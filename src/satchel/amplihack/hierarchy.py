@@ -1,4 +1,4 @@
-"""The hierarchical tier: facts above, episodes below, and the links that storing them makes."""
+"""The hierarchical tier: facts, the episodes below them, and the links between them."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 import msgspec
 
 from satchel.amplihack.agents import hierarchical, opened_agent
-from satchel.amplihack.fact_links import NO_LINKS, Linker
-from satchel.amplihack.similarity import INDEX, SIMILAR_TO, similar_links
+from satchel.amplihack.facts import INDEX, NO_LINKS, SIMILAR_TO, Linker, similar_links
 from satchel.bank.lifetime import Lifetime
 from satchel.bank.machine_keys import signing_key
 from satchel.bank.memory_input import find_memory, parse_moment, unique_tags
@@ -26,52 +25,52 @@ from satchel.ports.rows import DERIVES_FROM
 from satchel.screening.records import SecretScreener
 
 EPISODE = "episode"
-"""The kind of an episode, and of the evidence that a fact has of one elsewhere."""
+"""The kind of an episode, and of a fact's evidence from one elsewhere."""
 
 LABEL = "source_label"
 TOGETHER = 1000
-"""Facts that are written together at most."""
+"""Largest number of facts in one commit."""
 
 
 class NewFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that is to be stored."""
+    """A fact to store."""
 
     content: str
     concept: str = ""
-    """What it is about, in a few words."""
+    """Its subject, in a few words."""
 
     confidence: float = 0.8
     """From 0 to 1."""
 
     source_id: str = ""
-    """Id of the episode that it was drawn from, or the first digits of that; empty for none."""
+    """ID of its source episode, or a prefix of it; empty for none."""
 
     extraction_method: str | None = None
-    """How it was drawn from it; said in an edge of its own."""
+    """How it was extracted; stored in an edge."""
 
     entity_name: str = ""
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = {}
-    """``temporal_index``, from 1, says its place in the order of what happened."""
+    """``temporal_index`` is its position in the order of events, from 1."""
 
     created_at: Any = None
-    """A moment as ``parse_moment`` takes it; now when None."""
+    """A moment in any form of ``parse_moment``; None for now."""
 
 
 class StoredFact(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a fact."""
+    """The result of storing a fact."""
 
     id: str
     place: int
     supersedes: list[str] = []
-    """Ids of the facts that it took the place of."""
+    """IDs of the facts that it superseded."""
 
     similar: int = 0
-    """How many earlier facts it is like."""
+    """Number of similar earlier facts."""
 
 
 class NewEpisode(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened, and is to be stored."""
+    """An episode to store."""
 
     content: str
     source_label: str = ""
@@ -81,11 +80,11 @@ class NewEpisode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def store_episode(bank: OpenBank, episode: NewEpisode, *, agent: str | None = None) -> str:
-    """Keep an episode, and return its id.
+    """Store an episode and return its ID.
 
     Raises:
-        EmptyInputError: If it says nothing.
-        UsageError: If a time names no moment, or a tag is none.
+        EmptyInputError: If it is empty.
+        UsageError: If a time or a tag is not valid.
     """
     require_owner(bank.settings, "amplihack")
     label = episode.source_label
@@ -108,20 +107,20 @@ def store_facts(
     linker: Linker | None = None,
     links: bool = True,
 ) -> list[StoredFact]:
-    """Keep facts with the links that they make; durable when this returns.
+    """Store facts with their links; durable when this returns.
 
     Args:
-        bank: Where.
-        facts: In the order in which they are to be logged; ``TOGETHER`` of them are one commit.
-        agent: Whose they are.
-        linker: Of this bank, for who stores often: it remembers what it has read. None for one of
-            the moment.
-        links: False where they are only to be kept; the next that are linked take these in.
+        bank: The bank.
+        facts: In log order; ``TOGETHER`` of them are one commit.
+        agent: Their agent.
+        linker: One of this bank, for frequent callers, since it caches what it has read. None for
+            a temporary one.
+        links: Whether to link them; otherwise the next call that links includes these.
 
     Raises:
-        EmptyInputError: If one says nothing.
+        EmptyInputError: If one is empty.
         UnknownMemoryError: If an episode is not in the bank.
-        UsageError: If a member cannot be meant; ``field`` says which.
+        UsageError: If a member is not valid; ``field`` names it.
     """
     require_owner(bank.settings, "amplihack")
     linker = (linker or Linker()) if links else None
@@ -183,13 +182,13 @@ def _store(
 
 
 def link_stored(bank: OpenBank) -> None:
-    """Give the facts that an import brought the links of likeness that storing gives; unlogged."""
+    """Store the similarity links of imported facts beside the log, as storing does."""
     require_owner(bank.settings, "amplihack")
     _catch_up(bank, Linker(), wholly=True)
 
 
 def _catch_up(bank: OpenBank, linker: Linker, *, wholly: bool = False) -> None:
-    """Take in what others have stored; each part in a view of its own, since one cannot write."""
+    """Index what others have stored; each part needs its own view, since a view cannot write."""
     while True:
         with bank.ledger.reading() as view:
             values = linker.catch_up(view, wholly=wholly)
@@ -200,7 +199,7 @@ def _catch_up(bank: OpenBank, linker: Linker, *, wholly: bool = False) -> None:
 
 
 def _screened(bank: OpenBank, drafts: Sequence[Entry]) -> list[Any]:
-    """Return entries with secrets replaced, where the bank is set up so."""
+    """Return entries with secrets replaced, if the bank's settings require it."""
     with bank.ledger.reading() as view:
         scrub = bool(bank.settled(view).scrub_secrets)
     return list(SecretScreener(scrub=True).many(drafts)) if scrub else list(drafts)
@@ -247,18 +246,18 @@ class Link(NamedTuple):
     """A link between two memories."""
 
     source: str
-    """Id of the newer one, or of what was drawn from the other."""
+    """ID of the newer memory, or of the derived one."""
 
     target: str
     kind: str
-    """``similar_to``, ``supersedes``, ``transitioned_to``, ``derives_from``, or another's word."""
+    """``similar_to``, ``supersedes``, ``transitioned_to``, ``derives_from``, or another word."""
 
     properties: dict[str, Any]
-    """``weight`` and ``metadata`` among them, where the link has such."""
+    """Including ``weight`` and ``metadata``, if the link has them."""
 
 
 class FactArguments(TypedDict, total=False):
-    """What can be said of a fact besides; see ``NewFact``."""
+    """Optional members of a fact; see ``NewFact``."""
 
     confidence: float
     source_id: str
@@ -270,22 +269,22 @@ class FactArguments(TypedDict, total=False):
 
 
 class HierarchicalMemory:
-    """The hierarchical memory of one agent, open. A context manager; from any thread.
+    """The open hierarchical memory of one agent. A context manager; thread-safe.
 
-    It is in the configured store, in a bank of the agent's name; or in a store of its own where
-    amplihack's layout is used.
+    It is in the configured store, in a bank of the agent's name; or in its own store if amplihack's
+    layout is used.
 
     Args:
         agent: The agent: up to 64 letters, digits, ``_`` and ``-``.
-        storage_path: The folder of the layout, in the place of ``hierarchical_memory``.
-        backend: ``sqlite``, ``graph-db`` or ``postgres``; as configured when None.
-        home: Where keys and stores are; the usual folder when None.
-        passphrase: Of the owner's key, which a new bank needs, where it has one.
+        storage_path: The folder of the layout, in place of ``hierarchical_memory``.
+        backend: ``sqlite``, ``graph-db`` or ``postgres``; None for the configured one.
+        home: The folder with keys and stores; None for the usual one.
+        passphrase: That of the owner's key, if it has one; a new bank needs it.
 
     Raises:
-        UsageError: If no agent can have the name; nothing was made then.
-        ConfigError: If there is no such backend.
-        PathRefusedError: If there is a link on the way.
+        UsageError: If the name is not valid for an agent; nothing was created then.
+        ConfigError: If the backend is unknown.
+        PathRefusedError: If the path contains a link.
         StoreError: If the store cannot be opened.
     """
 
@@ -323,7 +322,7 @@ class HierarchicalMemory:
         self.close()
 
     def close(self) -> None:
-        """Give the store back."""
+        """Close the store."""
         self._lifetime.close()
 
     def store_episode(
@@ -335,11 +334,11 @@ class HierarchicalMemory:
         metadata: Mapping[str, Any] | None = None,
         created_at: Any = None,
     ) -> str:
-        """Keep something that happened, and return its id.
+        """Store an episode and return its ID.
 
         Raises:
-            EmptyInputError: If it says nothing.
-            UsageError: If a time names no moment, or a tag is none.
+            EmptyInputError: If it is empty.
+            UsageError: If a time or a tag is not valid.
         """
         episode = NewEpisode(
             content=content,
@@ -354,28 +353,28 @@ class HierarchicalMemory:
     def store_knowledge(
         self, content: str, concept: str = "", **more: Unpack[FactArguments]
     ) -> StoredFact:
-        """Keep a fact with the links that it makes; see ``NewFact`` for what can be said of it.
+        """Store a fact with its links; see ``NewFact`` for its members.
 
         Raises:
-            TypeError: If something is said that a fact has no place for.
+            TypeError: If a fact has no such member.
             SatchelError: As ``store_many``.
         """
         return self.store_many([NewFact(content=content, concept=concept, **more)])[0]
 
     def store_many(self, facts: Sequence[NewFact]) -> list[StoredFact]:
-        """Keep facts with the links that they make, up to a thousand in one commit.
+        """Store facts with their links, up to a thousand in one commit.
 
         Raises:
-            EmptyInputError: If one says nothing.
-            UnknownMemoryError: If an episode is not there.
-            UsageError: If a member cannot be meant; ``field`` says which.
+            EmptyInputError: If one is empty.
+            UnknownMemoryError: If an episode does not exist.
+            UsageError: If a member is not valid; ``field`` names it.
             StoreError: If the store cannot be written.
         """
         with self._lifetime.use(), self._turn:
             return store_facts(self._bank, facts, agent=self._agent, linker=self._linker)
 
     def links(self) -> list[Link]:
-        """Return all links, those that were stated or logged before those that were computed."""
+        """Return all links; stated and logged ones come before computed ones."""
         with self._lifetime.use(), self._bank.ledger.reading() as view:
             found = [
                 _link(one.model)

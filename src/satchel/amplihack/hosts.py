@@ -1,8 +1,8 @@
-"""What an agent host asks for at the start and at the end of a session.
+"""Hooks of agent hosts, at the start and at the end of a session.
 
 A host runs a command and writes one JSON object on its standard input: ``session_id`` (Cursor:
-``conversation_id``), ``transcript_path``, ``cwd`` (``workspace_roots``), and others that are not
-needed. At the start it is given what the agent knows, as text for the prompt; at the end what the
+``conversation_id``), ``transcript_path``, ``cwd`` (``workspace_roots``), and members that are
+ignored. At the start it gets what the agent knows, as text for the prompt; at the end, what the
 session taught is stored.
 """
 
@@ -15,17 +15,19 @@ from typing import Any
 import msgspec
 
 from satchel.amplihack.agents import OwnerKey, opened_agent, reading_agent
-from satchel.amplihack.learning import (
+from satchel.amplihack.sessions import (
+    MOST_IMPORTANT,
     LearningResult,
+    MemoryRecord,
     SessionLearning,
     TranscriptSummary,
     gist,
     is_same,
     lessons,
+    record_of,
     store_learnings,
     turns,
 )
-from satchel.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, record_of
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import PathPermission, file_to_read
@@ -43,7 +45,7 @@ from satchel.screening.injection import judge_memory
 from satchel.setup.init import opened_to_fill
 
 BUDGET = 2000
-"""Tokens that memories may take when nothing is said."""
+"""Default number of tokens for memories."""
 
 _LOOKED_AT = 60
 _LONGEST_QUERY = 2000
@@ -59,10 +61,10 @@ class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     """Best first."""
 
     tokens: int
-    """About how many they take together; an overestimate."""
+    """An overestimate of their tokens in total."""
 
     over_budget: int
-    """Memories that were passed over because they did not fit."""
+    """Number of memories that did not fit."""
 
 
 def prompt_context(
@@ -72,12 +74,12 @@ def prompt_context(
 
     Args:
         bank: The agent's.
-        query: What the session is about; without it, importance and age decide.
-        budget: How many tokens they may take together.
-        withholds: Whether what reads like a prompt is withheld, as when it is recalled by a model.
+        query: The subject of the session; without it, importance and age decide.
+        budget: Largest number of tokens in total.
+        withholds: Whether to withhold text that reads like instructions, as recall by a model does.
 
     Raises:
-        UsageError: If the budget is none.
+        UsageError: If the budget is not valid.
     """
     wanted = asked_of(RehydrateOptions(), bank.settings.options.rehydrate)
     taken, left, over = list[MemoryRecord](), budget, 0
@@ -97,10 +99,10 @@ def prompt_context(
 
 
 def _ranked(view: View, query: str, budget: int) -> Iterator[SearchHit]:
-    """Yield the memories that may be worth telling, best first, none twice in other words."""
+    """Yield relevant memories, best first, without near-duplicates."""
     newest = recall(view, Query(limit=_LOOKED_AT)).hits
     by_words = recall(view, Query(text=query, limit=_LOOKED_AT)).hits if query.strip() else ()
-    Query(budget=budget)  # refuses a budget that is none
+    Query(budget=budget)  # refuses a budget that is not valid
     best = max((hit.score or 0.0 for hit in by_words), default=0.0) or 1.0
     scores = {hit.logged.record.id: (hit.score or 0.0) / best for hit in by_words}
     every = {hit.logged.record.id: hit for hit in (*by_words, *newest)}
@@ -128,7 +130,7 @@ def _days(moment: str | None, present: str) -> float:
 
 
 LONGEST_REQUEST = 2**20
-"""Bytes of what a host may ask."""
+"""Largest size of a request in bytes."""
 
 _LONGEST_NAME = 200
 _MOST_STATED = 50
@@ -139,40 +141,40 @@ _HEAD = (
 
 
 class HookRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host said; members that are not needed are passed over."""
+    """A request of a host; unknown members are ignored."""
 
     session_id: str = ""
     conversation_id: str = ""
-    """What Cursor calls a session."""
+    """Cursor's name for ``session_id``."""
 
     hook_event_name: str = ""
     transcript_path: str | None = None
     cwd: str | None = None
     workspace_roots: tuple[str, ...] = ()
-    """What Cursor says in place of ``cwd``."""
+    """Cursor's name for ``cwd``."""
 
     prompt: str | None = None
-    """What the session is about, where the host knows it already."""
+    """The subject of the session, if the host knows it."""
 
     output: str | None = None
     """A learning that the host states itself."""
 
     learnings: tuple[str, ...] = ()
-    """Several of them."""
+    """Several learnings that the host states itself."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is given."""
+    """The context for a new session."""
 
     agent: str | None
-    """Whose memory; None for a bank's own."""
+    """The agent; None for a bank's own memory."""
 
     bank: str | None
-    """ID of the bank; None where there is none yet."""
+    """ID of the bank; None if it does not exist yet."""
 
     session_id: str
     context: str
-    """For the prompt; empty where the agent knows nothing yet."""
+    """Text for the prompt; empty if the agent has no memories yet."""
 
     memories: list[MemoryRecord]
     tokens: int
@@ -180,20 +182,20 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a session."""
+    """The result of storing what a session taught."""
 
     agent: str | None
-    """Whose memory; None for a bank's own."""
+    """The agent; None for a bank's own memory."""
 
     bank: str | None
-    """ID of the bank; None where nothing was stored, and none opened."""
+    """ID of the bank; None if nothing was stored and no bank was opened."""
 
     session_id: str
     turns: int
-    """Things said in the transcript."""
+    """Number of turns in the transcript."""
 
     passed_over: int
-    """Lines of it that are no JSON, or too long."""
+    """Number of its lines that are not JSON, or too long."""
 
     stored: list[str]
     known: int
@@ -201,11 +203,11 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_hook_request(raw: bytes) -> HookRequest:
-    """Return what a host says on its standard input.
+    """Parse the request of a host.
 
     Raises:
         LimitError: If it is too long.
-        MalformedError: If it is not what a host sends; nothing is done then.
+        MalformedError: If it is not a valid request; nothing is done then.
     """
     if len(raw) > LONGEST_REQUEST:
         raise LimitError(f"more than {LONGEST_REQUEST:,} bytes", file="stdin")
@@ -241,19 +243,19 @@ def start_session(
     bank: str | None = None,
     budget: int = BUDGET,
 ) -> Start:
-    """Return what is known, for the prompt of a session; nothing is written or made.
+    """Return the memories for the prompt of a session; nothing is written or created.
 
     Args:
-        settings: The surroundings.
-        asked: What the host said.
-        agent: Whose memory; None for that of a bank, as an MCP server of the host recalls it: what
-            reads like a prompt is withheld.
-        bank: The bank, where no agent is named; the default bank when None.
-        budget: How many tokens it may take.
+        settings: The settings.
+        asked: The host's request.
+        agent: The agent; None for the memory of a bank, as an MCP server of the host recalls it:
+            text that reads like instructions is withheld.
+        bank: The bank, if no agent is named; None for the default bank.
+        budget: Largest number of tokens.
 
     Raises:
-        UsageError: If no agent can have the name, or the budget is none; if an agent and a bank are
-            named, or several banks exist and none is the default.
+        UsageError: If the name is not valid for an agent, or the budget is not valid; if an agent
+            and a bank are named, or several banks exist and none is the default.
     """
     require_owner(settings, "amplihack")
     _require_one(agent, bank)
@@ -283,21 +285,21 @@ def stop_session(
     *,
     bank: str | None = None,
 ) -> Stop:
-    """Store what a session taught: what the host states, and what its whole transcript shows.
+    """Store what a session taught: learnings of the host, and lessons in its transcript.
 
-    Secrets are replaced, and what is known already is not stored again.
+    Secrets are replaced, and known learnings are not stored again.
 
     Args:
-        settings: The surroundings.
-        asked: What the host said.
-        agent: Whose memory; None for that of a bank.
-        owner: Gives the key that a new bank belongs to.
-        bank: The bank, where no agent is named; the default bank when None.
+        settings: The settings.
+        asked: The host's request.
+        agent: The agent; None for the memory of a bank.
+        owner: Returns the owner's key for a new bank.
+        bank: The bank, if no agent is named; None for the default bank.
 
     Raises:
-        ContainmentError: If the transcript is in none of the folders where it may be: those that
+        ContainmentError: If the transcript is outside the allowed folders: those that
             the operator has set, or else the home directory and the session's own.
-        PathRefusedError: If there is a link on the way to it.
+        PathRefusedError: If its path contains a link.
         UnreadableError: If it cannot be read; nothing is stored then.
         UnknownBankError: If there is no such bank.
         UsageError: As ``start_session``.
@@ -365,7 +367,7 @@ def _filling(
 
 
 def host_answer(event: str, context: str, asked: HookRequest) -> dict[str, Any]:
-    """Return what hosts take from a hook: text for the prompt, or nothing."""
+    """Return the output of a hook: text for the prompt, or nothing."""
     if not context:
         return {}
     if asked.hook_event_name[:1].islower():  # Cursor's own form
@@ -384,7 +386,7 @@ def _learning(asked: HookRequest, agent: str | None, text: str, kind: str) -> Se
 
 
 def _permission(settings: Settings, asked: HookRequest) -> PathPermission:
-    """Return where a transcript may be: what a host names is not a person's own choice."""
+    """Return the folders where a transcript may be, since a host's path is untrusted."""
     if settings.options.portability.roots is not None:
         return PathPermission()
     roots = [asked.cwd or ""]
@@ -398,7 +400,7 @@ def _permission(settings: Settings, asked: HookRequest) -> PathPermission:
 
 
 def _text(memories: list[MemoryRecord]) -> str:
-    """Return memories as text in which each stays inside its quotes, whatever it says."""
+    """Return memories as text in which each is delimited and cannot break out."""
     if not memories:
         return ""
     lines = [
@@ -409,7 +411,7 @@ def _text(memories: list[MemoryRecord]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as JSON in which nothing ends a quote, a line or a tag."""
+    """Return a text as JSON that cannot end a quote, a line or a tag."""
     quoted = msgspec.json.encode(text).decode()
     return "".join(
         char if char.isprintable() and char not in "<>" else _escaped(char) for char in quoted

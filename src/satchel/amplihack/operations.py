@@ -32,9 +32,8 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.transfer.export_results import ExportOptions
-from satchel.transfer.import_results import ImportOptions
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.export_records import ExportOptions
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions
 
 _PAGE = {
     "python": "`satchel.amplihack` has the classes of amplihack's page.",
@@ -45,7 +44,7 @@ _HOSTS = dict.fromkeys(
     ("python", "http", "mcp"), "Agent hosts run it as a command, by their hooks."
 )
 _AGENTS = 2
-"""Depth of the tree up to which agents are not shown."""
+"""Largest depth of the tree at which agents are not shown."""
 
 MemoryType = Literal["conversation", "decision", "pattern", "context", "learning", "artifact"]
 
@@ -79,7 +78,7 @@ StoragePath = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOptions(Options):
-    """Which sessions to show."""
+    """Options of ``show_tree``."""
 
     session: Annotated[str | None, Option("Only this session.")] = None
     type: Annotated[MemoryType | None, Option("Only memories of this type.")] = None
@@ -91,7 +90,7 @@ class TreeOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanOptions(Options):
-    """Which sessions to forget."""
+    """Options of ``clean_sessions``."""
 
     pattern: Annotated[
         str,
@@ -104,7 +103,7 @@ class CleanOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferOutOptions(LossOptions):
-    """Which agent to export, and where to."""
+    """Options of ``export_agent``."""
 
     agent: Agent
     output: Annotated[
@@ -121,7 +120,7 @@ class TransferOutOptions(LossOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferInOptions(LossOptions):
-    """Which agent to import, and from where."""
+    """Options of ``import_agent``."""
 
     agent: Agent
     input: Annotated[PathText, Option("File to read.", short="-i", metavar="FILE", values="file")]
@@ -144,25 +143,25 @@ class TransferInOptions(LossOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStartOptions(Options):
-    """Which memory a new session gets."""
+    """Options of ``start_session``."""
 
     bank: HookBank = None
     agent: HookAgent = None
     budget: Annotated[int, Option("Maximum number of tokens.", minimum=1)] = BUDGET
     backend: Backend = None
     request: HookRequest | None = None
-    """What the host says on standard input."""
+    """The host's request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStopOptions(Options):
-    """Which memory a session is stored in."""
+    """Options of ``stop_session``."""
 
     bank: HookBank = None
     agent: HookAgent = None
     backend: Backend = None
     request: HookRequest | None = None
-    """What the host says on standard input."""
+    """The host's request."""
 
 
 class SessionBranch(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +185,7 @@ class MemoryTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sessions: list[SessionBranch]
     agents: list[AgentBranch]
     depth: int | None = None
-    """How deep it is drawn; None for all of it."""
+    """Depth to print; None for everything."""
 
 
 @operation(
@@ -226,7 +225,7 @@ def clean_sessions(
     What was forgotten is no longer recalled; `satchel prune` erases its bytes.
 
     Raises:
-        UsageError: If it is to be done, and nobody confirms it.
+        UsageError: If it was not confirmed.
     """
     chosen = chosen_settings(options.backend, settings)
     with open_agents(chosen, read_only=not options.no_dry_run, makes=False) as agents:
@@ -262,10 +261,10 @@ def export_agent(
     it. An agent that does not exist is an error: nothing is written, and nothing created.
 
     Raises:
-        UnknownBankError: If there is no such agent.
+        UnknownBankError: If the agent does not exist.
         EmptyInputError: If it has no memory.
         LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the file cannot be written. No partial file remains.
+        TargetError: If the file cannot be written; no part of it remains then.
     """
     asked = TransferOptions(
         format=options.format,
@@ -355,8 +354,8 @@ def stop_session(settings: Settings, options: HookStopOptions, *, owner: OwnerKe
     """Store what a session taught. The whole transcript is read, and secrets in it are replaced.
 
     It is stored in the bank that `satchel mcp` serves; what is known already is not stored again.
-    The transcript has to be below the home
-    directory, the session's own folder, or where SATCHEL_PORTABILITY_ROOTS says.
+    The transcript has to be below the home directory, the session's own folder, or where
+    SATCHEL_PORTABILITY_ROOTS says.
 
     Raises:
         ContainmentError: If the transcript is elsewhere.

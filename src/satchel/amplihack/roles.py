@@ -1,4 +1,4 @@
-"""The three roles of a memory backend, with amplihack's names, over any store."""
+"""The three roles of an amplihack memory backend, over any store."""
 
 import fnmatch
 from collections import Counter
@@ -14,13 +14,14 @@ from msgspec import structs
 
 from satchel.amplihack.agents import OwnerKey, agent_bank, agents_apart, hierarchical, is_foreign
 from satchel.amplihack.hosts import BUDGET, prompt_context
-from satchel.amplihack.learning import SessionLearning, store_learnings
 from satchel.amplihack.sessions import (
     MemoryRecord,
     SessionCollector,
+    SessionLearning,
     SessionRows,
     SessionSummary,
     of_sessions,
+    store_learnings,
 )
 from satchel.bank.connections import empty_store, has_store, open_configured, store_exists
 from satchel.bank.machine_keys import signing_key
@@ -36,7 +37,7 @@ from satchel.ports.store import Store
 from satchel.runtime.private_files import private_folder
 
 GENERAL = "general"
-"""The agent that is meant when none is named."""
+"""The default agent."""
 
 _TOGETHER = 500
 _CLEANED = "its session was cleaned up"
@@ -44,7 +45,7 @@ _CLEANED = "its session was cleaned up"
 
 @runtime_checkable
 class MemoryTreeBackend(Protocol):
-    """What ``memory tree`` needs."""
+    """The backend of ``memory tree``."""
 
     def backend_name(self) -> str:
         """Return the kind of store."""
@@ -63,20 +64,20 @@ class MemoryTreeBackend(Protocol):
 
 @runtime_checkable
 class MemorySessionBackend(Protocol):
-    """What ``memory clean`` needs."""
+    """The backend of ``memory clean``."""
 
     def list_sessions(self) -> list[SessionSummary]:
         """Return all sessions, the one with the newest memory first."""
         ...
 
     def delete_session(self, session_id: str) -> bool:
-        """Forget what is of a session, and tell whether there was anything."""
+        """Forget the memories of a session; return whether there were any."""
         ...
 
 
 @runtime_checkable
 class MemoryRuntimeBackend(Protocol):
-    """What the hooks of an agent host need."""
+    """The backend of an agent host's hooks."""
 
     def load_prompt_context_memories(
         self, session_id: str, *, query: str = "", budget: int = BUDGET
@@ -85,7 +86,7 @@ class MemoryRuntimeBackend(Protocol):
         ...
 
     def store_session_learning(self, record: SessionLearning) -> str | None:
-        """Keep what a session taught, and return its id; None where it is known already."""
+        """Store a learning of a session and return its ID; None if it is known already."""
         ...
 
 
@@ -93,12 +94,12 @@ class AgentMemory:
     """The flat memory of all agents in one store, in all three roles. A context manager.
 
     Args:
-        settings: The surroundings.
-        store: Open; closed with this.
-        agent: Whose memory a session gets that is not known yet.
-        owner: Gives the key that new banks belong to.
-        close: Called at the end.
-        apart: The stores of agents that have one of their own, with where each is; closed with
+        settings: The settings.
+        store: An open store, closed with this.
+        agent: The agent of sessions that are new.
+        owner: Returns the owner's key for new banks.
+        close: Called on close.
+        apart: The stores of agents that have their own, with their locations; closed with
             this.
     """
 
@@ -136,13 +137,13 @@ class AgentMemory:
         self.close()
 
     def close(self) -> None:
-        """Give the store back."""
+        """Close the store."""
         self._stack.close()
 
     def backend_name(self) -> str:
         """Return the kind of store: ``sqlite``, ``graph-db``, ``postgres``.
 
-        Several where agents have stores of their own of other kinds.
+        Several if agents have their own stores of other kinds.
         """
         common = str(backend_of(self._settings.store) or BackendChoice.SQLITE)
         kinds = {str(backend_of(there.store)) for there, _ in self._apart}
@@ -178,7 +179,7 @@ class AgentMemory:
         return [summary for summary, _ in self._sessions().rows()]
 
     def delete_session(self, session_id: str) -> bool:
-        """Forget the memories of a session in every bank, and tell whether there were any.
+        """Forget the memories of a session in every bank; return whether there were any.
 
         They are no longer recalled or listed. Their text stays in the log, as with ``forget``,
         until ``prune`` erases it.
@@ -205,8 +206,8 @@ class AgentMemory:
     ) -> list[MemoryRecord]:
         """Return memories for the prompt of a session, best first; none twice.
 
-        They are of all sessions of the agents that take part in this one; of a session that is
-        new, of the agent that was named when this was opened.
+        They are from all sessions of the agents in this one; for a new session, from those of the
+        agent that was named on opening.
         """
         names = self._agents_of(session_id) or [self._agent]
         found = list[MemoryRecord]()
@@ -219,12 +220,12 @@ class AgentMemory:
         return found
 
     def store_session_learning(self, record: SessionLearning) -> str | None:
-        """Keep what a session taught, secrets replaced, and return its id.
+        """Store a learning of a session, with secrets replaced, and return its ID.
 
-        None where the agent knows it already, from whatever session, or it says nothing.
+        None if the agent knows it already, from any session, or it is empty.
 
         Raises:
-            UsageError: If no agent can have the name, the type is none, or the like.
+            UsageError: If the name, the type or another member is not valid.
         """
         there, store = self._place_of(record.agent_id)
         bank = agent_bank(there, store, record.agent_id, self._owner)
@@ -232,7 +233,7 @@ class AgentMemory:
         return done.stored[0] if done.stored else None
 
     def _place_of(self, agent: str) -> tuple[Settings, Store]:
-        """Return the store with an agent's memory, by the rule that holds for every command."""
+        """Return the store with an agent's memory, by the rule of every command."""
         there = hierarchical(self._settings, agent, writes=True)
         if there.store == self._settings.store:
             return self._settings, self._store
@@ -252,7 +253,7 @@ class AgentMemory:
         return sessions
 
     def _agents_of(self, session_id: str) -> list[str]:
-        """Return the names of the banks that have memories of a session."""
+        """Return the names of the banks with memories of a session."""
         found = list[str]()
         for bank in self._banks():
             with bank.ledger.reading() as view:
@@ -275,17 +276,18 @@ class AgentMemory:
 def resolve_backend_with_autodetect(
     agent: str | None = None, *, backend: str | None = None, home: Path | None = None
 ) -> BackendChoice:
-    """Return the kind of store that is meant, by the order that holds for every command.
+    """Return the kind of store to use, by the rule of every command.
 
     Args:
-        agent: Whose memory is meant; a graph of any agent counts when None.
-        backend: What was said on the command line.
-        home: Where stores are; the configured home when None.
+        agent: The agent; None for any agent's graph.
+        backend: The kind from the command line.
+        home: The folder with the stores; None for the configured one.
 
     Raises:
-        ConfigError: If what was said is no kind of store, or there is no home directory.
-        PathRefusedError: If there is a link where a graph is looked for.
-        UsageError: If no agent can have the name, or the configured store is of no known kind.
+        ConfigError: If the kind is unknown, or there is no home directory.
+        PathRefusedError: If the path of a graph is a link.
+        UsageError: If the name is not valid for an agent, or the kind of the configured
+            store is unknown.
     """
     settings = load_settings(home=home, backend=backend)
     agents = agents_in(settings.home) if agent is None else [agent_name(agent)]
@@ -298,21 +300,20 @@ def resolve_backend_with_autodetect(
 def resolve_transfer_backend_choice(
     agent: str | None = None, *, home: Path | None = None
 ) -> BackendChoice:
-    """Return the kind of store for a transfer: the same order, and the same errors.
+    """Return the kind of store for a transfer, by the same rule, with the same errors.
 
-    amplihack takes a graph for whatever it does not understand, after a warning; nothing is
-    guessed here.
+    amplihack uses a graph for any unknown kind, after a warning; this does not guess.
     """
     return resolve_backend_with_autodetect(agent, home=home)
 
 
 def open_tree_backend(choice: BackendChoice | str | None = None) -> MemoryTreeBackend:
-    """Open the store of a kind, or the one that is meant, for ``memory tree``; nothing is made."""
+    """Open the store of a kind, or the configured one, for ``memory tree``; nothing is created."""
     return open_agents(chosen_settings(choice), read_only=True)
 
 
 def open_cleanup_backend(choice: BackendChoice | str | None = None) -> MemorySessionBackend:
-    """Open the store of a kind, or the one that is meant, to list and delete sessions."""
+    """Open the store of a kind, or the configured one, to list and delete sessions."""
     settings = chosen_settings(choice)
     return open_agents(settings, makes=False)
 
@@ -320,11 +321,11 @@ def open_cleanup_backend(choice: BackendChoice | str | None = None) -> MemorySes
 def open_runtime_backend(
     choice: BackendChoice | str | None = None, *, agent: str = GENERAL
 ) -> MemoryRuntimeBackend:
-    """Open the store of a kind, or the one that is meant, for hooks; it is made when needed.
+    """Open the store of a kind, or the configured one, for hooks; created when needed.
 
     Args:
-        choice: The kind; as configured when None.
-        agent: Whose memory a session gets that is not known yet.
+        choice: The kind; None for the configured one.
+        agent: The agent of sessions that are new.
     """
     return open_agents(chosen_settings(choice), agent=agent)
 
@@ -332,14 +333,14 @@ def open_runtime_backend(
 def chosen_settings(
     choice: BackendChoice | str | None = None, settings: Settings | None = None
 ) -> Settings:
-    """Return the surroundings with a kind of store chosen, as ``--backend`` would.
+    """Return settings with a kind of store chosen, as with ``--backend``.
 
     Args:
-        choice: The kind; as it is when None.
-        settings: The surroundings; as configured when None.
+        choice: The kind; None for no change.
+        settings: The settings; None for the configured ones.
 
     Raises:
-        ConfigError: If it is no kind of store.
+        ConfigError: If the kind is unknown.
     """
     if settings is None:
         return load_settings(backend=None if choice is None else str(choice))
@@ -357,14 +358,14 @@ def open_agents(
     makes: bool = True,
     owner: OwnerKey | None = None,
 ) -> AgentMemory:
-    """Open the flat memory of all agents: in the configured store, and in stores of their own.
+    """Open the flat memory of all agents: in the configured store, and in their own stores.
 
     Args:
-        settings: The surroundings.
-        agent: Whose memory a session gets that is not known yet.
-        read_only: Nothing is made; a store that is not there is an empty one.
-        makes: Whether the configured store is made where it is not there, to write to it.
-        owner: Gives the key that new banks belong to; the default key when None.
+        settings: The settings.
+        agent: The agent of sessions that are new.
+        read_only: Whether to create nothing; a missing store is an empty one.
+        makes: Whether to create the configured store for writing, if missing.
+        owner: Returns the owner's key for new banks; None for the default key.
     """
     require_owner(settings, "amplihack")
     agent_name(agent)
@@ -383,7 +384,7 @@ def open_agents(
 
 
 def _apart(settings: Settings, *, read_only: bool) -> list[tuple[Settings, Store]]:
-    """Open the stores of agents that have one of their own."""
+    """Open the stores of agents that have their own."""
     found = list[tuple[Settings, Store]]()
     try:
         for name in agents_apart(settings):
@@ -402,37 +403,37 @@ def _owner(settings: Settings, owner: OwnerKey | None) -> OwnerKey:
 
 
 PATTERN = "test_*"
-"""Sessions that are meant when nothing is said."""
+"""The default pattern of sessions."""
 
 _LONGEST = 200
 
 
 class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the sessions that matched."""
+    """The result of forgetting the sessions that match."""
 
     pattern: str
     matched: list[SessionSummary]
     deleted: list[str] = []
     failed: dict[str, str] = {}
-    """Sessions that are still there, and why."""
+    """Sessions that were not forgotten, with the reason."""
 
     dry_run: bool = True
 
 
 def matching(backend: MemorySessionBackend, pattern: str) -> list[SessionSummary]:
-    """Return the sessions whose names match: ``*`` is any text, ``?`` any sign; case counts.
+    """Return the sessions whose names match: ``*`` is any text, ``?`` any character; case counts.
 
     Raises:
-        UsageError: If the pattern is empty, or too long to be one.
+        UsageError: If the pattern is empty or too long.
     """
     if not pattern or len(pattern) > _LONGEST:
         raise UsageError(f"a pattern has 1 to {_LONGEST} characters", field="pattern")
-    literal = pattern.replace("[", "[[]")  # a bracket is itself
+    literal = pattern.replace("[", "[[]")  # a bracket has no special meaning
     return [one for one in backend.list_sessions() if fnmatch.fnmatchcase(one.session_id, literal)]
 
 
 def clean(backend: MemorySessionBackend, pattern: str, found: list[SessionSummary]) -> CleanResult:
-    """Forget sessions one by one; one that fails does not keep the others."""
+    """Forget sessions one by one; a failure does not stop the others."""
     deleted, failed = list[str](), dict[str, str]()
     for one in found:
         try:

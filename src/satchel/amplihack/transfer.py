@@ -1,7 +1,7 @@
-"""Exporting and importing the hierarchical memory of one agent, as amplihack does.
+"""Export and import of the hierarchical memory of one agent, as amplihack does.
 
-JSON is its format 1.1; ``raw-db`` its SQLite database. An import replaces what came from amplihack
-for that agent, in one moment, and can be undone; a merge adds what is new.
+JSON is its format 1.1; ``raw-db`` is its SQLite database. An import replaces the agent's records
+from amplihack in one commit, and can be undone; a merge adds new ones.
 """
 
 import os
@@ -19,8 +19,8 @@ import msgspec
 from msgspec import structs
 
 from satchel.amplihack.agents import hierarchical, is_foreign
+from satchel.amplihack.facts import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.amplihack.hierarchy import link_stored
-from satchel.amplihack.similarity import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.bank.connections import configured_store, holds_anything, require_not_lost
 from satchel.bank.open_bank import find_by_name, find_by_prefix, open_bank
 from satchel.bank.owner_rights import require_owner
@@ -51,31 +51,32 @@ from satchel.model.values import agent_name
 from satchel.ports.format import HEAD_BYTES, Place, ReadContext
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.registry import formats
-from satchel.receipts.account import receipt_text
+from satchel.receipts.receipt import receipt_text
 from satchel.receipts.steps import join_receipt_bodies, save_receipt
 from satchel.runtime.files import PRIVATE_FILE, PRIVATE_FOLDER, OpenFile, target_error
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import (
     WHOLE,
+    Export,
     ExportCounts,
     ExportDestination,
+    ExportOptions,
     collect_records,
     scope_of,
 )
-from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import ExportPart, export, export_part
 from satchel.transfer.import_results import ImportOptions, ImportSummary
 from satchel.transfer.imports import import_file
 from satchel.transfer.providers import temporary_store
 
 _COMPUTED = {"computed_by": "satchel"}
-"""The metadata of a link that no log has."""
+"""The metadata of a link that is not in the log."""
 
 
 def whole(asked: ExportOptions) -> ExportPart:
-    """Return everything there is of a bank, with the links of likeness kept beside its log.
+    """Return all records of a bank, with the similarity links stored beside its log.
 
-    A fact that came in a file has the links that the file stated, and no others.
+    A fact from a file has only the links that the file stated.
     """
 
     def take(view: View, outgoing: ExportDestination) -> ExportCounts:
@@ -99,7 +100,7 @@ def _came_from(view: View, identity: str) -> str | None:
 
 
 def _linked_with(view: View, identity: str) -> set[str]:
-    """Return what somebody said to be like a fact."""
+    """Return the facts with a stated similarity to one."""
     view.require_columns(LINKS)
     ways = (view.neighbours(identity), view.neighbours(identity, incoming=True))
     edges = [one.model for one in chain(*ways) if isinstance(one.model, Edge)]
@@ -125,24 +126,24 @@ _OLDER = "sqlite_hierarchical.db"
 
 
 class DatabaseKind(StrEnum):
-    """What keeps an agent's memory at a path."""
+    """The kind of database at a path."""
 
     NOTHING = "nothing"
     STORE = "store"
     AMPLIHACK = "amplihack"
     GRAPH = "graph"
-    """A graph of amplihack's, which is only read."""
+    """A graph of amplihack, which is only read."""
 
 
 def graph_at(
     settings: Settings, folder: Path, agent: str, *, writes: bool = False
 ) -> Settings | None:
-    """Return surroundings in which the store is an agent's graph of ours under a folder.
+    """Return settings whose store is an agent's graph of ours below a folder.
 
-    None where neither a graph was chosen nor one is all there is.
+    None if no graph was chosen, and the agent has another store or none.
 
     Raises:
-        PathRefusedError: If there is a link on the way.
+        PathRefusedError: If the path contains a link.
     """
     selection = settings.selection
     chosen = selection.of(()) if selection.said.backend else None
@@ -162,11 +163,11 @@ def graph_at(
 def file_of(folder: Path, agent: str) -> Path:
     """Return the file of an agent in amplihack's layout.
 
-    That is ``<agent>.db``, also where it is still to be made; or what older versions left, or a
+    That is ``<agent>.db``, also if it does not exist yet; or the file of an older version, or a
     graph.
 
     Raises:
-        UsageError: If no agent can have the name. Nothing was looked at then.
+        UsageError: If the name is not valid for an agent. Nothing was read then.
     """
     agent_name(agent)
     usual, older = folder / f"{agent}.db", folder / agent / _OLDER
@@ -181,11 +182,11 @@ def file_of(folder: Path, agent: str) -> Path:
 
 
 def database_kind(path: Path) -> DatabaseKind:
-    """Tell what keeps memory at a path; links are not followed.
+    """Return the kind of database at a path; links are not followed.
 
     Raises:
-        PathRefusedError: If there is a link, or something else that is no file.
-        MalformedError: If it is no database at all.
+        PathRefusedError: If it is a link, or not a regular file.
+        MalformedError: If it is not a database.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -212,7 +213,7 @@ def database_kind(path: Path) -> DatabaseKind:
 
 
 def graph_error(path: Path) -> ReadOnlyStoreError:
-    """Return the error to raise for a graph of amplihack's that was going to be written."""
+    """Return the error for writing to a graph of amplihack."""
     return ReadOnlyStoreError(
         "this agent's memory is in an amplihack graph, which is read-only",
         file=str(path),
@@ -221,12 +222,12 @@ def graph_error(path: Path) -> ReadOnlyStoreError:
 
 
 def store_at(settings: Settings, path: Path, *, makes: bool = False) -> Settings:
-    """Return surroundings in which the store is the one in a file.
+    """Return settings whose store is a file.
 
     Args:
-        settings: The surroundings.
+        settings: The present settings.
         path: The file.
-        makes: Whether its folder is made, for its owner only, where it is missing.
+        makes: Whether to create its folder if missing, for the owner only.
     """
     if makes:
         path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
@@ -235,13 +236,13 @@ def store_at(settings: Settings, path: Path, *, makes: bool = False) -> Settings
 
 
 def bank_of(settings: Settings, agent: str) -> str | None:
-    """Return the id of the bank that has an agent's name; None where there is none.
+    """Return the ID of the bank with an agent's name; None if there is none.
 
-    Only the name counts: an id, or the start of one, is no agent.
+    Only the name counts, not an ID or its prefix.
 
     Raises:
         UsageError: If several banks have it.
-        RolledBackError: If the store is gone, or empty, and this machine saw banks in it.
+        RolledBackError: If the store is missing or empty, and this machine saw banks in it.
     """
     if not holds_anything(settings):
         require_not_lost(settings, None)
@@ -274,7 +275,7 @@ EDGE_KINDS = ("similar_to", "derives_from", "supersedes", "transitioned_to")
 
 
 class ExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an export did."""
+    """The result of an export."""
 
     agent_name: str
     format: str
@@ -283,59 +284,59 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     output_path: str
     file_size_bytes: int | None = None
     statistics: list[tuple[str, str]] = []
-    """How many nodes and edges of each kind were written, in the order of the file."""
+    """Number of nodes and edges written, by kind, in the order of the file."""
 
     failed: list[Loss] = []
-    """What the format has no place for, counted and named."""
+    """Losses: what the format cannot hold, counted and named."""
 
     notes: list[str] = []
     receipt: str | None = None
-    """Id of the receipt; ``satchel receipt show`` prints it."""
+    """ID of the receipt; ``satchel receipt show`` prints it."""
 
     unaccepted: int = 0
-    """How much was lost that nobody said may be lost."""
+    """Number of losses that were not accepted."""
 
 
 class ImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an import did."""
+    """The result of an import."""
 
     agent_name: str
     format: str
     source_agent: str | None = None
-    """Whose memory it was, as the file says; None for a database."""
+    """The agent that the file names; None for a database."""
 
     merge: bool = False
     statistics: list[tuple[str, str]] = []
     """``semantic_nodes_imported``, ``episodic_nodes_imported``, ``edges_imported``, ``skipped``,
-    ``errors``: what is new in the bank, what was there or is another version, what is bad."""
+    ``errors``: new in the bank; known or another version; not valid."""
 
     failed: list[RefusedRecord] = []
-    """Nodes and edges that were left out as bad, with their places; the first thousand."""
+    """Bad nodes and edges that were skipped, with their positions; the first thousand."""
 
     losses: list[Loss] = []
-    """What else was left behind, counted and named; refused ones included."""
+    """Losses, counted and named, including refused records."""
 
     conflicts: int = 0
-    """Nodes and edges that the bank had another version of."""
+    """Number of nodes and edges with another version in the bank."""
 
     conflict_examples: list[str] = []
     notes: list[str] = []
     receipts: list[str] = []
-    """Ids of the receipts."""
+    """IDs of the receipts."""
 
     unaccepted: int = 0
-    """How much was lost that nobody said may be lost."""
+    """Number of losses that were not accepted."""
 
     dry_run: bool = False
 
 
 def export_result(agent: str, format_: str, done: Export, edges: dict[str, int]) -> ExportResult:
-    """Return an export as amplihack tells it.
+    """Return the result of an export in amplihack's form.
 
     Args:
         agent: The agent.
         format_: ``json`` or ``raw-db``.
-        done: The export.
+        done: The result of the export.
         edges: Edges that were written, by kind.
     """
     there = done.account.counts if done.account is not None else {}
@@ -355,7 +356,7 @@ def export_result(agent: str, format_: str, done: Export, edges: dict[str, int])
 
 
 def import_result(agent: str, format_: str, found: ImportSummary, *, merge: bool) -> ImportResult:
-    """Return an import as amplihack tells it."""
+    """Return the result of an import in amplihack's form."""
     bank = found.banks[0]
     there, done = found.accounts[0].counts if found.accounts else {}, bank.done
     changed = (
@@ -397,37 +398,37 @@ _FORMATS = {JSON: "amplihack", RAW: "amplihack_db"}
 _GRAPH = "amplihack_graph"
 
 Owners = Callable[[], SigningKey]
-"""Gives the key that owns banks that are made."""
+"""Returns the owner's key for new banks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferOptions:
-    """What a transfer is asked to do."""
+    """Options of a transfer."""
 
     format: str = JSON
     """``json`` or ``raw-db``."""
 
     storage_path: Path | None = None
-    """A folder in amplihack's layout; the store otherwise."""
+    """A folder in amplihack's layout; None for the configured store."""
 
     permission: PathPermission = OWN
-    """Where paths may lead."""
+    """The folders where paths may be."""
 
     merge: bool = False
-    """Add what is new, in the place of replacing what there is."""
+    """Whether to add new records instead of replacing the existing ones."""
 
     options: ImportOptions = field(default_factory=ImportOptions)
-    """What else an import is asked for."""
+    """Other options of an import."""
 
     output: ExportOptions = field(default_factory=ExportOptions)
-    """What else an export is asked for."""
+    """Other options of an export."""
 
     @property
     def name(self) -> str:
         """The name of the format in the registry.
 
         Raises:
-            UsageError: If there is none.
+            UsageError: If it is unknown.
         """
         if self.format not in _FORMATS:
             raise UsageError(
@@ -447,12 +448,12 @@ def export_agent(
         settings: Where the store and the keys are.
         agent: The agent.
         output: The file.
-        owner: Gives the key that owns a bank of the moment, where one is needed.
-        asked: What is asked for.
+        owner: Returns the owner's key for a temporary bank, if one is needed.
+        asked: The options.
 
     Raises:
-        UsageError: If no agent can have the name, or there is no such format.
-        UnknownBankError: If there is no such agent. Nothing is written then, and nothing made.
+        UsageError: If the name is not valid for an agent, or the format is unknown.
+        UnknownBankError: If the agent does not exist. Nothing is written or created then.
         EmptyInputError: If it has no memory.
         SatchelError: As ``export``.
     """
@@ -472,23 +473,23 @@ def export_agent(
 def import_agent(
     settings: Settings, agent: str, source: Path, owner: Owners, asked: TransferOptions
 ) -> ImportResult:
-    """Read the hierarchical memory of an agent from a file.
+    """Import the hierarchical memory of an agent from a file.
 
-    Whatever agent the file names, what it holds is this agent's. Without ``merge`` the agent has,
-    of what came from amplihack, what the file has, and nothing else; memory of other origin stays.
+    Its records become this agent's, whichever agent the file names. Without ``merge`` they replace
+    the agent's records from amplihack; memory of other origin is not changed.
 
     Args:
         settings: Where the store and the keys are.
-        agent: The agent; its bank is made where there is none.
+        agent: The agent; its bank is created if missing.
         source: The file.
-        owner: Gives the key that owns it then.
-        asked: What is asked for.
+        owner: Returns the owner's key for a new bank.
+        asked: The options.
 
     Raises:
-        UsageError: If no agent can have the name, there is no such format, or a database is to be
-            merged.
+        UsageError: If the name is not valid for an agent, the format is unknown, or a
+            database would be merged.
         PathRefusedError: If a database is a link.
-        InputError: If the file is not what it should be. Nothing is changed then.
+        InputError: If the file is not valid. Nothing is changed then.
         SatchelError: As ``import_file``.
     """
     require_owner(settings, "amplihack")
@@ -539,7 +540,7 @@ def _imported(
         found = import_file(stage, file, agent, owner, replace(options, keeps_receipt=False))
         if options.dry_run or not found.changed:
             return found
-        # What older versions left under another name is read, and stays as it is.
+        # A file of an older version under another name is read, and not changed.
         path = how.storage_path / f"{agent}.db"
         written = _replace_database(stage, agent, path)
     return _with_receipt(settings, found, (path, written), options)
@@ -548,7 +549,7 @@ def _imported(
 def _with_receipt(
     settings: Settings, found: ImportSummary, written: tuple[Path, Export], options: ImportOptions
 ) -> ImportSummary:
-    """Return an import with the receipt of what was read, and of the database that was written."""
+    """Return an import with the receipts of the file that was read and the database written."""
     path, done = written
     if done.account is None or not found.accounts:
         return found
@@ -577,7 +578,7 @@ def _into_store(
 
 
 def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
-    """Put the agent's memory where its database is; what was there is kept as ``.bak``."""
+    """Replace the agent's database; the previous one becomes ``.bak``."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
     asked = ExportOptions(format=_FORMATS[RAW], overwrite=True, keeps_receipt=False)
     made = path.with_name(f".{path.name}.new")
@@ -588,7 +589,7 @@ def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
     try:
         _keep_before(path)
         made.replace(path)
-        for end in ("-wal", "-journal", "-shm"):  # of what was there before
+        for end in ("-wal", "-journal", "-shm"):  # of the previous database
             with suppress(FileNotFoundError):
                 path.with_name(path.name + end).unlink()
     except OSError as error:
@@ -597,7 +598,7 @@ def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
 
 
 def _keep_before(path: Path) -> None:
-    """Let the file that is at a path have another name as well, whole with what is beside it."""
+    """Link the file at a path to a second name, with the files beside it."""
     if not path.exists():
         return
     kept = path.with_name(path.name + ".bak")
@@ -612,7 +613,7 @@ def _keep_before(path: Path) -> None:
 
 
 def _require_database(source: Path) -> DatabaseKind:
-    """Refuse what cannot be a database before anything is opened by its name; tell what it is."""
+    """Return the kind of database at a path, before it is opened by its name; refuse others."""
     if source.is_symlink():
         raise PathRefusedError(
             "the path is a symbolic link, not a database",
@@ -633,7 +634,7 @@ def _require_database(source: Path) -> DatabaseKind:
 def _agents_store(
     settings: Settings, agent: str, owner: Owners, asked: TransferOptions
 ) -> Iterator[tuple[Settings, str]]:
-    """Give the surroundings of an agent's memory, and its bank there.
+    """Yield settings with the store of an agent's memory, and its bank in it.
 
     Raises:
         UnknownBankError: If there is none.
@@ -669,7 +670,7 @@ def _unknown(agent: str, where: str) -> UnknownBankError:
 
 
 def _edges_in(outlet: Outlet, name: str) -> dict[str, int]:
-    """Return how many edges of each kind were written."""
+    """Return the number of edges that were written, by kind."""
     count = Counter[str]()
     with outlet.written() as written, suppress(InputError):
         place = Place(outlet.path, held=written)

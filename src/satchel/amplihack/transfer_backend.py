@@ -1,4 +1,4 @@
-"""Moving the hierarchical memory of amplihack's agents, with the names that amplihack uses."""
+"""Transfers of the hierarchical memory of amplihack's agents, with amplihack's names."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from satchel.config.settings import load_settings
 from satchel.config.store_selection import HIERARCHY, BackendChoice, agent_graph, legacy_graph
 from satchel.crypto.keys import SigningKey
 from satchel.ports.operations import PathText
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.import_results import ImportOptions
 
 __all__ = ["ExportResult", "HierarchicalTransfer", "HierarchicalTransferBackend", "ImportResult"]
@@ -28,7 +28,7 @@ __all__ = ["ExportResult", "HierarchicalTransfer", "HierarchicalTransferBackend"
 
 @runtime_checkable
 class HierarchicalTransferBackend(Protocol):
-    """What moves an agent's hierarchical memory, whatever keeps it."""
+    """The backend of transfers of hierarchical memory, over any store."""
 
     def export_hierarchical_json(
         self, agent: str, output: PathText, storage_path: PathText | None = None
@@ -59,20 +59,20 @@ class HierarchicalTransferBackend(Protocol):
         merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
         storage_path: PathText | None = None,
     ) -> ImportResult:
-        """Read such a database; it is never merged."""
+        """Read such a database; merging is not supported."""
         ...
 
 
 class HierarchicalTransfer:
-    """Moves the hierarchical memory of agents into and out of the configured store.
+    """Transfers the hierarchical memory of agents into and out of the configured store.
 
     Args:
-        store: A file, or an address such as ``sqlite:///path.db``; the configured one when None.
-        home: Where keys and trust are; the usual folder when None.
-        allowed_roots: Folders that paths have to be in.
-        allow_uncontained: That paths are the caller's own choice and may be anywhere.
-        passphrase: Of the owner's key, which new banks need, where it has one.
-        backend: ``sqlite``, ``graph-db`` or ``postgres``; as configured when None.
+        store: A file, or an address such as ``sqlite:///path.db``; None for the configured one.
+        home: The folder with keys and trust; None for the usual one.
+        allowed_roots: Folders that paths must be in.
+        allow_uncontained: Whether paths may be anywhere, since the caller chose them.
+        passphrase: That of the owner's key, if it has one; new banks need it.
+        backend: ``sqlite``, ``graph-db`` or ``postgres``; None for the configured one.
     """
 
     def __init__(
@@ -109,13 +109,13 @@ class HierarchicalTransfer:
 
         Args:
             agent: The agent; its bank has the same name.
-            output: The file; it must not be there, unless ``options`` overwrite it.
-            storage_path: A folder in amplihack's layout; the store when None.
-            options: What else is asked for.
+            output: The file; it must not exist, unless ``options`` overwrite it.
+            storage_path: A folder in amplihack's layout; None for the configured store.
+            options: Other options.
 
         Raises:
-            UnknownBankError: If there is no such agent; nothing is written then.
-            UsageError: If no agent can have the name.
+            UnknownBankError: If the agent does not exist; nothing is written then.
+            UsageError: If the name is not valid for an agent.
             SatchelError: As ``Satchel.export_bank``.
         """
         return self._export(JSON, agent, output, storage_path, options)
@@ -134,13 +134,13 @@ class HierarchicalTransfer:
         Args:
             agent: The agent, whatever the file says.
             input: The file.
-            merge: Add what is new; otherwise what came from amplihack is replaced.
-            storage_path: A folder in amplihack's layout; the store when None.
-            options: What else is asked for.
+            merge: Add new records; otherwise the records from amplihack are replaced.
+            storage_path: A folder in amplihack's layout; None for the configured store.
+            options: Other options.
 
         Raises:
-            InputError: If the file is not what it should be; nothing is changed then.
-            UsageError: If no agent can have the name.
+            InputError: If the file is not valid; nothing is changed then.
+            UsageError: If the name is not valid for an agent.
             SatchelError: As ``Satchel.import_bank``.
         """
         return self._import(JSON, agent, input, options, storage_path=storage_path, merge=merge)
@@ -170,7 +170,7 @@ class HierarchicalTransfer:
     ) -> ImportResult:
         """Read an agent's memory from amplihack's SQLite database, which is checked first.
 
-        Args and Raises: as ``import_hierarchical_json``; to merge is a ``UsageError``, a link a
+        Args and Raises: as ``import_hierarchical_json``; merging raises ``UsageError``, a link
         ``PathRefusedError``.
         """
         return self._import(RAW, agent, input, options, storage_path=storage_path, merge=merge)
@@ -221,16 +221,16 @@ def open_hierarchical_transfer_backend_for(
     allowed_roots: Sequence[PathText] | None = None,
     allow_uncontained: bool = False,
 ) -> HierarchicalTransferBackend:
-    """Return what moves the memory of agents in stores of a kind.
+    """Return a backend of transfers for stores of a kind.
 
     Args:
-        choice: The kind; as configured when None.
-        home: Where keys and trust are; the usual folder when None.
-        allowed_roots: Folders that paths have to be in.
-        allow_uncontained: That paths are the caller's own choice and may be anywhere.
+        choice: The kind; None for the configured one.
+        home: The folder with keys and trust; None for the usual one.
+        allowed_roots: Folders that paths must be in.
+        allow_uncontained: Whether paths may be anywhere, since the caller chose them.
 
     Raises:
-        ConfigError: If it is no kind of store.
+        ConfigError: If the kind is unknown.
     """
     return HierarchicalTransfer(
         home=home,
@@ -243,16 +243,16 @@ def open_hierarchical_transfer_backend_for(
 def resolve_hierarchical_db_path(
     agent: str, *, storage_path: PathText | None = None, home: PathText | None = None
 ) -> Path:
-    """Return the folder of an agent's graph: ``graph_db``, or ``kuzu_db`` where it is all there is.
+    """Return the folder of an agent's graph: ``graph_db``, or ``kuzu_db`` if only that exists.
 
     Args:
         agent: The agent.
-        storage_path: The folder of the layout, in the place of ``hierarchical_memory``.
-        home: Where stores are; the configured home when None.
+        storage_path: The folder of the layout, in place of ``hierarchical_memory``.
+        home: The folder with the stores; None for the configured one.
 
     Raises:
-        UsageError: If no agent can have the name.
-        PathRefusedError: If there is a link on the way.
+        UsageError: If the name is not valid for an agent.
+        PathRefusedError: If the path contains a link.
     """
     if storage_path is None:
         storage_path = load_settings(home=None if home is None else Path(home)).home / HIERARCHY

@@ -1,8 +1,8 @@
-"""The same calls for programs that await: each runs in a thread, and nothing else is different.
+"""The Python API for asyncio: each call runs in a thread, and is otherwise the same.
 
-A call that is cancelled while it is awaited may have begun already; then it goes on to its end,
-and what it writes is written. The ``CancelledError`` says so in a note. Look before doing it again,
-or give a memory a ``key``, under which doing it twice is the same as once.
+A call that is cancelled while it is awaited may have started already. It then runs to its end, and
+its writes are stored; a note of the ``CancelledError`` states this. Check before you call it again,
+or give a memory a ``key``, with which the call is idempotent.
 """
 
 from __future__ import annotations
@@ -22,12 +22,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.amplihack import hierarchy as plain_amplihack
 from satchel.amplihack import transfer_backend as plain_transfer
-from satchel.api import bank as code
-from satchel.api import bank as owning
 from satchel.api import bank as plain_bank
-from satchel.api import bank as sessions
-from satchel.api import bank as tokens
-from satchel.api import bank as waking
 from satchel.api import functions
 from satchel.api import machine as plain
 from satchel.api import pipeline as plain_pipeline
@@ -45,19 +40,19 @@ if TYPE_CHECKING:
 _TOGETHER = 256
 
 
-class Tokens(AsyncCalls, tokens.Tokens):
+class Tokens(AsyncCalls, plain_bank.Tokens):
     """As ``satchel.Bank.tokens``, awaited."""
 
 
-class Owners(AsyncCalls, owning.BankOwners):
+class Owners(AsyncCalls, plain_bank.BankOwners):
     """As ``satchel.Bank.owners``, awaited."""
 
 
-class Quarantine(AsyncCalls, waking.Quarantine):
+class Quarantine(AsyncCalls, plain_bank.Quarantine):
     """As ``satchel.Bank.quarantine``, awaited."""
 
 
-class Code(AsyncCalls, code.Code):
+class Code(AsyncCalls, plain_bank.Code):
     """As ``satchel.Bank.code``, awaited."""
 
 
@@ -72,7 +67,7 @@ class Files:
         return await run_in_thread(lambda: self._bank.files)
 
 
-class Sessions(AsyncCalls, sessions.SessionCalls):
+class Sessions(AsyncCalls, plain_bank.SessionCalls):
     """As ``satchel.Bank.sessions``, awaited."""
 
     async def messages(self, session: str, *, at: str | None = None) -> AsyncIterator[MessageInfo]:
@@ -239,7 +234,7 @@ class StoreOpener(AsyncClosable, Awaitable[Satchel]):
 
 
 def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
-    """Close what was opened for somebody who did not wait for it."""
+    """Close a resource whose caller was cancelled before it was open."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

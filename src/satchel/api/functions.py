@@ -7,8 +7,8 @@ from satchel.bank import token_operations
 from satchel.config.settings import load_settings
 from satchel.replication import store_operations
 from satchel.replication.store_operations import settings_of
-from satchel.transfer import conversion_operations
-from satchel.transfer.conversion_operations import FileSource
+from satchel.transfer import conversion, verification
+from satchel.transfer.verification import FileSource
 
 migrate = function(store_operations.migrate, settings_of)
 copy_store = function(store_operations.copy_store, settings_of)
@@ -21,10 +21,10 @@ def _source(_: Any) -> FileSource:
     return FileSource(settings=load_settings())
 
 
-convert = function(conversion_operations.convert_file, _source)
-inspect = function(conversion_operations.inspect_file, _source)
-verify = function(conversion_operations.verify_file, _source)
-list_formats = function(conversion_operations.list_formats, _source)
+convert = function(conversion.convert_file, _source)
+inspect = function(verification.inspect_file, _source)
+verify = function(verification.verify_file, _source)
+list_formats = function(verification.list_formats, _source)
 
 
 attenuate = function(token_operations.attenuate_token, lambda _: load_settings())

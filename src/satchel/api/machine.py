@@ -6,13 +6,13 @@ from pathlib import Path
 
 from satchel.agents import operations
 from satchel.api.operations import method
+from satchel.backup.destinations import backup_setup
 from satchel.backup.drill import drill_backup
 from satchel.backup.health import backup_status
 from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.restore import restore_backup
 from satchel.backup.run import BackupRun, run_backup
-from satchel.backup.setup import backup_setup
 from satchel.bank.key_operations import create_key, export_key, list_keys
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import TargetError

@@ -11,11 +11,10 @@ from blake3 import blake3
 from satchel.agents.agents import Agent, agent_called, agent_of, table_of, write_agent_config
 from satchel.agents.staging import Staging
 from satchel.agents.workspace import Workspace, WorkspaceRules
-from satchel.backup.files import AgentContents, files_of, keep_agent, read_agent_contents
+from satchel.backup.contents import AgentContents, files_of, keep_agent, read_agent_contents
 from satchel.backup.manifests import AgentBackup, BankBackup, Manifest
 from satchel.backup.options import RestoreOptions
-from satchel.backup.packs import Packs
-from satchel.backup.restore_results import RestoredAgent
+from satchel.backup.storage import Packs
 from satchel.bank.connections import local_path
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings
@@ -34,6 +33,26 @@ from satchel.runtime.contained_folder import ContainedFolder
 from satchel.screening.records import scrubbed
 
 _MOST_NAMED = 20
+
+
+class RestoredAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of what an agent is besides its memory, or would."""
+
+    id: str
+    folder: str | None = None
+    """Where its files are; None where it has none."""
+
+    files: int = 0
+    same: bool = False
+    """Whether all of them were there already."""
+
+    aside: str | None = None
+    """Where the folder is now that was there before."""
+
+    configured: bool = False
+    """Whether the configuration did not name the agent, and does now."""
+
+    notes: list[str] = []
 
 
 class _Plan(NamedTuple):
@@ -210,7 +229,7 @@ _MOST_AGENTS_NAMED = 3
 _SIDES = ("", "-wal", "-shm", "-journal", ".key", ".key.next")
 
 
-def agents_meant(settings: Settings, banks: Sequence[str], agents: Sequence[str]) -> list[Agent]:
+def selected_agents(settings: Settings, banks: Sequence[str], agents: Sequence[str]) -> list[Agent]:
     """Return the agents that are backed up: those that are named, else all that are active.
 
     Args:
@@ -254,12 +273,12 @@ def take_agents(
     ids = {part.name: part.bank for part in banks} | {part.bank: part.bank for part in banks}
     for agent in agents:
         try:
-            yield _taken(settings, agent, ids.get(agent.bank), packs, notes)
+            yield _back_up_agent(settings, agent, ids.get(agent.bank), packs, notes)
         except (InputError, PathRefusedError) as error:
             missing.append(f"the files of the agent {agent.id}: {error}")
 
 
-def _taken(
+def _back_up_agent(
     settings: Settings, agent: Agent, bank: str | None, packs: Packs, notes: list[str]
 ) -> AgentBackup:
     """Keep the settings and the files of an agent; each file is as it was at one moment.
@@ -267,7 +286,7 @@ def _taken(
     The rules are those of an export: text and binary files, links told of and never followed, what
     looks like a secret left behind and named, also in the settings.
     """
-    said, secrets = _said(agent)
+    said, secrets = _stored_settings(agent)
     folder = agent.folder
     if folder is None:
         return keep_agent(packs, agent.id, bank, (), lambda: AgentContents(said=said))
@@ -283,12 +302,12 @@ def _taken(
 
     files = ((path, data) for path, data, _ in workspace.contents())
     part = keep_agent(packs, agent.id, bank, files, around)
-    notes += _left_behind(agent.id, workspace)
+    notes += _skipped_files(agent.id, workspace)
     notes += [f"the agent {agent.id}: {secrets:,} secrets in its settings replaced"][: secrets > 0]
     return part
 
 
-def _left_behind(identity: str, workspace: Workspace) -> Iterator[str]:
+def _skipped_files(identity: str, workspace: Workspace) -> Iterator[str]:
     """Yield what stayed behind, a line for each reason, with some names."""
     for why, number in sorted(workspace.counts.items()):
         if why in _EXPECTED:
@@ -300,7 +319,7 @@ def _left_behind(identity: str, workspace: Workspace) -> Iterator[str]:
         yield f"the agent {identity}: not included: {some}{more} ({why})"
 
 
-def _said(agent: Agent) -> tuple[dict[str, Any], int]:
+def _stored_settings(agent: Agent) -> tuple[dict[str, Any], int]:
     """Return what the configuration says of an agent, without secrets, and how many there were."""
     around = Source(
         provider="satchel",

@@ -13,13 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalogue import Catalogue, StoredBackup, read_erasures
+from satchel.backup.contents import PackedRow, head_of, rows_in, segments_of, side_in, vectors_in
 from satchel.backup.destinations import is_trusted_signer
-from satchel.backup.erasure_list import read_erasures
-from satchel.backup.logs import PackedRow, rows_in, vectors_in
 from satchel.backup.manifests import BankBackup, BankIndex, read_index
-from satchel.backup.packs import Packs
-from satchel.backup.verification import head_of, segments_of, side_in
+from satchel.backup.storage import Packs
 from satchel.bank.connections import witness_of, writer_key
 from satchel.bank.keys import Owners
 from satchel.bank.open_bank import bank_exists
@@ -35,7 +33,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.authority import Authority, apply_configs, founding_authority
 from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import ERASABLE, finish_erasure
 from satchel.ledger.heads import contains, verified_head
@@ -199,12 +197,12 @@ def _authority(part: BankBackup, store: Store, frontier: Frontier) -> Authority:
         for row in reader.scan(part.bank, _TELLING):
             record, _ = open_record(row.body or b"")
             if row.seq == 0:
-                authority = founding(record)
+                authority = founding_authority(record)
             else:
                 configs.append((row.seq, record))
         if authority is None:
             raise VerificationError("the first record of the log is missing")
-        return with_configs(
+        return apply_configs(
             authority, part.bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
         )
 

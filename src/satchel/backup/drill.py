@@ -18,18 +18,12 @@ from satchel.agents.staging import Staging
 from satchel.backup.agents import changed
 from satchel.backup.assembly import erased_since, make_bank, reapply_erasures, require_lists
 from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.contents import files_of, read_agent_contents
 from satchel.backup.destinations import chosen_backup, open_catalogue, require_trusted, source_said
-from satchel.backup.files import files_of, read_agent_contents
 from satchel.backup.health import account_of, end_of, kept_receipts, numbers
 from satchel.backup.manifests import AgentBackup, BankBackup
 from satchel.backup.options import DrillOptions
-from satchel.bank.connections import (
-    configured_store,
-    known_owners,
-    shown_address,
-    store_exists,
-    temporary_store,
-)
+from satchel.bank.connections import configured_store, known_owners, store_exists, temporary_store
 from satchel.bank.keys import Owners
 from satchel.bank.machine_keys import signers_of
 from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
@@ -37,7 +31,13 @@ from satchel.bank.owner_rights import require_owner
 from satchel.config.hooks import NO_HOOKS
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import InputError, PathRefusedError, SatchelError, VerificationError
+from satchel.errors import (
+    InputError,
+    PathRefusedError,
+    SatchelError,
+    VerificationError,
+    shown_address,
+)
 from satchel.ledger.ledger import Ledger
 from satchel.model.records import Entry
 from satchel.model.values import now
@@ -46,7 +46,7 @@ from satchel.ports.rows import Filter, entry_texts
 from satchel.ports.store import Store
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.receipts.account import ReceiptBody, TransferEnd, receipt_text
+from satchel.receipts.receipt import ReceiptBody, TransferEnd, receipt_text
 from satchel.replication.copies import (
     Relation,
     Replica,
@@ -148,7 +148,7 @@ def drill_backup(
         found = chosen_backup(catalogue.all(), asked.backup, catalogue)
         require_trusted(settings, found, texts(asked.trusted_keys))
         require_lists(catalogue, found)
-        drilling = _Drilling(
+        drilling = _DrillTask(
             msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked, decide
         )
         began, accounts, banks = now(), list[ReceiptBody](), list[DrilledBank]()
@@ -213,7 +213,7 @@ def _account(
 
 
 @dataclass(slots=True)
-class _Drilling:
+class _DrillTask:
     settings: Settings
     catalogue: Catalogue
     asked: DrillOptions

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from satchel.backup.catalogue import ErasedRecord, read_erasures
 from satchel.backup.destinations import destinations, open_catalogue, series_of
-from satchel.backup.erasure_list import ErasedRecord, read_erasures
 from satchel.backup.health import known_destinations
 from satchel.backup.prune import held_in
-from satchel.bank.connections import shown_address, writer_key
+from satchel.bank.connections import writer_key
 from satchel.bank.open_bank import OpenBank
-from satchel.errors import SatchelError, UnreadableError
+from satchel.errors import SatchelError, UnreadableError, shown_address
 from satchel.ledger.projection import VerifiedRecord
 from satchel.replication.copies import load_replica
 

@@ -10,19 +10,24 @@ from typing import Literal
 import msgspec
 
 from satchel.backup.catalogue import StoredBackup
-from satchel.backup.destinations import state_of
+from satchel.backup.destinations import destinations, state_of
 from satchel.backup.manifests import BankBackup
 from satchel.bank.checks import Check
-from satchel.bank.connections import shown_address
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, shown_address
 from satchel.model.values import now, resolved
 from satchel.ports.operations import Options, operation
-from satchel.receipts.account import VERSION, ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.receipts.archive import save_receipts, signer, tool_version
-from satchel.receipts.receipt import receipt_of
+from satchel.receipts.receipt import (
+    VERSION,
+    ReceiptBody,
+    TransferEnd,
+    combine_counts,
+    receipt_of,
+    receipt_text,
+)
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
 
@@ -141,11 +146,11 @@ def check_backups(settings: Settings, moment: datetime | None = None) -> Iterato
             hint = 'Set it: [backup] destination = "/mnt/backups".'
             yield Check(name="backups", state="problem", detail="no destination", hint=hint)
         return
-    for destination in where:
-        yield _look(settings, destination, moment or datetime.now(UTC))
+    for destination in destinations(settings):
+        yield _check_destination(settings, destination, moment or datetime.now(UTC))
 
 
-def _look(settings: Settings, destination: str, moment: datetime) -> Check:
+def _check_destination(settings: Settings, destination: str, moment: datetime) -> Check:
     found, name = standing_of(settings, destination), f"backup to {shown_address(destination)}"
     enabled = settings.options.backup.enabled
     if found.error is not None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from satchel.backup.catalogue import Catalogue, StoredBackup, UndecryptedBackup
+from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, UndecryptedBackup
+from satchel.backup.contents import prove
 from satchel.backup.destinations import (
     chosen_backup,
     destinations,
@@ -12,15 +13,13 @@ from satchel.backup.destinations import (
     open_catalogue,
     series_of,
 )
-from satchel.backup.erasure_list import ErasedRecord
 from satchel.backup.options import BackupListOptions, BackupVerifyOptions
 from satchel.backup.prune import held_in
-from satchel.backup.verification import prove
-from satchel.bank.connections import shown_address, writer_key
+from satchel.bank.connections import writer_key
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.config.settings import Settings
-from satchel.errors import EmptyInputError, VerificationError
+from satchel.errors import EmptyInputError, VerificationError, shown_address
 from satchel.ports.operations import operation, texts
 
 UNOPENED = (

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from satchel.backup.packs import Packs, Ref
+from satchel.backup.storage import Packs, Ref
 from satchel.crypto.canonical import canonical_checked, decode_canonical
 from satchel.crypto.keys import PayloadType, SigningKey, check, parse_signatures, signature_of
 from satchel.errors import InputError, VerificationError

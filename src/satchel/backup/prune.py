@@ -6,17 +6,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from satchel.backup.agents import agents_meant
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.agents import selected_agents
+from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held_by
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
-from satchel.backup.erasure_list import ErasedRecord, held_by
 from satchel.backup.manifests import refs_of
 from satchel.backup.options import PruneOptions
-from satchel.bank.connections import configured_store, shown_address, store_exists
+from satchel.bank.connections import configured_store, store_exists
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import SatchelError, UsageError, VerificationError
+from satchel.errors import SatchelError, UsageError, VerificationError, shown_address
 from satchel.ports.operations import operation, texts
 
 
@@ -179,7 +178,7 @@ def prune_backups(
             backup_lock(settings, destination, "backup prune"),
             open_catalogue(settings, destination) as catalogue,
         ):
-            work = _Dropping(settings, catalogue, rules, options.dry_run)
+            work = _PruneTask(settings, catalogue, rules, options.dry_run)
             if options.remove_erased is not None:
                 work.erased = options.remove_erased
             result.append(work.done(moment or datetime.now(UTC)))
@@ -189,14 +188,14 @@ def prune_backups(
 def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> BackupPruneResult:
     """Drop what is no longer kept after a run; that it cannot be dropped does not fail the run."""
     try:
-        return _Dropping(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
+        return _PruneTask(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
     except SatchelError as error:
         return BackupPruneResult(
             destination=shown_address(catalogue.name), notes=[f"nothing was removed: {error}"]
         )
 
 
-class _Dropping:
+class _PruneTask:
     def __init__(
         self,
         settings: Settings,
@@ -237,7 +236,7 @@ class _Dropping:
     def _needed(self) -> list[str]:
         """Return what is still in use; of each the last backup that holds it stays."""
         settings = self._settings
-        return [*self._banks(), *(f"agent {one.id}" for one in agents_meant(settings, (), ()))]
+        return [*self._banks(), *(f"agent {one.id}" for one in selected_agents(settings, (), ()))]
 
     def _banks(self) -> list[str]:
         if not store_exists(self._settings.store):

@@ -21,6 +21,7 @@ from satchel.backup.assembly import (
     require_lists,
 )
 from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.contents import put_files, require_free
 from satchel.backup.destinations import (
     chosen_backup,
     is_trusted_signer,
@@ -28,38 +29,39 @@ from satchel.backup.destinations import (
     require_trusted,
     source_said,
 )
-from satchel.backup.files import put_files, require_free
 from satchel.backup.health import account_of, end_of, kept_receipts, numbers
 from satchel.backup.manifests import BEFORE_RESTORE, AgentBackup, BankBackup
 from satchel.backup.options import BackupOptions, RestoreOptions
-from satchel.backup.restore_results import RestoredBank, RestoredFiles, RestoreResult
 from satchel.backup.restore_targets import (
     BankRestoreOptions,
+    RestoredBank,
+    RestoredFiles,
+    RestoreResult,
     SessionRestore,
     authorize_replacement,
     put_back,
 )
 from satchel.backup.run import run_backup
-from satchel.bank.connections import (
-    is_same,
-    local_path,
-    shown_address,
-    store_exists,
-    temporary_store,
-)
+from satchel.bank.connections import is_same, local_path, store_exists, temporary_store
 from satchel.bank.keys import Owners
 from satchel.bank.machine_keys import signers_of
 from satchel.bank.open_bank import default_bank, inherit_default_bank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
-from satchel.errors import StoreError, UnknownBankError, UsageError, VerificationError
+from satchel.errors import (
+    StoreError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+    shown_address,
+)
 from satchel.files.bank_files import namespace_of
 from satchel.files.paths import folder_of
 from satchel.model.values import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.store import RawCopyStore, Store
-from satchel.receipts.account import ReceiptBody, TransferEnd, receipt_text
+from satchel.receipts.receipt import ReceiptBody, TransferEnd, receipt_text
 from satchel.replication.copies import Relation, load_replica
 from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder
@@ -346,7 +348,7 @@ class RestoreTask:
                 relation=put.relation,
                 carried=put.carried,
                 erased_again=made.erased_again,
-                standing=put.standing,
+                trust=put.trust,
                 given_up=made.given_up or put.given_up,
                 safety=put.safety,
                 notes=put.notes,

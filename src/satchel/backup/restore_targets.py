@@ -10,17 +10,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from satchel.backup.agents import RestoredAgent
 from satchel.backup.health import account_of, numbers
 from satchel.backup.manifests import BankBackup
 from satchel.backup.options import RestoreOptions
-from satchel.backup.restore_results import RestoredSession
 from satchel.bank.banks import create_bank_in
 from satchel.bank.connections import (
     configured_store,
     has_store,
     known_owners,
     open_ledger,
-    shown_address,
     store_exists,
     witness_beside,
     witness_of,
@@ -39,9 +38,10 @@ from satchel.errors import (
     TargetExistsError,
     ThresholdError,
     VerificationError,
+    shown_address,
 )
 from satchel.ledger.decisions import KeyDecider
-from satchel.ledger.erasure import blobs_named, finish_erasure
+from satchel.ledger.erasure import blob_digests_in, finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import VerifiedRecord
@@ -50,7 +50,7 @@ from satchel.ledger.witness import Witness
 from satchel.model.records import Status
 from satchel.model.values import now
 from satchel.ports.store import Store, StoredHead, Writer, verified_pieces
-from satchel.receipts.account import ReceiptBody, TransferEnd, combine_counts, receipt_text
+from satchel.receipts.receipt import ReceiptBody, TransferEnd, combine_counts, receipt_text
 from satchel.replication.copies import (
     Relation,
     Replica,
@@ -71,6 +71,94 @@ from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder
 from satchel.sessions import lookup
 from satchel.sessions.elements import STARTS, count_in, event_of, key_of, of_session
+
+
+class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one bank, or would."""
+
+    bank: str
+    name: str | None = None
+    size: int
+    """Records in its log."""
+
+    root: str
+    relation: Relation
+    """How the backup stood to what was there."""
+
+    carried: int = 0
+    erased_again: int = 0
+    """Records that had been erased since the backup, and are again."""
+
+    trust: BankStanding | None = None
+    given_up: bool = False
+    """Whether what this machine saw beyond it was given up, which the log says."""
+
+    safety: str | None = None
+    """Where what was there is kept."""
+
+    notes: list[str] = []
+
+
+class RestoredFiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory files that were put back, or would be."""
+
+    key: str
+    aside: str | None = None
+    """Where what was there is now."""
+
+
+class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one conversation, or would."""
+
+    session: str
+    """Its id, in the backup and where it was put."""
+
+    name: str | None = None
+    bank: str | None
+    """Id of the bank that it went into; None for one that a dry run would make."""
+
+    bank_name: str | None = None
+    made: bool = False
+    """Whether the bank was made for it."""
+
+    messages: int
+    """Those that it has in the backup; of a fork, with those before it."""
+
+    added: int = 0
+    """Records that were not there."""
+
+    returned: int = 0
+    """Records that were deleted there, and are back."""
+
+    there: int = 0
+    """Records that were there anyway."""
+
+    later: int = 0
+    """Messages that the conversation has beyond the backup; they stay."""
+
+    notes: list[str] = []
+
+
+class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a restore did, or what a dry run planned."""
+
+    source: str
+    backup: str
+    taken: str
+    """When the backup was taken."""
+
+    at: str | None = None
+    target: str
+    banks: list[RestoredBank]
+    files: list[RestoredFiles] = []
+    agents: list[RestoredAgent] = []
+    session: RestoredSession | None = None
+    receipts: list[str] = []
+    """Ids of the signed receipts, one for each bank."""
+
+    notes: list[str] = []
+    dry_run: bool = False
+
 
 Tell = Callable[[int], None]
 
@@ -100,14 +188,14 @@ class BankRestoreResult:
 
     relation: Relation
     carried: int = 0
-    standing: BankStanding | None = None
+    trust: BankStanding | None = None
     given_up: bool = False
     safety: str | None = None
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class _There:
+class _ExistingBank:
     """What is in the store that it goes to."""
 
     relation: Relation
@@ -116,7 +204,7 @@ class _There:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _SourceVerdict:
     """What the bank will be to this machine."""
 
     verdict: Verdict | None
@@ -151,14 +239,14 @@ def authorize_replacement(
     with staging.reading() as reader:
         source = load_replica(reader, bank)
         assert source is not None  # noqa: S101 - it was made just now
-        judged = _judged(settings, source, asked)
+        judged = _judge_source(settings, source, asked)
     last = witness_of(settings).last(bank)
     if judged.verdict is not None or asked.proposes or last is None:
         return judged.verdict is None
     with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
         # Not the real one, which would learn of a head that is in no store yet.
         witness = Witness(Path(folder) / "banks")
-        witness.record_believed(last)
+        witness.record_verified(last)
         KeyDecider(
             store=staging,
             bank=bank,
@@ -193,11 +281,11 @@ def put_back(
         StoreBusyError: If somebody else writes the bank there at the same time.
         StoreError: If the store cannot be written.
     """
-    judged = _judged(settings, source, asked)
-    there = _There(Relation.NEW, None)
+    judged = _judge_source(settings, source, asked)
+    there = _ExistingBank(Relation.NEW, None)
     if store_exists(asked.address):
         with opened_at(settings, asked.address, read_only=True) as store:
-            there = _look(store, source)
+            there = _read_existing(store, source)
     gives_way = there.relation in (Relation.BEHIND, Relation.DIVERGED)
     if gives_way and not asked.over:
         raise _other(source, asked.address)
@@ -209,7 +297,7 @@ def put_back(
             "tracked separately"
         )
     if judged.verdict is not None:
-        put.standing = judged.verdict.standing
+        put.trust = judged.verdict.standing
         put.notes += judged.verdict.notes
     if asked.dry_run:
         return put
@@ -223,8 +311,8 @@ def _write(  # noqa: PLR0913 - what was found out before
     settings: Settings,
     source: Replica,
     asked: BankRestoreOptions,
-    there: _There,
-    judged: _Judged,
+    there: _ExistingBank,
+    judged: _SourceVerdict,
     put: BankRestoreResult,
     tell: Tell,
 ) -> None:
@@ -243,18 +331,20 @@ def _write(  # noqa: PLR0913 - what was found out before
         finish_erasure(store, source.bank)
         _believe(settings, store, source, judged, asked.reason)
     if judged.verdict is None:
-        put.standing = BankStanding.OWN
+        put.trust = BankStanding.OWN
 
 
-def _judged(settings: Settings, source: Replica, asked: BankRestoreOptions) -> _Judged:
+def _judge_source(settings: Settings, source: Replica, asked: BankRestoreOptions) -> _SourceVerdict:
     witnessed = witness_of(settings).last(source.bank)
     seen = [] if witnessed is None else [SeenHead(witnessed.head, "this machine", witnessed=True)]
     found, owners = source.found, known_owners(settings, source.bank)
     try:
-        return _Judged(judge(found.head, found.authority, source.tree, seen, owners))
+        return _SourceVerdict(judge(found.head, found.authority, source.tree, seen, owners))
     except (RolledBackError, ForkedError) as error:
         if asked.beside and not witness_beside(settings).is_dir():
-            return _Judged(judge(found.head, found.authority, source.tree, [], owners), apart=True)
+            return _SourceVerdict(
+                judge(found.head, found.authority, source.tree, [], owners), apart=True
+            )
         if not asked.accept_loss:
             more = witnessed.head.size if witnessed is not None else 0
             raise type(error)(
@@ -265,7 +355,7 @@ def _judged(settings: Settings, source: Replica, asked: BankRestoreOptions) -> _
                     "--accept-loss."
                 ),
             ) from error
-        return _Judged(None, _owners(source, asked))
+        return _SourceVerdict(None, _owners(source, asked))
 
 
 def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
@@ -290,21 +380,21 @@ def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
     return given
 
 
-def _look(store: Store, source: Replica) -> _There:
+def _read_existing(store: Store, source: Replica) -> _ExistingBank:
     with store.reading() as reader:
         if is_begun(reader, source.bank) is not None:
-            return _There(Relation.NEW, None)
+            return _ExistingBank(Relation.NEW, None)
         stored = reader.head(source.bank)
         try:
-            return _There(
+            return _ExistingBank(
                 compare_replicas(source, load_replica(reader, source.bank)).relation, stored
             )
         except VerificationError as error:
             note = f"what was there did not verify: {error.message}"
-            return _There(Relation.DIVERGED, stored, note)
+            return _ExistingBank(Relation.DIVERGED, stored, note)
 
 
-def _written(source: Replica, store: Store, there: _There, tell: Tell) -> int:
+def _written(source: Replica, store: Store, there: _ExistingBank, tell: Tell) -> int:
     bank = source.bank
     if there.relation is Relation.NEW:
         return copy_log(source, store, tell).records
@@ -341,7 +431,7 @@ class _Within:
 
 
 def _believe(
-    settings: Settings, store: Store, source: Replica, judged: _Judged, reason: str
+    settings: Settings, store: Store, source: Replica, judged: _SourceVerdict, reason: str
 ) -> None:
     """Have this machine believe the bank from now on, or an owner decide that it does."""
     if judged.verdict is None:
@@ -380,7 +470,7 @@ class SessionRecords(NamedTuple):
     """All that it is made of, in the log's order; of a fork also what it goes on from."""
 
 
-class _Standing(NamedTuple):
+class _SessionState(NamedTuple):
     """How it stands to what is there."""
 
     missing: list[Sealed]
@@ -418,7 +508,7 @@ class SessionRestore:
         """
         trusted = known_owners(self.settings, self.part.bank)
         with Ledger(self.made, self.part.bank, trusted=trusted).reading() as view:
-            talk = talk_in(view, self.asked.session or "")
+            talk = find_session(view, self.asked.session or "")
         if not has_store(self.settings):
             return self._made(talk, None)
         writes = not self.asked.dry_run
@@ -483,7 +573,7 @@ class SessionRestore:
         self, talk: SessionRecords, store: Store, ledger: Ledger, reason: str
     ) -> RestoredSession:
         with ledger.reading() as view:
-            found = _standing(view, talk)
+            found = _session_state(view, talk)
         at = now()
         again = [
             seal(Status(target=one, state="restored", reason=reason, at=at))
@@ -515,7 +605,7 @@ class SessionRestore:
 
     def _bring_blobs(self, talk: SessionRecords, store: Store, bank: str) -> None:
         """Bring the blobs that it names, which are there before what names them."""
-        named = set[str]().union(*(blobs_named(record.body) for record in talk.records))
+        named = set[str]().union(*(blob_digests_in(record.body) for record in talk.records))
         here = self.part.bank
         with self.made.reading() as reader:
             wanted = [one for one in sorted(named) if reader.blobs.has(here, one)]
@@ -527,7 +617,7 @@ class SessionRestore:
                         )
 
 
-def talk_in(view: View, wanted: str) -> SessionRecords:
+def find_session(view: View, wanted: str) -> SessionRecords:
     """Return a conversation of a bank, with all that it is made of.
 
     Raises:
@@ -560,7 +650,7 @@ def _belongs(logged: VerifiedRecord, step: int) -> bool:
     return step < 0 or event == "about" or count_in(logged.model, "step") <= step
 
 
-def _standing(view: View, talk: SessionRecords) -> _Standing:
+def _session_state(view: View, talk: SessionRecords) -> _SessionState:
     missing, deleted, there = list[Sealed](), list[str](), 0
     records = iter(talk.records)
     while some := list(islice(records, _TOGETHER)):
@@ -573,7 +663,7 @@ def _standing(view: View, talk: SessionRecords) -> _Standing:
                 deleted.append(record.id)
             else:
                 there += 1
-    return _Standing(missing, deleted, there, _later(view, talk))
+    return _SessionState(missing, deleted, there, _later(view, talk))
 
 
 def _later(view: View, talk: SessionRecords) -> int:

@@ -13,13 +13,18 @@ from datetime import UTC, datetime
 import msgspec
 
 from satchel.agents.agents import agent_called
-from satchel.backup.agents import agents_meant, take_agents
-from satchel.backup.catalogue import Catalogue, StoredBackup, new_id
+from satchel.backup.agents import selected_agents, take_agents
+from satchel.backup.catalogue import Catalogue, StoredBackup, new_id, read_erasures
+from satchel.backup.contents import (
+    PreviousBackup,
+    VerificationCounts,
+    keys_in,
+    prove,
+    put_log,
+    take_files,
+)
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
-from satchel.backup.erasure_list import read_erasures
-from satchel.backup.files import keys_in, take_files
 from satchel.backup.health import failed, succeeded
-from satchel.backup.logs import PreviousBackup, put_log
 from satchel.backup.manifests import (
     AgentBackup,
     BackupBlob,
@@ -30,15 +35,13 @@ from satchel.backup.manifests import (
     put_index,
 )
 from satchel.backup.options import BackupOptions
-from satchel.backup.packs import PIECE_BYTES, Compression, Packs, Ref, require_compression
 from satchel.backup.prune import BackupPruneResult, drop_old
-from satchel.backup.verification import VerificationCounts, prove
+from satchel.backup.storage import PIECE_BYTES, Compression, Packs, Ref, require_compression
 from satchel.bank.connections import (
     again_if_disturbed,
     configured_store,
     has_store,
     open_ledger,
-    shown_address,
     writer_key,
 )
 from satchel.bank.open_bank import find_bank
@@ -52,6 +55,7 @@ from satchel.errors import (
     SatchelError,
     UnknownBankError,
     VerificationError,
+    shown_address,
 )
 from satchel.files.bank_files import namespace_of
 from satchel.files.paths import folder_of
@@ -280,7 +284,7 @@ class _Run:
             self._require_meant(catalogue, series)
             before, known = ({}, set[Ref]()) if self.options.full else catalogue.before(series)
             packs = self._packs(catalogue, series, known)
-            found, notes = self._taken(catalogue, before, packs, key)
+            found, notes = self._take_backup(catalogue, before, packs, key)
             try:
                 proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
             except VerificationError as error:
@@ -291,7 +295,7 @@ class _Run:
                     f"earlier backups failed verification, so everything was written again: {error}"
                 )
                 packs = self._packs(catalogue, series, set())
-                found, _ = self._taken(catalogue, {}, packs, key)
+                found, _ = self._take_backup(catalogue, {}, packs, key)
                 proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
             missing, dropped = (
                 found.manifest.missing,
@@ -365,7 +369,7 @@ class _Run:
             exit_status=VerificationError.exit_status if missing else 0,
         )
 
-    def _taken(
+    def _take_backup(
         self, catalogue: Catalogue, before: dict[str, PreviousBackup], packs: Packs, key: SigningKey
     ) -> tuple[StoredBackup, list[str]]:
         moment = self.moment
@@ -390,7 +394,7 @@ class _Run:
         files, agents = list[FilesBackup](), list[AgentBackup]()
         if self._takes_files:
             files += self._files(packs, missing, notes)
-            meant = agents_meant(self.settings, *self._named())
+            meant = selected_agents(self.settings, *self._named())
             agents += take_agents(self.settings, meant, banks, packs, missing, notes)
         if not (banks or files or agents or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)

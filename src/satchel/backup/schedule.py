@@ -15,10 +15,9 @@ from satchel.backup.destinations import destinations
 from satchel.backup.health import standing_of
 from satchel.backup.options import BackupOptions
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
-from satchel.bank.connections import shown_address
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings, Timer, invocation, secret_variables
-from satchel.errors import ConfigError, MissingExtraError, SatchelError
+from satchel.errors import ConfigError, MissingExtraError, SatchelError, shown_address
 from satchel.ports.operations import Option, Options, operation
 
 _FIELD = "backup.schedule"
@@ -357,7 +356,7 @@ def keep_schedule(
         while time.now() < due:
             time.wait(due)
         moment = time.now()
-        run = _tried(settings, where, moment)
+        run = _run_due(settings, where, moment)
         status = run.exit_status
         if told is not None:
             told(run)
@@ -397,7 +396,7 @@ def _first(settings: Settings, where: Sequence[str], moment: datetime) -> dateti
     return due
 
 
-def _tried(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
+def _run_due(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
     """Run a backup; what cannot even begin is told as having failed everywhere."""
     try:
         return run_backup.run(settings, BackupOptions(), moment=moment)

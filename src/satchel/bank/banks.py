@@ -51,7 +51,7 @@ class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Records in its log; None if it cannot be read."""
 
     epoch: int = 0
-    standing: str | None = None
+    trust: str | None = None
     """``own`` or ``untrusted``."""
 
     default: bool = False
@@ -277,7 +277,7 @@ def _line(settings: Settings, store: Store, bank: str) -> BankLine:
                 name=view.authority.name,
                 records=view.head.size,
                 epoch=view.head.epoch,
-                standing=str(view.standing),
+                trust=str(view.standing),
                 notes=list(view.notes),
             )
     except SatchelError as error:

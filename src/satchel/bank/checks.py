@@ -247,7 +247,7 @@ def _registry(settings: Settings) -> Check:
         seen = sum(1 for _ in settings.seen.all())
     except SatchelError as error:
         return Check(name="trust", state="problem", detail=str(error))
-    return Check(name="trust", state="ok", detail=f"{len(keys)} keys, {seen} files verified")
+    return Check(name="trust", state="ok", detail=f"keys: {len(keys)}, verified files: {seen}")
 
 
 def _formats() -> Check:

@@ -32,7 +32,7 @@ from satchel.errors import (
 )
 from satchel.errors import shown_address as shown_address  # noqa: PLC0414
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.witness import Witness, mark_of
+from satchel.ledger.witness import Witness, name_hash
 from satchel.ports.store import Reader, Store
 from satchel.runtime.private_files import private_folder, secure_files, secure_modes
 
@@ -506,7 +506,7 @@ def require_not_missing(settings: Settings, reader: Reader, name: str | None, bu
     Raises:
         RolledBackError: Names the missing bank.
     """
-    mark, witness = mark_of(name), witness_of(settings)
+    mark, witness = name_hash(name), witness_of(settings)
     for seen in witness.seen_here():
         if (
             seen.bank != but
@@ -538,7 +538,7 @@ def _never_placed(settings: Settings, witness: Witness) -> list[str]:
         if settings.chosen.stated or WRITER_NAME not in settings.keyring.names():
             return []
         writer = settings.keyring.read(WRITER_NAME).key
-        heads = ((bank, witness.last(bank)) for bank in witness.never_placed())
+        heads = ((bank, witness.last(bank)) for bank in witness.banks_without_store())
         return [bank for bank, last in heads if last is not None and last.head.key == writer]
     except SatchelError:
         return []

@@ -227,7 +227,7 @@ def _version(
 
 
 def _statuses(view: View, logged: VerifiedRecord) -> list[VerifiedRecord]:
-    return view.at([status.seq for status in view.said(logged)])
+    return view.at([status.seq for status in view.status_events(logged)])
 
 
 def _event(logged: VerifiedRecord) -> VersionEvent:

@@ -16,10 +16,10 @@ from satchel.crypto.canonical import canonical
 from satchel.crypto.encryption import (
     IDENTITY_SUFFIX,
     Lock,
-    as_recipients,
+    check_recipients,
     identity_value,
     new_identity,
-    parsed,
+    parse_identity_file,
 )
 from satchel.crypto.keyring import (
     KeyFile,
@@ -29,7 +29,7 @@ from satchel.crypto.keyring import (
     key_from_text,
     read_succession,
 )
-from satchel.crypto.keys import SigningKey, did_of, public_key
+from satchel.crypto.keys import SigningKey, did_key, public_key
 from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UsageError
 from satchel.model.values import now
 from satchel.ports.operations import texts
@@ -317,7 +317,7 @@ def read_public_key(text: str) -> str:
     with open_input(Path(text)) as stream:
         data = stream.read(_MAX_KEY_FILE)
     if len(data) == _RAW_KEY_BYTES:
-        return did_of(data)
+        return did_key(data)
     try:
         content = data.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -342,7 +342,7 @@ def stated_key(text: str) -> str | None:
         return text
     if len(text) == 2 * _RAW_KEY_BYTES:
         with suppress(binascii.Error, ValueError):
-            return did_of(binascii.unhexlify(text))
+            return did_key(binascii.unhexlify(text))
     return None
 
 
@@ -425,7 +425,7 @@ def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | No
             keys.append(text)
         else:
             keys += _recipients_in_file(Path(text))
-    return Lock(recipients=as_recipients(keys), passphrase=passphrase)
+    return Lock(recipients=check_recipients(keys), passphrase=passphrase)
 
 
 def _recipients_in_file(path: Path) -> list[str]:
@@ -448,7 +448,7 @@ def _identity_path(settings: Settings, name: str) -> Path:
 
 def _identity_line(path: Path) -> IdentityLine:
     with open_input(path) as stream:
-        identity = parsed(stream.read(_MOST_IDENTITY_BYTES))
+        identity = parse_identity_file(stream.read(_MOST_IDENTITY_BYTES))
     return IdentityLine(
         name=path.name.removesuffix(IDENTITY_SUFFIX),
         recipient=identity.recipient,

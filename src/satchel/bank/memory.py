@@ -371,7 +371,7 @@ def state_of(view: View, logged: VerifiedRecord, *, moment: str, as_of: int | No
         return EXPIRED if has_expired(logged, moment) else CURRENT
     if retired == PENDING:
         return "pending"
-    statuses = view.said(logged, as_of=as_of)
+    statuses = view.status_events(logged, as_of=as_of)
     ended = (each.state for each in statuses if each.place == retired and each.state in RETIRING)
     return next(ended, "deleted")
 
@@ -475,7 +475,7 @@ def _ancestors(name: str, parents: dict[str, list[str]]) -> list[str]:
 def _is_retracted(view: View, logged: VerifiedRecord) -> bool:
     if logged.row.retired is None:
         return False
-    ended = [status for status in view.said(logged) if status.place == logged.row.retired]
+    ended = [status for status in view.status_events(logged) if status.place == logged.row.retired]
     if any(status.state in ("deleted", "rejected") for status in ended):
         return True
     return any(

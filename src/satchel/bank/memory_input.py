@@ -62,11 +62,11 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
                 f"not a memory ID: {_shown(wanted)!r}",
                 field=field,
                 hint=(
-                    f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or words of its "
-                    "text."
+                    f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or two or more "
+                    "words of its text."
                 ),
             )
-        matches = view.starting(digits, limit=_MOST_SHOWN)
+        matches = view.with_prefix(digits, limit=_MOST_SHOWN)
     if not matches:
         raise UnknownMemoryError(
             f"there is no memory {_shown(wanted)!r} in this bank",

@@ -506,7 +506,7 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
-    here = {seen.bank for seen in witness.seen_here()} | set(witness.never_placed())
+    here = {seen.bank for seen in witness.seen_here()} | set(witness.banks_without_store())
     for bank in witness.banks(_PREFIX + digits):
         if bank not in here:
             continue  # a bank of another store

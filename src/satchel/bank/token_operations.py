@@ -28,7 +28,7 @@ from satchel.bank.tokens import (
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
-from satchel.crypto.token_chain import Chain, attenuated, linked, signed_list
+from satchel.crypto.token_chain import Chain, attenuate, link_tokens, signed_list
 from satchel.crypto.tokens import (
     Clause,
     Components,
@@ -45,7 +45,7 @@ from satchel.crypto.tokens import (
     shift_time,
 )
 from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageError
-from satchel.ledger.authority import revoking
+from satchel.ledger.authority import token_revocation_record
 from satchel.ledger.view import View
 from satchel.model.records import Token
 from satchel.model.values import Component, is_whole_id, now, read_time
@@ -99,7 +99,7 @@ def issue_token(
     with bank.ledger.reading() as view:
         require_owner_key(view, key)
         scope, lists = _scope(options, view)
-    chain = linked((issue(bank.id, key, _grant(bank.settings, options, scope)),), lists)
+    chain = link_tokens((issue(bank.id, key, _grant(bank.settings, options, scope)),), lists)
     value = chain.leaf.value()
     record = Token(
         payload=payload_value(chain.leaf.payload),
@@ -137,7 +137,7 @@ def attenuate_token(settings: Settings, options: TokenAttenuateOptions) -> Token
     scope, lists = _scope(options, None)
     grant = _grant(settings, options, scope or chain.leaf.payload.scope, chain)
     key = holder_key(settings, chain.audience)
-    return _write_token(attenuated(chain, key, grant, lists), options)
+    return _write_token(attenuate(chain, key, grant, lists), options)
 
 
 def ids_in(data: bytes) -> list[str]:
@@ -398,7 +398,7 @@ def revoke_token(
         token = _resolve_token(view, str(options.token))
         if token in view.authority.revoked:
             return TokenRevocation(id=token, bank=bank.id, is_new=False)
-    bank.ledger.append([revoking(bank.id, token, key, now(), options.reason)])
+    bank.ledger.append([token_revocation_record(bank.id, token, key, now(), options.reason)])
     return TokenRevocation(id=token, bank=bank.id, is_new=True)
 
 

@@ -26,7 +26,7 @@ from satchel.config.options import (
 )
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.token_chain import MOST_BYTES, Chain, TokenContext, opened_list
+from satchel.crypto.token_chain import MOST_BYTES, Chain, TokenContext, open_revocation_list
 from satchel.crypto.tokens import Clause, Components, Entries, Permission, SignedToken, Tags
 from satchel.errors import (
     InputError,
@@ -473,7 +473,7 @@ def _read_revocations(
         data = stream.read(MOST_BYTES + 1)
         seen = _seen_numbers(settings)
         least = seen.get(chain.bank, 0)
-        revocations = opened_list(data, chain.bank, owners, moment=now(), least=least)
+        revocations = open_revocation_list(data, chain.bank, owners, moment=now(), least=least)
     if revocations.number > least:
         private_folder(settings.state)
         with atomic_write(_path(settings), mode=PRIVATE_FILE) as stream:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from satchel.config.settings import Settings, Timer
 
 OnProgress = Callable[..., None]
-"""Is told how much is done, and of how much."""
+"""Receives how much is done, and the total."""
 
 _SHOWN_AFTER = 1.0
-"""Seconds after which something is shown."""
+"""Seconds before progress is shown."""
 
 _REDRAWN = 0.1
 _STILL_WAITING = 0.5
-"""Seconds after which a wait is over that nothing more is heard of."""
+"""Seconds without a report after which a wait counts as over."""
 
 _BAR = 24
 _UNITS = ("B", "kB", "MB", "GB")
@@ -47,17 +47,17 @@ class ProgressLine:
         self._done = self._total = 0
         self._began = self._drawn_at = 0.0
         self._waited = ("", 0.0, 0.0)
-        """For what, for how long, and when that was heard."""
+        """What is waited for, for how long, and when that was reported."""
 
         self._is_on = self._is_drawn = self._is_drawing = False
         self._hidden = 0
 
     @contextmanager
     def shown(self, label: str, unit: str = "records") -> Iterator[OnProgress | None]:
-        """Show work while the block lasts, where somebody looks; give what tells how far it is.
+        """Show progress during the block, on a terminal; yield the function that reports it.
 
         Args:
-            label: What is done.
+            label: Name of the work.
             unit: What is counted: ``records`` or ``bytes``.
         """
         if self._is_on or not _is_seen():
@@ -75,10 +75,10 @@ class ProgressLine:
             self._is_on = False
 
     def stage(self, label: str, unit: str = "records") -> OnProgress:
-        """Return what tells how far a stage of the work is; the line is that of the last stage."""
+        """Return the function that reports the progress of a stage; the last stage is shown."""
 
         def tell(done: int, total: int, *_: Any) -> None:
-            if done > 0:  # before, an earlier stage may go on
+            if done > 0:  # before, an earlier stage may still report
                 self._label, self._unit = label, unit
                 self._done, self._total = done, total
             self._draw()
@@ -89,7 +89,7 @@ class ProgressLine:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Show nothing while the block lasts: something else is printed, or somebody is asked."""
+        """Hide the line during the block, which prints something else or prompts."""
         self._hidden += 1
         self.clear()
         try:
@@ -145,11 +145,11 @@ class ProgressLine:
 
 
 activity = ProgressLine()
-"""Of the one command that this process runs."""
+"""The progress line of the command that this process runs."""
 
 
 def amount_of_bytes(bytes_: int) -> str:
-    """Return a size for a person."""
+    """Return a size such as ``1.2 MB``."""
     value, units = float(bytes_), list(_UNITS)
     while value >= 1000 and len(units) > 1:  # noqa: PLR2004 - decimal units
         value /= 1000
@@ -158,7 +158,7 @@ def amount_of_bytes(bytes_: int) -> str:
 
 
 def _is_seen() -> bool:
-    """Tell whether somebody looks at a terminal that can redraw a line."""
+    """Return whether stderr is a terminal that can redraw a line."""
     try:
         return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     except ValueError:  # closed
@@ -167,14 +167,14 @@ def _is_seen() -> bool:
 
 @contextmanager
 def _ticking(draw: Callable[[], None]) -> Iterator[None]:
-    """Have the line redrawn also while nothing is reported, where the system's timer is free."""
+    """Also redraw the line between reports, if the system's timer is not in use."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield
         return
 
     def tick(*_: object) -> None:
-        with suppress(Exception):  # nothing of this is worth the work that it interrupts
+        with suppress(Exception):  # progress must not fail the work that it interrupts
             draw()
 
     signal.signal(signal.SIGALRM, tick)
@@ -205,16 +205,16 @@ _COLOURING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 class ReaderGoneError(Exception):
-    """Nobody reads stdout any more; the frameworks have exit statuses of their own for that."""
+    """The reader of stdout closed it; click and rich would exit with statuses of their own."""
 
 
 @cache
 def _console(*, stderr: bool) -> "Console":
-    """Return the one that colours; it takes longer to import than some commands take to run."""
+    """Return the console of rich, which takes longer to import than some commands to run."""
     from rich.console import Console
 
     class Passing(Console):
-        """Leaves a broken pipe to the command line."""
+        """Raises for a broken pipe, for the command line to handle."""
 
         def on_broken_pipe(self) -> NoReturn:
             raise ReaderGoneError
@@ -223,13 +223,13 @@ def _console(*, stderr: bool) -> "Console":
 
 
 def _is_plain(stream: TextIO) -> bool:
-    """Tell whether nobody who looks at colours reads a stream."""
+    """Return whether a stream is written without colours."""
     return not stream.isatty() and not any(os.environ.get(name) for name in _COLOURING)
 
 
 @dataclass(slots=True)
 class GlobalOptions:
-    """The options that stand before the verb."""
+    """The global options, and the state of one command."""
 
     home: Path | None = None
     config: Path | None = None
@@ -240,19 +240,22 @@ class GlobalOptions:
     passphrase_file: Path | None = None
     debug: bool = False
     json: bool = False
+    is_hook: bool = False
+    """Whether an agent host runs the command as a hook."""
+
     data_on_stdout: bool = False
-    """Whether standard output is the file that was asked for; reports go to standard error."""
+    """Whether data is written to stdout; reports then go to stderr."""
 
     held: ExitStack = field(default_factory=ExitStack)
-    """What an operation needs open until it is done, such as the file that it reads."""
+    """Resources that stay open until the operation is done, such as its input."""
 
     _settings: "list[Settings]" = field(default_factory=list)
 
     def reset(self, *, json: bool) -> None:
-        """Forget what an earlier command of the same process was told."""
+        """Reset the options of an earlier command of the same process."""
         self.home, self.config, self.store, self.backend = None, None, None, None
         self.token, self.identities, self.passphrase_file = None, (), None
-        self.debug, self.json, self.data_on_stdout = False, json, False
+        self.debug, self.json, self.data_on_stdout, self.is_hook = False, json, False, False
         self._settings.clear()
 
     @property
@@ -279,25 +282,24 @@ class GlobalOptions:
         return self._settings[0]
 
     def present(self, token: str) -> None:
-        """Present a capability token that is named after the verb."""
+        """Set the capability token of an option after the command."""
         self.token = token
         self._settings.clear()
 
     def finish(self) -> None:
-        """Wait for the hooks that were told of what was done."""
+        """Wait for the hooks that run for this command."""
         for settings in self._settings:
             settings.hooks.finish()
 
 
 state = GlobalOptions()
-"""Of the one command that this process runs."""
+"""The progress line of the command that this process runs."""
 
 
 def safe(text: object) -> "Text":
-    """Return text from a file or a name so that it cannot drive the terminal.
+    """Return untrusted text for a terminal.
 
-    Control characters and those that reverse or hide text are shown as escapes; markup is not
-    interpreted.
+    Control characters, and those that reverse or hide text, are escaped; markup is not interpreted.
     """
     from rich.text import Text
 
@@ -327,10 +329,10 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def _json(value: Any, indent: int | None) -> str:
-    """Return JSON in which only letters, signs and spaces that can be seen stand as themselves.
+    """Return JSON with all characters escaped that are not printable.
 
-    The same value to any parser, and nothing in it drives a terminal. A file name that is not
-    UTF-8 keeps its bytes as Python's lone surrogates.
+    Parsers read the same value, and it cannot control a terminal. File names that are not UTF-8
+    keep their bytes as Python's lone surrogates.
     """
     import msgspec
 
@@ -344,15 +346,14 @@ def _escaped(char: str) -> str:
 
 
 def line(*parts: object, style: str = "") -> None:
-    """Print one line on stdout; on stderr where that is the file that was asked for."""
+    """Print one line on stdout; on stderr if stdout receives data."""
     _print(parts, style, stderr=state.data_on_stdout)
 
 
 def wrapped(indent: str, text: object, style: str = "") -> None:
-    """Print a line of a text on stdout; what a terminal's width has no room for goes below.
+    """Print a line on stdout, wrapped between words and indented on a terminal.
 
-    Between words, and as far in as the line begins. Nobody's search for a line is hindered: where
-    no terminal is, a line stays one.
+    Without a terminal, a line stays one line, so that it can be searched for.
     """
     if not sys.stdout.isatty():
         line(indent, text, style=style)
@@ -373,7 +374,7 @@ def _width() -> int:
 
 
 def message(*parts: object, style: str = "") -> None:
-    """Print one line on stderr; nothing where a program reads, which has it all in the JSON."""
+    """Print one line on stderr; nothing with ``--json``, which has it all in the result."""
     if not state.json:
         _print(parts, style, stderr=True)
 
@@ -388,7 +389,7 @@ def _print(parts: tuple[object, ...], style: str, *, stderr: bool) -> None:
 
 
 def _is_styled(part: object) -> bool:
-    return hasattr(part, "append_text")  # a Text of rich, which need not be imported to tell
+    return hasattr(part, "append_text")  # a Text of rich, which is not imported for the check
 
 
 def _joined(parts: Iterable[object], style: str) -> "Text":
@@ -406,12 +407,12 @@ def print_facts(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False) -> None:
-    """Print columns side by side; nothing is cut or wrapped, so that ids can be copied.
+    """Print a table; cells are not cut or wrapped, so that IDs can be copied.
 
     Args:
-        columns: Their names; none for no head.
-        rows: What is in them.
-        cut: Whether a terminal is given no more of the last column than it has room for.
+        columns: Names of the columns; empty for no header.
+        rows: The cells.
+        cut: Whether the last column is truncated to the width of a terminal.
     """
     from rich.text import Text
 
@@ -435,7 +436,7 @@ def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False
 
 
 def _print_plain(stream: TextIO, columns: list[str], rows: Iterable[list[object]]) -> None:
-    """Print columns without styles; no object is made of a cell, as there may be very many."""
+    """Print a table without styles or an object for each cell, as there may be very many."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -459,7 +460,7 @@ def _cell(value: object) -> "Text":
 
 
 def print_error(error: SatchelError) -> None:
-    """Print an error on stderr: what, where, what to do."""
+    """Print an error on stderr: message, place, hint."""
     if state.json:
         problem = {"error": error.problem(), "exit_status": error.exit_status}
         sys.stderr.write(_json(problem, indent=None) + "\n")
@@ -472,7 +473,7 @@ def print_error(error: SatchelError) -> None:
 
 
 def _labelled(label: str, style: str, text: str) -> None:
-    """Print a line on stderr that begins with a label; colours are imported for a terminal only."""
+    """Print a line on stderr after a label; colours are imported for a terminal only."""
     if _is_plain(sys.stderr):
         message(label, text)
         return
@@ -482,7 +483,7 @@ def _labelled(label: str, style: str, text: str) -> None:
 
 
 def dim(text: str) -> "Text":
-    """Return text from anywhere in a colour that steps back."""
+    """Return untrusted text, dimmed."""
     shown = safe(text)
     shown.stylize("dim")
     return shown
@@ -495,17 +496,17 @@ def excerpt(text: str) -> str:
 
 
 def short(identity: str) -> str:
-    """Return as much of an id as a person types; enough for a bank of a million."""
+    """Return the short form of an ID, unique enough for a bank of a million records."""
     return identity.removeprefix("blake3:")[:_SHORT]
 
 
 def print_text(text: str) -> None:
-    """Print lines on stdout that hold nothing that could drive a terminal."""
+    """Print escaped lines on stdout."""
     _write(sys.stdout, text)
 
 
 def print_raw(data: bytes) -> None:
-    """Print bytes as they are on stdout; on a terminal, so that they cannot drive it."""
+    """Print raw bytes on stdout; on a terminal, escaped."""
     if sys.stdout.isatty():
         _console(stderr=False).print(safe(data.decode("utf-8", "backslashreplace")))
         return
@@ -523,15 +524,15 @@ def count(number: int, word: str) -> str:
 
 
 def size(bytes_: int) -> str:
-    """Return a size for a person."""
+    """Return a size such as ``1.2 MB``."""
     return amount_of_bytes(bytes_)
 
 
 def show_timer(timer: "Timer") -> None:
-    """Print a timer, and what it cannot hold."""
+    """Print a timer, and which secrets it does not contain."""
     print_text(timer.text)
     for name in timer.missing:
-        message(f"{name} holds a secret and is not included: set it in {state.settings.file}")
+        message(f"{name} contains a secret and is not included: set it in {state.settings.file}")
 
 
 _KEY_VARIABLE = "SATCHEL_PASSPHRASE"

@@ -22,7 +22,7 @@ _R = TypeVar("_R")
 _STDOUT = "-"
 
 Shown = Callable[[_R], int | None] | Callable[[_R, Any], int | None]
-"""Prints a result for a person; may return the exit status."""
+"""Prints a result; may return the exit status."""
 
 Opens = Callable[..., AbstractContextManager[Any]]
 
@@ -51,24 +51,23 @@ def command(
         group: What it is added to.
         operation: What it does.
         show: Prints the result.
-        context: Gives what the operation works on, by its options; the settings by default.
-        bank: Gives the bank that the operation works on, by the value of ``--bank`` and its
+        context: Opens what the operation works on, given its options; the settings by default.
+        bank: Opens the bank that the operation works on, given the value of ``--bank`` and the
             options.
-        bank_help: What ``--bank`` means, if not the bank to work on.
-        label: Of the progress bar; the operation's name when empty, and no bar when None, as for
-            what runs until somebody ends it.
-        unit: What the operation counts, where it reports progress: ``records`` or ``bytes``.
-        internal: Returns what the command line supplies besides the options, other than the keys of
-            owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
+        bank_help: Help of ``--bank``, if it is not the bank to work on.
+        label: Label of the progress bar; the operation's name if empty, and no bar if None, as for
+            a server.
+        unit: Unit of the progress: ``records`` or ``bytes``.
+        internal: Returns further arguments that the command line supplies, other than the keys of
+            owners (``owner``, ``owners``), whose passphrases are prompted for when needed.
         status: Returns the exit status for a result.
-        extra: An options class of what only the command line offers, such as where to read from.
-        prepare: Changes the values of the options by those of ``extra``. What it enters into
-            ``state.held`` stays open until the operation is done.
-        choose: Completes the options once it is open what the operation works on, such as by asking
-            at a terminal.
+        extra: An options class that only the command line has, such as where to read from.
+        prepare: Changes the values of the options by those of ``extra``. Resources that it enters
+            into ``state.held`` stay open until the operation is done.
+        choose: Completes the options after the bank is open, such as by a prompt.
 
-    An option ``output`` may be ``-``, standard output; with an option ``propose``, what more owners
-    have to sign is written to a file.
+    An option ``output`` may be ``-``, standard output. With an option ``propose``, a proposal for
+    the other owners is written to a file.
     """
     offered, views = operation.offered("cli"), cast("Callable[..., int | None]", show)
     more_fields = () if extra is None else declared(cast("Any", extra))
@@ -118,7 +117,7 @@ def _opened(
 
 
 def _on_stdout(result: Any) -> Any:
-    """Return a result that names standard output as what was written, itself or in its export."""
+    """Return a result whose output is standard output, in it or in its export."""
     if hasattr(result, "export"):
         return replace(result, export=_on_stdout(result.export))
     if hasattr(result, "output_path"):
@@ -127,7 +126,7 @@ def _on_stdout(result: Any) -> Any:
 
 
 def _print(value: Any) -> int:
-    if value is not None:  # what a server says is said while it serves
+    if value is not None:  # a server prints while it runs
         print_json(value)
     return 0
 
@@ -143,7 +142,7 @@ def _internal(
     options: Any,
     internal: Callable[[Any], Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
-    """Return what the operation takes besides its options: keys of owners, and the like."""
+    """Return the arguments of an operation besides its options, such as keys of owners."""
     found = dict[str, Any]()
     if operation.internal & {"owner", "owners"}:
         from satchel.cli._options import owner_key, owner_keys
@@ -172,12 +171,12 @@ def _output(path: str) -> AbstractContextManager[Path]:
 
 
 def _ordered(offered: tuple[Field, ...]) -> list[Field]:
-    """Return options as the help lists them: those that have to be given first."""
+    """Return options in the order of the help: required ones first."""
     return sorted(offered, key=lambda field: not field.is_required)
 
 
 def _value(field: Field, value: Any) -> Any:
-    """Return what a person wrote as the option takes it: JSON is read, lists are tuples."""
+    """Return the value of an option: JSON is parsed, lists are tuples."""
     if field.scalar is dict:
         return _mapping(field, value)
     if field.scalar is object:
@@ -228,8 +227,8 @@ def _help(field: Field) -> str:
 
 def _parameter(field: Field) -> Parameter:
     option = field.option
-    # Choices and bounds are the operation's to judge: its errors name the field, and are the same
-    # on each interface.
+    # The operation validates choices and bounds: its errors name the field, and are the same on
+    # each interface.
     is_text = bool(field.choices) or field.scalar in (dict, object)
     is_many = field.is_many or field.scalar is dict
     on, _, off = field.flag.partition("/")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the owner's key that some of them need."""
+"""Options, keys of owners and reports that several commands share."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from satchel.errors import ThresholdError
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.ports.operations import Option, Options
 from satchel.receipts.page import plan_page
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import TransferPlan
 
 _MOST_SHOWN = 5
 _SHOWN = 10
@@ -60,7 +60,7 @@ def read_passphrase(given: dict[str, Any], encryption: Encryption) -> None:
 
 
 def owner_key(name: str | None) -> SigningKey:
-    """Return an owner's key, which is asked for its passphrase, or made on first use."""
+    """Return an owner's key, unlocked by a prompt if needed, created on first use."""
     settings = state.settings
     if settings.token is not None:
         return signing_key(settings)[0]
@@ -80,12 +80,12 @@ def export_of(name: str) -> str:
 
 
 def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey, ...]:
-    """Return an owner's key, and those of others who sign with it."""
+    """Return an owner's key, and the keys of the co-signers."""
     return (owner_key(name), *(owner_key(one) for one in also or ()))
 
 
 def report_refused(refused: Sequence[RefusedRecord]) -> None:
-    """Name the first bad records that were skipped."""
+    """Print the first malformed records that were skipped."""
     for one in refused[:_SHOWN]:
         place = f"line {one.line}" if one.line is not None else f"record {one.field}"
         message(f"  {place}: {one.message}")
@@ -94,7 +94,7 @@ def report_refused(refused: Sequence[RefusedRecord]) -> None:
 
 
 def report_receipts(receipts: list[str], unaccepted: int) -> int:
-    """Say where the receipts are, and return the exit status for what was lost."""
+    """Print the receipts, and return the exit status for unaccepted losses."""
     for identity in receipts[:_MOST_SHOWN]:
         message(f"receipt: satchel receipt show {short(identity)}")
     if len(receipts) > _MOST_SHOWN:
@@ -105,13 +105,13 @@ def report_receipts(receipts: list[str], unaccepted: int) -> int:
 
 
 def report_default_bank(names: Sequence[str]) -> None:
-    """Name the default bank of a store that was written."""
+    """Print the default bank of a store that was written."""
     for name in names:
         message(f"{name} is the default bank there, by a choice that this home stores")
 
 
 def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
-    """Name what is lost."""
+    """Print the losses of a transfer."""
     if not losses:
         return
     total = sum(loss.count for loss in losses)
@@ -123,12 +123,12 @@ def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
 
 
 def show_plan(plan: TransferPlan) -> None:
-    """Print what a transfer would do, on a page."""
+    """Print the plan of a transfer on a page."""
     print_text(plan_page(plan))
 
 
 def report_secrets(found: Mapping[str, int], kept: int) -> None:
-    """Say which secrets were met, never what they are."""
+    """Report the kinds of secrets that were found, never their values."""
     if not found:
         return
     what = ", ".join(f"{number:,} {kind}" for kind, number in found.items())
@@ -141,7 +141,7 @@ _NEXT = "Each owner signs it: satchel bank owner sign FILE. Then: satchel bank o
 
 @contextmanager
 def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
-    """Write what more owners have to sign, where that was asked for; nothing is decided then."""
+    """Write a proposal for the other owners to ``path``, if given, instead of deciding."""
     try:
         yield
     except ThresholdError as error:
@@ -157,13 +157,13 @@ def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
 
 
 def tell_proposal(path: str) -> None:
-    """Print where a proposal is, and what comes next."""
+    """Print the path of a proposal, and the next steps."""
     line(path)
     message(_NEXT)
 
 
 def show_matters(matters: Sequence[ProposedAction]) -> None:
-    """Say in words what is proposed, and who signed it."""
+    """Print proposals in words, and their signatures."""
     for one in matters:
         line(_WORDS.get(one.action, one.action))
         for name, value in one.about.items():

@@ -87,6 +87,7 @@ _OF_GROUPS = {
     **dict.fromkeys(("check", "test"), "verify"),
 }
 
+_HOOK = ("hook",)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _METAVARS = {"path": "PATH", "integer": "N", "number": "N"}
 _TYPES = {"integer": click.INT, "number": click.FLOAT, "switch": click.BOOL}
@@ -181,6 +182,7 @@ class _Branch(_Help, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         found = self.get_command(ctx, name)
+        state.is_hook = self.words == _HOOK
         if found is None and not ctx.resilient_parsing and not name.startswith("-"):
             words = " ".join(("satchel", *self.words))
             raise UsageError(
@@ -335,57 +337,34 @@ def _completion(values: str) -> Any:
     return complete
 
 
+def _global_parameter(
+    name: str, help_: str, *, type_: str = "text", values: str = "file", is_many: bool = False
+) -> Parameter:
+    flag = "--" + name.replace("_", "-")
+    return Parameter(
+        name=name, type=type_, help=help_, flags=[flag], values=values, is_many=is_many
+    )
+
+
+_STORE = "Store: a path, ladybug:///FOLDER or postgresql://USER@HOST/DB. Also SATCHEL_STORE."
+_BACKEND = "Kind of store: sqlite, graph-db or postgres. Also SATCHEL_MEMORY_BACKEND."
+_IDENTITY = (
+    "File with an age identity that decrypts what is read. Repeatable. Also SATCHEL_IDENTITY."
+)
+
 GLOBAL = (
-    Parameter(
-        name="home",
-        type="path",
-        help="Folder of keys, trust and the store. Also SATCHEL_HOME.",
-        flags=["--home"],
-        values="file",
+    _global_parameter(
+        "home", "Folder of keys, trust and the store. Also SATCHEL_HOME.", type_="path"
     ),
-    Parameter(
-        name="config",
-        type="path",
-        help="Configuration file. Also SATCHEL_CONFIG.",
-        flags=["--config"],
-        values="file",
-    ),
-    Parameter(
-        name="store",
-        type="text",
-        help="Store: a path, ladybug:///FOLDER or postgresql://USER@HOST/DB. Also SATCHEL_STORE.",
-        flags=["--store"],
-        values="file",
-    ),
-    Parameter(
-        name="backend",
-        type="text",
-        help="Kind of store: sqlite, graph-db or postgres. Also SATCHEL_MEMORY_BACKEND.",
-        flags=["--backend"],
-        values="sqlite|graph-db|postgres",
-    ),
-    Parameter(
-        name="token",
-        type="text",
-        help="File with a capability token to present. Also SATCHEL_TOKEN.",
-        flags=["--token"],
-        values="file",
-    ),
-    Parameter(
-        name="identity",
-        type="path",
-        help="File with an age identity that decrypts what is read. Repeatable. Also"
-        " SATCHEL_IDENTITY.",
-        flags=["--identity"],
-        is_many=True,
-        values="file",
-    ),
-    Parameter(
-        name="passphrase_file",
-        type="path",
-        help="File or descriptor with the passphrase of an encrypted file.",
-        flags=["--passphrase-file"],
-        values="file",
+    _global_parameter("config", "Configuration file. Also SATCHEL_CONFIG.", type_="path"),
+    _global_parameter("store", _STORE),
+    _global_parameter("backend", _BACKEND, values="sqlite|graph-db|postgres"),
+    _global_parameter("token", "File with a capability token to present. Also SATCHEL_TOKEN."),
+    _global_parameter("identity", _IDENTITY, type_="path", is_many=True),
+    _global_parameter(
+        "passphrase_file",
+        "File or descriptor with the passphrase of an encrypted file.",
+        type_="path",
     ),
     Parameter(
         name="debug", type="switch", help="Print tracebacks.", flags=["--debug"], default=False

@@ -49,7 +49,7 @@ def show_agent(result: Agent) -> None:
 
 
 def show_exported(done: AgentExportResult) -> int:
-    """Print what an export wrote, and what it left out."""
+    """Print what an export wrote and skipped."""
     told = done.export
     would = "would write " if told.dry_run else ""
     line(f"{done.agent} -> {told.format}: {would}", count(told.entries, "memory"))
@@ -87,7 +87,7 @@ _CONFLICTS = {
     "renamed": "with the id of another one, stored beside it under a new id",
     "skipped": "other versions of what the bank has, skipped",
 }
-"""What became of things that have one id and say something else."""
+"""Texts for items whose ID exists with other contents."""
 
 
 def show_imported(done: AgentImportResult) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from satchel.backup.agents import RestoredAgent
+from satchel.backup.destinations import BackupSetup, backup_setup
 from satchel.backup.drill import Drill, DrilledBank, drill_backup
 from satchel.backup.listing import (
     BackupLine,
@@ -14,15 +16,9 @@ from satchel.backup.listing import (
 )
 from satchel.backup.prune import BackupPruneResult, prune_backups
 from satchel.backup.restore import restore_backup
-from satchel.backup.restore_results import (
-    RestoredAgent,
-    RestoredBank,
-    RestoredSession,
-    RestoreResult,
-)
+from satchel.backup.restore_targets import RestoredBank, RestoredSession, RestoreResult
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
 from satchel.backup.schedule import ScheduleResult, schedule_backups
-from satchel.backup.setup import BackupSetup, backup_setup
 from satchel.cli._console import (
     count,
     line,

@@ -271,8 +271,8 @@ def _show_banks(listed: Sequence[actions.BankLine]) -> int:
                     "refused"
                     if bank.problem
                     else "you"
-                    if bank.standing == "own"
-                    else bank.standing or "",
+                    if bank.trust == "own"
+                    else bank.trust or "",
                     "yes" if bank.default else "",
                     bank.id,
                 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from satchel.artifact.verification import STANDING_TEXTS, Outcome, Verification
+from satchel.artifact.verification import KEY_TRUST_TEXTS, Outcome, Verification
 from satchel.cli._console import count, line, message, print_facts, safe, size, state, table
 from satchel.cli._operations import command
 from satchel.cli._options import (
@@ -22,15 +22,14 @@ from satchel.cli._streams import output_file, stdin_as_file
 from satchel.cli._tree import Group
 from satchel.errors import UsageError
 from satchel.runtime.files import OpenFile
-from satchel.transfer.conversion import Conversion, trust_hint
-from satchel.transfer.conversion_operations import (
-    ConvertRequest,
+from satchel.transfer.conversion import Conversion, ConvertRequest, convert_file
+from satchel.transfer.verification import (
     FileSource,
     InspectRequest,
     Overview,
     VerifyRequest,
-    convert_file,
     inspect_file,
+    trust_hint,
     verify_file,
 )
 
@@ -177,7 +176,7 @@ def _show_verification(found: Verification) -> None:
     for signer in found.signers:
         verdict = f"invalid: {signer.problem}"
         if signer.valid:
-            verdict = f"valid, by {STANDING_TEXTS[signer.standing]}"
+            verdict = f"valid, by {KEY_TRUST_TEXTS[signer.trust]}"
         name = f"{signer.name} " if signer.name else ""
         line(f"signature  {name}{signer.key}  {verdict}")
     for finding in found.findings:

@@ -16,7 +16,7 @@ from satchel.cli._tree import Group
 from satchel.config.settings import Settings
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options, operation
-from satchel.transfer.conversion_operations import list_formats
+from satchel.transfer.verification import list_formats
 
 _PROBLEM = 1
 _STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}

@@ -14,9 +14,9 @@ from satchel.cli._operations import command
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.erase import ErasureResult, erase
-from satchel.erasure.options import EraseOptions, PruneMemoryOptions
 from satchel.erasure.prune import MemoryPruneResult, prune_memories
 from satchel.erasure.report import PersonReport, report_everything
+from satchel.erasure.selection import EraseOptions, PruneMemoryOptions
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 

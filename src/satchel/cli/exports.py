@@ -31,7 +31,7 @@ from satchel.transfer.export_operations import (
     export,
     opened_source,
 )
-from satchel.transfer.export_results import Export
+from satchel.transfer.export_records import Export
 
 _DIFFERENT = 1
 

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from typing import Any
 
 from satchel.cli._console import ReaderGoneError, print_error, state
-from satchel.errors import SatchelError, TargetError
+from satchel.errors import SatchelError, TargetError, UsageError
 
 GARBAGE_AFTER = 100_000
 """Objects after which cycles are looked for.
@@ -18,6 +18,7 @@ of the time of a large conversion, and a third of that of a long listing.
 """
 
 _INTERRUPTED = 130
+_HOOK_FAILED = 1
 _BROKEN_PIPE = 141
 
 
@@ -72,7 +73,9 @@ def _failed(error: SatchelError) -> int:
 
         traceback.print_exception(error)
     print_error(error)
-    return error.exit_status
+    # To an agent host, 2 from a hook means "block": the session could not start, or never end.
+    is_usage = error.exit_status == UsageError.exit_status
+    return _HOOK_FAILED if state.is_hook and is_usage else error.exit_status
 
 
 def _drop_stdout() -> None:

@@ -104,7 +104,7 @@ def _show(tools: Sequence[Tool] | None) -> None:
 
 
 def _serve_streams(settings: Settings, bank: str | None, toolsets: tuple[str, ...]) -> None:
-    """Serve the host that started this program, as whoever started that."""
+    """Serve the host that started this program, with the permissions of its user."""
     gc.disable()  # the protocol's types live as long as the server: no look for cycles finds any
     from satchel.api.store import Satchel, open_store
     from satchel.mcp.principal import ToolCaller

@@ -3,10 +3,15 @@
 from satchel.cli._console import count, line, message, print_text, short, table
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
-from satchel.receipts.archive import ReceiptLine, StoredReceipt
+from satchel.receipts.archive import (
+    ReceiptLine,
+    StoredReceipt,
+    list_receipts,
+    show_receipt,
+    verify_receipt,
+)
 from satchel.receipts.page import other_page, page_of
-from satchel.transfer.conversion import how_to_trust
-from satchel.transfer.import_operations import list_receipts, show_receipt, verify_receipt
+from satchel.transfer.verification import how_to_trust
 
 _SAID = {
     "good": "Signed by a trusted key",
@@ -43,17 +48,17 @@ def _show_pages(found: StoredReceipt) -> None:
 
 def _show_verified(found: StoredReceipt) -> None:
     for one in (found, *found.others):
-        line(f"{one.standing}  {one.id}  {', '.join(one.signed_by)}")
+        line(f"{one.outcome}  {one.id}  {', '.join(one.signed_by)}")
         if one.problem:
             message(one.problem)
-        if one.standing == "untrusted":
+        if one.outcome == "untrusted":
             message(how_to_trust(one.signed_by[0]))
 
 
 def _page(one: StoredReceipt) -> str:
     who = f": {', '.join(one.signed_by)}" if one.signed_by else ""
     why = f" ({one.problem})" if one.problem else ""
-    signed = f"{_SAID[one.standing]}{who}{why}"
+    signed = f"{_SAID[one.outcome]}{who}{why}"
     if one.account is None:
         return other_page(one.record, identity=one.id, signed=signed)
     return page_of(one.account, identity=one.id, signed=signed)

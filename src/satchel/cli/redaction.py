@@ -8,8 +8,8 @@ from satchel.cli._console import count, line, message, print_json, short, state
 from satchel.cli._operations import command
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
-from satchel.erasure.options import RedactOptions
 from satchel.erasure.redaction import RecoveredMemory, RedactionResult, recover, redact
+from satchel.erasure.selection import RedactOptions
 
 _SHOWN = 20
 

@@ -13,12 +13,12 @@ from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 from satchel.receipts.steps import MigratedBank, MigrationResult
 from satchel.replication.copies import Relation
-from satchel.replication.encryption import StoreEncryption
 from satchel.replication.merge import MergeResult
 from satchel.replication.operations import Exchange
 from satchel.replication.sinks import SinkResult
 from satchel.replication.store_copy import CopiedBank, StoreCopy
 from satchel.replication.store_operations import (
+    StoreEncryption,
     copy_store,
     decrypt_store,
     encrypt_store,
@@ -73,7 +73,7 @@ def _show_exchange(found: Exchange, where: tuple[str, str]) -> None:
         _show_merge(found.merged, target)
     if found.emptied:
         message(f"{count(found.emptied, 'record')} emptied: erased {source}")
-    if found.standing == "untrusted":
+    if found.trust == "untrusted":
         message(
             "the bank's owner is untrusted on this machine, so it is read-only; see: satchel bank"
             " admit, satchel bank adopt"

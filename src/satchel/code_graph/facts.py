@@ -14,7 +14,7 @@ import msgspec
 from satchel.runtime.files import Stamp
 
 MODULE = -1
-"""Stands for the file itself, where an owner is named by its number."""
+"""The number of the file itself, as an owner."""
 
 TYPES = frozenset({"class", "struct", "interface", "trait", "enum", "type"})
 """Kinds of symbols that have methods, or that others inherit from."""
@@ -26,21 +26,21 @@ KINDS = TYPES | CALLED | {"module"}
 """All kinds; a ``module`` is a named part of a file, such as a Rust ``mod``."""
 
 LONGEST_SIGNATURE, LONGEST_DOC, LONGEST_NAME = 300, 600, 200
-"""Characters that are kept of each; what is longer is cut."""
+"""Maximum characters of each; longer ones are truncated."""
 
 
 class Symbol(msgspec.Struct, frozen=True, array_like=True):
-    """Something that a file defines."""
+    """A symbol that a file defines."""
 
     name: str
     qualified: str
-    """With the names of what it stands in, joined by dots: ``Config.load``."""
+    """The name with those of its owners, joined by dots: ``Config.load``."""
 
     kind: str
     """One of ``KINDS``."""
 
     owner: int
-    """Number of the symbol that it stands in; ``MODULE`` for none."""
+    """Number of the symbol that contains it; ``MODULE`` for none."""
 
     first: int
     """Its first line, from 1."""
@@ -49,56 +49,56 @@ class Symbol(msgspec.Struct, frozen=True, array_like=True):
     signature: str
     doc: str
     complexity: int
-    """1 and the number of places where it branches; 0 for what is not called."""
+    """1 plus the number of branches; 0 for symbols that are not called."""
 
     bases: tuple[str, ...] = ()
-    """What it inherits from, as written, joined by dots."""
+    """Its base types, as written, joined by dots."""
 
     again: int = 1
     """2 for the second of the same qualified name and kind in the file, and so on."""
 
     key: str = ""
-    """The name that a tool gave it, which is the same in every file; empty for none."""
+    """Its global name from another tool; empty for none."""
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True):
-    """A place where a file names something that may be defined elsewhere."""
+    """A reference to a name that may be defined elsewhere."""
 
     by: int
-    """Number of the symbol that it stands in; ``MODULE`` for none."""
+    """Number of the symbol that contains it; ``MODULE`` for none."""
 
     text: str
-    """As written, joined by dots: ``self.load``; ``?`` stands for what has no name."""
+    """As written, joined by dots: ``self.load``; ``?`` for an expression without a name."""
 
     line: int
-    """Of the first such place in the symbol."""
+    """The first line of this reference in the symbol."""
 
     times: int
     type: str = ""
-    """What all of the text but its last part is declared to be, where the file says so."""
+    """The declared type of the text before the last dot, if the file has it."""
 
     is_call: bool = True
     key: str = ""
-    """As ``Symbol.key``, of what is meant."""
+    """``Symbol.key`` of the target."""
 
 
 class ImportStatement(msgspec.Struct, frozen=True, array_like=True):
-    """A name that a file takes from another module."""
+    """A name that a file imports from another module."""
 
     module: str
-    """As written, joined by dots or slashes as the language does."""
+    """As written, joined by dots or slashes as in the language."""
 
     name: str
-    """What is taken from it; empty for the module itself, ``*`` for everything."""
+    """The imported name; empty for the module itself, ``*`` for everything."""
 
     binds: str
-    """What it is called in the file; empty for nothing that can be named."""
+    """Its name in the file; empty for none."""
 
     line: int
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True):
-    """All that is known of one file."""
+    """All facts of one file."""
 
     language: str
     lines: int
@@ -106,11 +106,11 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     uses: tuple[Use, ...]
     imports: tuple[ImportStatement, ...]
     finding: str = ""
-    """What could not be read of it; empty when all was."""
+    """What could not be parsed; empty for nothing."""
 
 
 class CodeNode(NamedTuple):
-    """A symbol, and where it is."""
+    """A symbol, with its tree and file."""
 
     tree: str
     """The source tree."""
@@ -126,14 +126,14 @@ class CodeNode(NamedTuple):
 
     @property
     def id(self) -> str:
-        """A name that stays the same as long as its file, its qualified name and kind do."""
+        """An ID that is stable while its file, qualified name and kind are."""
         symbol = self.symbol
         again = f"~{symbol.again}" if symbol.again > 1 else ""
         return f"{self.tree}/{self.path}#{symbol.qualified}:{symbol.kind}{again}"
 
     @property
     def parent(self) -> str:
-        """The qualified name of what it stands in; empty for none."""
+        """The qualified name of its owner; empty for none."""
         return self.symbol.qualified.rpartition(".")[0]
 
 
@@ -143,20 +143,20 @@ def last_of(text: str) -> str:
 
 
 def stem_of(path: str) -> str:
-    """Return the key under which a file is found by its name without ending."""
+    """Return the key of a file by its name without suffix."""
     return "/" + path.rpartition("/")[2].partition(".")[0]
 
 
 def names_of(path: str, facts: Facts, stems: frozenset[str]) -> tuple[set[str], set[str]]:
     """Return the names that a file defines, and those that it uses.
 
-    Its own name is among the first, with its ending (``config.py``) and by its stems; these
-    begin with a slash, which no name in a program holds.
+    The defined names include the file's own name, with its suffix (``config.py``) and as stems,
+    which begin with a slash, unlike names in a program.
 
     Args:
         path: The file.
-        facts: What it says.
-        stems: What its language calls it in an import, each with a slash before it.
+        facts: Its facts.
+        stems: Its names in imports, each with a slash before it.
     """
     defined = {symbol.name for symbol in facts.symbols}
     defined |= {path.rpartition("/")[2], stem_of(path)} | stems
@@ -174,60 +174,60 @@ def last_module(module: str) -> str:
 
 
 SOURCE, SCIP = "source", "scip"
-"""The kinds of sources: a folder with files, and an index that another tool made of one."""
+"""The kinds of sources: a folder with files, or an index of another tool."""
 
 
 class SourceFile(NamedTuple):
-    """A file that is there."""
+    """A file of a source."""
 
     path: str
-    """From the top of the tree, joined by slashes."""
+    """Path from the root of the tree, joined by slashes."""
 
     language: str
     stamp: Stamp | None
-    """By which a file is known to be unchanged without reading it; None where nothing tells."""
+    """Identifies an unchanged file without reading it; None if unknown."""
 
     digest: bytes | None = None
-    """Of what it says, where that is known without reading."""
+    """Digest of its contents, if known without reading."""
 
 
 @dataclass(slots=True)
 class ScanReport:
-    """What was met on the way and is no part of the graph."""
+    """What a scan found and skipped."""
 
     ignored: int = 0
-    """Files and folders that ignore files leave out, or that hold no code of one's own."""
+    """Files and folders that ignore files name, or with third-party code."""
 
     links: int = 0
     others: int = 0
-    """Files in no language that is read here."""
+    """Files in unsupported languages."""
 
     needs: dict[str, int] | None = None
     """Files of languages whose package is not installed, by language."""
 
     findings: list[tuple[str, str]] | None = None
-    """Paths of what could not be read, and why."""
+    """Paths of files that could not be read, and why."""
 
     def find(self, path: str, why: str) -> None:
-        """Note something that could not be read."""
+        """Add a file that could not be read."""
         self.findings = [*(self.findings or []), (path, why)]
 
 
 class CodeSource(Protocol):
-    """Where code comes from."""
+    """A source of code."""
 
     kind: str
     root: str
-    """Its absolute path, for the next time."""
+    """Its absolute path."""
 
     seen: ScanReport
 
     def offers(self) -> Iterator[SourceFile]:
-        """Yield what is there, in any order; each path once."""
+        """Yield its files, in any order; each path once."""
         ...
 
     def digest(self, offer: SourceFile) -> bytes:
-        """Return the digest of what a file says now.
+        """Return the digest of a file's present contents.
 
         Raises:
             InputError: If it cannot be read.
@@ -235,10 +235,10 @@ class CodeSource(Protocol):
         ...
 
     def facts(self, offer: SourceFile) -> Facts:
-        """Return what a file says: that of which the digest was asked for last.
+        """Return the facts of the file whose digest was returned last.
 
         Raises:
             InputError: If it cannot be read.
-            MissingExtraError: If what its language needs is not installed.
+            MissingExtraError: If the parser of its language is not installed.
         """
         ...

@@ -1,4 +1,4 @@
-"""A folder of source files: walked without following links, as its ignore files say."""
+"""A folder of source files, walked by its ignore files, without following links."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import stable_stamp
 
 MOST_BYTES, MOST_PATTERNS, LONGEST = 1 << 20, 10_000, 1000
-"""Of one ignore file; of patterns in it; bytes of one pattern. What is beyond is not looked at."""
+"""Maximum bytes of an ignore file, patterns in it, and bytes of a pattern. The rest is ignored."""
 
 _ANY = "**"
 
@@ -26,14 +26,14 @@ class Pattern(NamedTuple):
     """One line of an ignore file."""
 
     parts: tuple[str, ...]
-    """Of the path, from the folder that the file is in; the first is ``**`` for any depth."""
+    """Parts of the pattern, from the folder of the ignore file; ``**`` first for any depth."""
 
     negated: bool
     folders_only: bool
 
 
 def patterns_of(text: str) -> list[Pattern]:
-    """Return the patterns of an ignore file, in its order."""
+    """Return the patterns of an ignore file, in order."""
     lines = text[:MOST_BYTES].splitlines()
     found = (_pattern(line) for line in lines[:MOST_PATTERNS] if len(line) <= LONGEST)
     return [pattern for pattern in found if pattern is not None]
@@ -57,7 +57,7 @@ def _pattern(line: str) -> Pattern | None:
 
 
 def _without_spaces(line: str) -> str:
-    """Return a line without the spaces at its end, unless the last is escaped."""
+    """Return a line without trailing spaces, unless the last is escaped."""
     line = line.rstrip("\r\n")
     bare = line.rstrip(" ")
     escaped = len(bare) - len(bare.rstrip("\\"))
@@ -65,29 +65,29 @@ def _without_spaces(line: str) -> str:
 
 
 class IgnoreRules(NamedTuple):
-    """The patterns that hold in a folder: its own, and those of the folders above it."""
+    """The patterns that apply to a folder: its own, and those of the folders above it."""
 
     lists: tuple[tuple[int, list[Pattern]], ...] = ()
-    """Each with how deep the folder is that it is of; the later ones decide."""
+    """Each with the depth of its folder; the last match decides."""
 
     depth: int = 0
 
     def below(self) -> "IgnoreRules":
-        """Return what holds in a folder of the folder, before its own patterns are added."""
+        """Return the rules of a subfolder, before its own patterns are added."""
         return self._replace(depth=self.depth + 1)
 
     def with_patterns(self, patterns: list[Pattern]) -> "IgnoreRules":
-        """Return what holds with more patterns of the folder, which come last and so decide."""
+        """Return the rules with more patterns of the folder, which come last and so decide."""
         if not patterns:
             return self
         return self._replace(lists=(*self.lists, (self.depth, patterns)))
 
     def ignore(self, path: tuple[str, ...], *, folder: bool) -> bool:
-        """Tell whether a file or a folder is left out.
+        """Return whether a file or a folder is ignored.
 
         Args:
-            path: Its parts, from the folder where the first rules are; its folder is the one that
-                these rules are of.
+            path: Its parts, from the folder of the first rules; its parent is the folder of these
+                rules.
             folder: Whether it is a folder.
         """
         for depth, patterns in reversed(self.lists):
@@ -99,7 +99,7 @@ class IgnoreRules(NamedTuple):
 
 
 def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Tell whether a path matches, going back to the last ``**`` only."""
+    """Return whether a path matches, backtracking to the last ``**`` only."""
     at, place = 0, 0
     back: tuple[int, int] | None = None
     while place < len(path):
@@ -120,7 +120,7 @@ def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _tokens(pattern: str) -> tuple[str, ...]:
-    """Return a pattern as its characters; ``*`` and ``?`` alone are special, sets are ``[...``."""
+    """Return a pattern as tokens: ``*`` and ``?`` are special, sets are ``[...``."""
     found, at = list[str](), 0
     while at < len(pattern):
         char = pattern[at]
@@ -153,7 +153,7 @@ def _end_of_set(pattern: str, start: int) -> int | None:
 
 
 def part_matches(pattern: str, name: str) -> bool:
-    """Tell whether one name matches a pattern with ``*``, ``?``, ``[a-z]`` and backslashes."""
+    """Return whether one name matches a pattern with ``*``, ``?``, ``[a-z]`` and backslashes."""
     tokens = _tokens(pattern)
     at, place, star, kept = 0, 0, -1, 0
     while place < len(name):
@@ -195,13 +195,13 @@ def _is_in_set(members: str, char: str) -> bool:
 
 
 LARGEST_FILE = 1 << 20
-"""Bytes of a file that is read; larger ones are named and left out."""
+"""Maximum bytes of a file; larger ones are reported and skipped."""
 
 MOST_FILES, DEEPEST = 100_000, 64
-"""Files of one tree, and folders inside one another."""
+"""Maximum files of a tree, and nested folders."""
 
 IGNORE_FILES = (".gitignore", ".satchelignore")
-"""Their rules hold below the folder they are in; those of the second come last."""
+"""Their rules apply below their folder; those of the second come last."""
 
 _NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"})
 _VENV = "pyvenv.cfg"
@@ -212,11 +212,11 @@ _DIGEST = 16
 class SourceFolder:
     """The source files below a folder.
 
-    A context manager. Nothing that is laid in it leads out of it.
+    A context manager. Nothing in the folder leads out of it.
 
     Args:
-        folder: It, held open.
-        look_above: Whether the ignore files of the repository that it is in hold as well.
+        folder: The open folder.
+        look_above: Whether the ignore files of its repository apply as well.
     """
 
     kind = SOURCE
@@ -236,7 +236,7 @@ class SourceFolder:
         """
         parts = self._folder.path.parts[1:]
         rules, depth = _above(self._folder.path) if self._look_above else (IgnoreRules(), 0)
-        with self._folder.held() as handle:
+        with self._folder.open_handle() as handle:
             walk = _Walk(self.seen, parts[len(parts) - depth :])
             for number, offer in enumerate(walk.through(handle, (), rules)):
                 if number >= MOST_FILES:
@@ -254,7 +254,7 @@ class SourceFolder:
         return blake3(data).digest(length=_DIGEST)
 
     def facts(self, offer: SourceFile) -> Facts:
-        """Return what a file says; of one that is no program, only that."""
+        """Return the facts of a file; for one that is no program, only that finding."""
         path, data = self._last
         assert path == offer.path  # noqa: S101 - its digest was asked for
         try:
@@ -264,22 +264,22 @@ class SourceFolder:
 
 
 def written_out(path: Path) -> str:
-    """Return a path as Unicode: bytes of its name that are none are written as escapes."""
+    """Return a path as Unicode; invalid bytes are written as escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class _Walk:
-    """Going through a folder, and the folders in it."""
+    """A walk through a folder and its subfolders."""
 
     def __init__(self, seen: ScanReport, above: tuple[str, ...]) -> None:
         self._seen = seen
         self._above = above
-        """Parts of the path between the folder with the first rules and the one we started in."""
+        """Parts of the path from the folder of the first rules to the start."""
 
     def through(
         self, handle: int, parts: tuple[str, ...], rules: IgnoreRules
     ) -> Iterator[SourceFile]:
-        """Yield what is in one folder, given by its descriptor."""
+        """Yield the files of a folder, given by its descriptor."""
         shown = "/".join(parts) or "."
         try:
             with os.scandir(handle) as found:
@@ -365,7 +365,7 @@ class _Walk:
 
 
 def _text(handle: int, name: str) -> str:
-    """Return what an ignore file says; nothing for one that is no plain file."""
+    """Return the text of an ignore file; empty if it is no regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(name, flags, dir_fd=handle), "rb") as stream:
@@ -375,11 +375,11 @@ def _text(handle: int, name: str) -> str:
 
 
 def _above(root: Path) -> tuple[IgnoreRules, int]:
-    """Return the rules of the folders above, up to the top of the repository, and how many."""
+    """Return the rules of the folders above, up to the root of the repository, and their number."""
     folders = [root]
     while not (folders[-1] / ".git").exists():
         if folders[-1].parent == folders[-1] or len(folders) > _MOST_ABOVE:
-            return IgnoreRules(), 0  # no repository: only what is inside holds
+            return IgnoreRules(), 0  # no repository: only the rules inside apply
         folders.append(folders[-1].parent)
     rules = IgnoreRules()
     for folder in reversed(folders):
@@ -389,7 +389,7 @@ def _above(root: Path) -> tuple[IgnoreRules, int]:
                 if folder == folders[-1]:
                     rules = rules.with_patterns(patterns_of(_excluded(handle)))
                 if folder == root:
-                    break  # its own are read on the way
+                    break  # its own are read during the walk
                 for name in IGNORE_FILES:
                     rules = rules.with_patterns(patterns_of(_text(handle, name)))
             finally:

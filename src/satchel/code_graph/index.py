@@ -1,9 +1,8 @@
-"""Bringing what is kept of a source tree up to date: only what has changed is read again.
+"""The stored index of source trees: updates, which read changed files only, and reads.
 
-A file with the stamp it had is not opened, one with the digest it had is not read through. What is
-written is written part by part, each durable by itself; until the last one the head says that it is
-not whole, and whoever comes then makes the names again from the facts. So whoever is killed goes on
-where they were.
+A file with an unchanged stamp is not opened, one with an unchanged digest is not parsed. An update
+writes part by part, each durable on its own; until the last one the head is marked incomplete, and
+the next update rebuilds the names from the facts. So an interrupted update is resumed.
 """
 
 from array import array
@@ -16,8 +15,8 @@ from zlib import crc32
 
 import msgspec
 
-from satchel.code_graph.facts import CodeSource, Facts, SourceFile, names_of
-from satchel.code_graph.languages.language import language_called
+from satchel.code_graph.facts import CodeNode, CodeSource, Facts, SourceFile, names_of
+from satchel.code_graph.languages.language import Language, language_called
 from satchel.errors import ChangedError, InputError, MissingExtraError, StoreError
 from satchel.ledger.ledger import Ledger
 from satchel.model.values import now, resolved
@@ -28,22 +27,23 @@ from satchel.runtime.files import Stamp
 FILES, FACTS, NAMES = "files", "facts", "names"
 
 MAKE = 1
-"""Changed whenever the same file would give other facts: then all are read again."""
+"""Version of the parsers: incremented when a file would have other facts; then all files are read
+again."""
 
 FILES_A_PART, MOST_PARTS = 8, 4096
 
 Side = Callable[[str], Mapping[str, bytes]]
-"""Gives unlogged values of a bank by the beginning of their names."""
+"""Returns unlogged values of a bank by prefix of their names."""
 
 _T = TypeVar("_T")
 
 
 class TreeHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a tree as a whole."""
+    """The head of a stored tree."""
 
     name: str
     root: str
-    """Where it was read."""
+    """The path that it was read from."""
 
     kind: str
     """As ``CodeSource.kind``."""
@@ -54,19 +54,19 @@ class TreeHead(msgspec.Struct, frozen=True, kw_only=True):
 
     make: int
     round: int
-    """Goes up with everything that is written, so that two who index see each other."""
+    """Incremented with every write, so that concurrent updates detect each other."""
 
     whole: bool
-    """False while somebody writes it, or was killed while doing so."""
+    """False during an update, and after an interrupted one."""
 
     files: int = 0
     symbols: int = 0
     at: str = ""
-    """When it was last found to be so."""
+    """When it was last updated."""
 
 
 class IndexedFile(msgspec.Struct, frozen=True, array_like=True):
-    """How a file is known to be unchanged."""
+    """The stamp and digest of an indexed file."""
 
     stamp: Stamp | None
     digest: bytes
@@ -76,18 +76,18 @@ class IndexedFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 Names = dict[str, tuple[list[int], list[int]]]
-"""By name: the parts in which it is defined, and those in which it is used."""
+"""By name: the parts that define it, and those that use it."""
 
 
 def stored_heads(side: Side, *, damaged: bool = False) -> list[TreeHead]:
     """Return the trees of a bank, by name.
 
     Args:
-        side: Gives what is kept.
-        damaged: Whether what is damaged is left out, by who is going to make it again.
+        side: Returns the stored values.
+        damaged: Skip damaged heads, to rebuild them.
 
     Raises:
-        StoreError: If what is kept is damaged.
+        StoreError: If a head is damaged.
     """
     found = list[TreeHead]()
     for value in side(HEADS).values():
@@ -123,13 +123,13 @@ def part_of(text: str, parts: int) -> int:
 
 
 def parts_for(files: int) -> int:
-    """Return how many parts a tree of so many files is spread over."""
+    """Return the number of parts for a number of files."""
     wanted = max(1, files // FILES_A_PART)
     return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
 
 
 def files_of(side: Side, head: TreeHead) -> dict[str, IndexedFile]:
-    """Return how all files of a tree are known."""
+    """Return all indexed files of a tree, by path."""
     found = dict[str, IndexedFile]()
     for value in side(f"code/{FILES}/{head.number:04x}/").values():
         found |= _decoded(value, dict[str, IndexedFile])
@@ -137,7 +137,7 @@ def files_of(side: Side, head: TreeHead) -> dict[str, IndexedFile]:
 
 
 def known_in(side: Side, head: TreeHead, part: int) -> dict[str, IndexedFile]:
-    """Return how the files of one part are known."""
+    """Return the indexed files of one part, by path."""
     found: dict[str, IndexedFile] = _one(
         side, part_name(FILES, head.number, part), dict[str, IndexedFile]
     )
@@ -145,7 +145,7 @@ def known_in(side: Side, head: TreeHead, part: int) -> dict[str, IndexedFile]:
 
 
 def raw_facts(side: Side, head: TreeHead, part: int) -> dict[str, msgspec.Raw]:
-    """Return what the files of a part say, each of them encoded still."""
+    """Return the encoded facts of the files of a part, by path."""
     name = part_name(FACTS, head.number, part)
     found: dict[str, msgspec.Raw] = _one(side, name, dict[str, msgspec.Raw])
     return found
@@ -158,27 +158,27 @@ def names_in(side: Side, head: TreeHead, part: int) -> Names:
 
 
 def every_name(side: Side, head: TreeHead) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
-    """Yield all names, and where they are."""
+    """Yield all names, with their parts."""
     for value in side(f"code/{NAMES}/{head.number:04x}/").values():
         yield from _decoded(value, Names).items()
 
 
 def facts_from(raw: bytes | msgspec.Raw) -> Facts:
-    """Return what a file says.
+    """Decode the facts of a file.
 
     Raises:
-        StoreError: If it is damaged.
+        StoreError: If they are damaged.
     """
     return _decoded(bytes(raw), Facts)
 
 
 def encoded(value: Any) -> bytes | None:
-    """Return a part as it is kept; an empty one is not."""
+    """Encode a part; None for an empty one, which is not stored."""
     return msgspec.msgpack.encode(value) if value else None
 
 
 def encoded_head(head: TreeHead) -> bytes:
-    """Return a head as it is kept."""
+    """Encode a head."""
     return msgspec.json.encode(head)
 
 
@@ -199,30 +199,30 @@ def _decoded(value: bytes, kind: type[_T], form: Any = msgspec.msgpack) -> _T:
 
 
 _TOGETHER = 4 << 20
-"""Bytes that are written at once."""
+"""Bytes of one write."""
 
 _MOST_TRIES = 5
 _DEFINED, _PRESENT, _BITS = 1, 2, 2
 
 Progress = Callable[[int, int], None]
-"""Is told how many changed files were looked into, and of how many."""
+"""Called with the number of changed files done, and the total."""
 
 
 @dataclass(slots=True)
 class TreeIndexResult:
-    """What became of a tree."""
+    """The result of an update."""
 
     head: TreeHead
     unchanged: int = 0
     read: int = 0
-    """Files whose text was new."""
+    """Files that were parsed."""
 
     removed: int = 0
     findings: list[tuple[str, str]] = field(default_factory=list)
-    """Paths of all files of which something could not be read, and why."""
+    """Paths of all files that could not be fully read, and why."""
 
     needs: dict[str, int] = field(default_factory=dict)
-    """Files of languages whose package is not installed."""
+    """Files of languages whose parser is not installed."""
 
     hint: str = ""
     """How to install it."""
@@ -237,20 +237,20 @@ def index(
     rebuild: bool = False,
     told: Progress | None = None,
 ) -> TreeIndexResult:
-    """Bring what is kept of a tree up to date.
+    """Update the stored index of a tree.
 
     Args:
-        store: Where the bank is.
+        store: The store of the bank.
         ledger: The bank.
-        source: The tree as it is.
-        head: What is kept of it; of a new one, what is to be kept. Its name tells which tree it is.
-        rebuild: Read all of it again.
-        told: Told how far it is.
+        source: The present tree.
+        head: Its stored head, or a new one. The name identifies the tree.
+        rebuild: Read all files again.
+        told: Called with the progress.
 
     Raises:
-        ChangedError: If others index the same tree all the time.
+        ChangedError: If other processes keep indexing the same tree.
         LimitError: If it is too large.
-        StoreError: If the store cannot be written; what was written is gone on with.
+        StoreError: If the store cannot be written; the next update resumes.
     """
     for turn in range(_MOST_TRIES):
         try:
@@ -262,14 +262,14 @@ def index(
 
 
 def remove(store: Store, ledger: Ledger, head: TreeHead) -> None:
-    """Remove all that is kept of a tree."""
+    """Remove the stored index of a tree."""
     with store.writing() as writing:
         side = partial(writing.side, ledger.bank)
         writing.put_side(ledger.bank, dict.fromkeys(all_names(side, head.number)))
 
 
 class _Round:
-    """One attempt."""
+    """One attempt of an update."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class _Round:
         self._seen: TreeHead | None = None
         self._fresh = self._was_whole = True
         self._names: dict[str, array[int]] = {}
-        """By name: each part that it came into or left, with what was said of it."""
+        """By name: the parts that it was added to or removed from."""
 
         self._waiting = dict[str, bytes | None]()
         self._size = 0
@@ -306,7 +306,7 @@ class _Round:
         offers = {offer.path: offer for offer in self._source.offers()}
         parts = parts_for(len(offers))
         if not head.parts / 4 <= parts <= 2 * head.parts or there is None:
-            fresh = True  # spread otherwise
+            fresh = True  # the number of parts changed
         else:
             parts = head.parts
         head = msgspec.structs.replace(
@@ -326,7 +326,7 @@ class _Round:
     def _compared(
         self, old: dict[str, IndexedFile], offers: dict[str, SourceFile], done: TreeIndexResult
     ) -> dict[int, list[tuple[str, SourceFile | None]]]:
-        """Return by part what has to be looked into: files, with None for those that are gone."""
+        """Return the changed files by part, with None for removed ones."""
         changes = dict[int, list[tuple[str, SourceFile | None]]]()
         for path, offer in offers.items():
             known = old.get(path)
@@ -346,7 +346,7 @@ class _Round:
     def _part(
         self, number: int, changes: list[tuple[str, SourceFile | None]], done: TreeIndexResult
     ) -> None:
-        """Read what has changed in one part, and put it down for writing."""
+        """Read the changed files of one part, and queue the part for writing."""
         with self._ledger.reading() as view:
             empty = self._fresh
             facts = {} if empty else raw_facts(view.side, self._head, number)
@@ -363,7 +363,7 @@ class _Round:
             self._note(new - old, number, is_defined, present=True)
             self._note(old - new, number, is_defined, present=False)
         self._files |= known
-        # At once: what is known to be unchanged is what was read.
+        # In one write: the stamps must match the facts.
         self._put(
             {
                 part_name(FILES, self._head.number, number): encoded(known),
@@ -410,14 +410,14 @@ class _Round:
             self._names.setdefault(name, array("I")).append(mark)
 
     def _put(self, values: dict[str, bytes | None]) -> None:
-        """Put values down; write when there are enough of them."""
+        """Queue values; write when there are enough."""
         self._waiting |= values
         self._size += sum(len(value or b"") for value in values.values())
         if self._size >= _TOGETHER:
             self._write(msgspec.structs.replace(self._head, whole=False))
 
     def _clear(self) -> None:
-        """Take away what is kept, to begin anew."""
+        """Remove the stored index, to rebuild it."""
         with self._store.writing() as writing:
             self._require_seen(writing)
             side = partial(writing.side, self._ledger.bank)
@@ -438,7 +438,7 @@ class _Round:
         self._head = self._seen = head
 
     def _require_seen(self, writing: Writer) -> None:
-        """Refuse to write over what somebody else wrote meanwhile."""
+        """Refuse to overwrite a concurrent update."""
         name = head_name(self._head.number)
         value = writing.side(self._ledger.bank, name).get(name)
         seen = None if self._seen is None else self._seen.round
@@ -449,7 +449,7 @@ class _Round:
             )
 
     def _finish(self, done: TreeIndexResult) -> TreeIndexResult:
-        """Write the names, and say that all of it is there."""
+        """Write the names, and mark the index complete."""
         if self._was_whole or self._fresh:
             self._write_names()
         else:
@@ -466,7 +466,7 @@ class _Round:
         return done
 
     def _make_names_again(self) -> None:
-        """Make all names from the facts: somebody was killed between writing these and those."""
+        """Rebuild all names from the facts, after an interrupted update."""
         self._write(msgspec.structs.replace(self._head, whole=False))
         self._names.clear()
         with self._ledger.reading() as view:
@@ -512,7 +512,7 @@ def _round_of(value: bytes | None) -> int | None:
     try:
         return None if value is None else msgspec.json.decode(value, type=resolved(TreeHead)).round
     except msgspec.DecodeError:
-        return None  # damaged: nobody has written it since
+        return None  # damaged: not written since
 
 
 def _is_same(known: IndexedFile, offer: SourceFile) -> bool:
@@ -532,3 +532,123 @@ def _names_in(facts: dict[str, msgspec.Raw]) -> tuple[set[str], set[str]]:
         defined |= one
         used |= other
     return defined, used
+
+
+MOST_PARTS_READ = 256
+"""Maximum parts read for a name; the rest is not searched."""
+
+
+class SourceTree:
+    """A stored source tree.
+
+    Args:
+        side: Returns the bank's unlogged values, all of one view.
+        head: The tree.
+    """
+
+    def __init__(self, side: Side, head: TreeHead) -> None:
+        self._side = side
+        self.head = head
+        self._files = dict[int, dict[str, Facts]]()
+        self._raw = dict[int, dict[str, bytes]]()
+        self._names = dict[int, Names]()
+        self._defined = dict[str, list[CodeNode]]()
+        self.complete = True
+        """Whether all parts of each name were read."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.head.name
+
+    def facts(self, path: str) -> Facts | None:
+        """Return the facts of a file; None for an unknown file."""
+        return self._read(part_of(path, self.head.parts), path)
+
+    def paths(self) -> list[str]:
+        """Return the paths of all files, sorted."""
+        return sorted(files_of(self._side, self.head))
+
+    def defined(self, name: str) -> list[CodeNode]:
+        """Return the symbols of a name, by path and line."""
+        found = self._defined.get(name)
+        if found is None:
+            found = self._defined[name] = [
+                CodeNode(self.name, path, facts, number)
+                for path, facts in self._with(name, 0)
+                for number, symbol in enumerate(facts.symbols)
+                if symbol.name == name
+            ]
+        return found
+
+    def using(self, name: str) -> Iterator[tuple[str, Facts]]:
+        """Yield the files that use a name, also those that only import it."""
+        yield from self._with(name, 1)
+
+    def files_called(self, key: str) -> list[tuple[str, Facts]]:
+        """Return the files of a name (``config.py``), or of a stem (``/config``)."""
+        found = list[tuple[str, Facts]]()
+        for part in self._parts(key, 0):
+            for path in self._paths_in(part):
+                facts = self._read(part, path)
+                if facts is not None and _is_called(path, facts, key):
+                    found.append((path, facts))
+        return found
+
+    def all_names(self) -> Iterator[str]:
+        """Yield every name that is defined."""
+        for name, (defined, _) in every_name(self._side, self.head):
+            if defined:
+                yield name
+
+    def _with(self, name: str, which: int) -> Iterator[tuple[str, Facts]]:
+        needle = name.encode("utf-8", "surrogatepass")
+        for part in self._parts(name, which):
+            for path, raw in sorted(self._part(part).items()):
+                if needle in raw:
+                    facts = self._read(part, path)
+                    if facts is not None:
+                        yield path, facts
+
+    def _parts(self, name: str, which: int) -> list[int]:
+        number = part_of(name, self.head.parts)
+        if number not in self._names:
+            self._names[number] = names_in(self._side, self.head, number)
+        parts = self._names[number].get(name, ([], []))[which]
+        self.complete = self.complete and len(parts) <= MOST_PARTS_READ
+        return parts[:MOST_PARTS_READ]
+
+    def _paths_in(self, part: int) -> list[str]:
+        return sorted(self._part(part))
+
+    def _part(self, part: int) -> dict[str, bytes]:
+        if part not in self._raw:
+            found = raw_facts(self._side, self.head, part)
+            self._raw[part] = {path: bytes(raw) for path, raw in found.items()}
+        return self._raw[part]
+
+    def _read(self, part: int, path: str) -> Facts | None:
+        read = self._files.setdefault(part, {})
+        if path not in read:
+            raw = self._part(part).get(path)
+            if raw is None:
+                return None
+            read[path] = facts_from(raw)
+        return read[path]
+
+
+def language_of(facts: Facts) -> Language:
+    """Return the language of a file."""
+    return language_called(facts.language)
+
+
+def _is_called(path: str, facts: Facts, key: str) -> bool:
+    name = path.rpartition("/")[2]
+    if not key.startswith("/"):
+        return name == key
+    return "/" + name.partition(".")[0] == key or key in language_of(facts).stems(path)
+
+
+def trees_of(side: Side) -> list[SourceTree]:
+    """Return the stored source trees of a bank, by name."""
+    return [SourceTree(side, head) for head in stored_heads(side)]

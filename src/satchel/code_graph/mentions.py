@@ -11,26 +11,26 @@ from itertools import islice
 from typing import NamedTuple
 
 from satchel.code_graph.facts import CALLED, TYPES, CodeNode
+from satchel.code_graph.index import SourceTree
 from satchel.code_graph.languages.language import language_of_file
 from satchel.code_graph.queries import CodeGraph, matches_name, parts_of_name
-from satchel.code_graph.trees import SourceTree
 from satchel.ports.code_context import CodeContext
 
 LONGEST_TEXT, MOST_WORDS = 50_000, 400
-"""Characters of a text that are looked at, and different words in it."""
+"""Maximum characters of a text, and different words in it."""
 
 MOST_OF_PLAIN = 2
-"""A plain word means a symbol only where no more than so many have its name."""
+"""A plain word refers to a symbol only if at most so many have its name."""
 
 MOST_OF_NAME = 5
-"""Symbols that one name in a text may mean."""
+"""Maximum symbols of one name in a text."""
 
 _LEAST_PLAIN = 4
 _WORD = re.compile(r"[A-Za-z0-9_$@.+/:#>-]+")
 _OTHER_WORD = re.compile(r"[^\W\d]\w*")
 _ALPHABETS_END = 0x530
-"""Letters up to here (Latin, Greek, Cyrillic) go on with a word; those of other scripts often
-stand beside one without a space."""
+"""Letters up to here (Latin, Greek, Cyrillic) continue a word; those of other scripts often follow
+one without a space."""
 
 _EDGES = "-.:/#>+@"
 _LINE = re.compile(r"(?::\d+)+$")
@@ -43,15 +43,15 @@ _ORDER = {FILE: 0, QUALIFIED: 0, CODE: 1, PLAIN: 2}
 
 
 class Word(NamedTuple):
-    """A part of a text that may name something in a program."""
+    """A word of a text that may refer to code."""
 
     text: str
     how: str
-    """``file``; ``qualified``: with dots; ``name``: looks like code; ``word``: looks like any."""
+    """``file``; ``qualified``: with dots; ``name``: looks like code; ``word``: an ordinary word."""
 
 
 class CodeMention(NamedTuple):
-    """Something in a program that a text names."""
+    """A symbol or file that a text mentions."""
 
     how: str
     node: CodeNode | None
@@ -62,12 +62,12 @@ class CodeMention(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells one from another."""
+        """Its identity."""
         return (f"{self.tree.name}/{self.path}", "" if self.node is None else self.node.id)
 
 
 def words_of(text: str) -> list[Word]:
-    """Return the parts of a text that may name something, each once, the clearest first."""
+    """Return the words of a text that may refer to code, each once, the clearest first."""
     found = dict[str, Word]()
     spoken = False
     text = text[:LONGEST_TEXT]
@@ -101,7 +101,7 @@ def _goes_on(char: str) -> bool:
 
 
 def _mark(found: dict[str, Word], text: str, at: int) -> None:
-    """Take the word before ``function`` and its like for a name: the ``retry`` function."""
+    """Mark the word before ``function`` and the like as a name: the ``retry`` function."""
     before = text[max(0, at - 80) : at].rstrip(" `\n").rpartition(" ")[2].strip("`'\"(")
     word = found.get(before)
     if word is not None and word.how == PLAIN:
@@ -128,12 +128,12 @@ def _looks_like_code(word: str) -> bool:
 
 
 def mentions(graph: CodeGraph, text: str, most: int) -> list[CodeMention]:
-    """Return what a text names, the clearest first.
+    """Return the code that a text mentions, the clearest first.
 
     Args:
         graph: The bank's code.
-        text: What a memory says.
-        most: How many at most.
+        text: The text of a memory.
+        most: The maximum number.
     """
     found = dict[tuple[str, str], CodeMention]()
     for word in words_of(text):
@@ -164,24 +164,24 @@ def _symbols(graph: CodeGraph, word: Word) -> list[CodeNode]:
     found = [node for tree in graph.trees for node in tree.defined(parts[-1])]
     meant = [node for node in found if matches_name(node, parts)]
     if not meant and len(parts) > 1 and _looks_like_code(parts[-1]):
-        meant = found  # client.fetch_rows(): what a variable is called, nobody knows here
+        meant = found  # client.fetch_rows(): the type of a variable is unknown
     return meant[:MOST_OF_NAME]
 
 
 MOST_SHOWN = 5
-"""Symbols and files of one memory."""
+"""Maximum symbols and files of one memory."""
 
 MOST_CALLERS, MOST_INSIDE = 5, 12
-"""Callers of a symbol that are named; symbols of a type or a file."""
+"""Maximum listed callers of a symbol, and members of a type or a file."""
 
 MOST_COUNTED = 300
-"""Callers that are counted."""
+"""Maximum callers that are counted."""
 
 _DOC = 160
 
 
 def contexts(graph: CodeGraph, text: str, most: int = MOST_SHOWN) -> list[CodeContext]:
-    """Return the code that a text speaks of, the clearest mention first."""
+    """Return the code that a text mentions, as it is shown, the clearest first."""
     return [
         _of_file(graph, one) if one.node is None else _of_symbol(graph, one, one.node)
         for one in mentions(graph, text, most)

@@ -1,4 +1,4 @@
-"""Questions to a bank's code graph."""
+"""Operations on a bank's code graph: index, query, show."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ from satchel.ports.operations import Option, Options, PathText, operation
 Progress = Callable[[int, int], None]
 
 MOST = 1000
-"""Symbols or edges of one answer."""
+"""Maximum symbols or edges of a result."""
 
 NOT_SERVED = {
     "http": "Code is read and queried on its own machine; `recall` shows it with memories.",
@@ -111,7 +111,7 @@ class CodeShowOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeTreesOptions(Options):
-    """Nothing: all source trees are listed."""
+    """No options: all source trees are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class CodeDropOptions(Options):
 
 
 MOST_LOOKED_AT = 20_000
-"""Edges that are looked at for one answer."""
+"""Maximum edges read for a result."""
 
 _MOST_MEMORIES, _NOMINATED, _GIST = 10, 50, 120
 _MENTIONS = 50
@@ -132,7 +132,7 @@ _Some = TypeVar("_Some")
 
 
 class MentioningMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that names a symbol."""
+    """A memory that mentions a symbol."""
 
     id: str
     text: str
@@ -140,40 +140,40 @@ class MentioningMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CodeQueryResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a question."""
+    """The result of a query."""
 
     meant: list[CodeSymbol] = []
-    """The symbols that the question is about; several where its words fit several."""
+    """The symbols that the query names; several if its words match several."""
 
     symbols: list[CodeSymbol] = []
     files: list[str] = []
     """As ``TREE/PATH``."""
 
     edges: list[CodeEdge] = []
-    """What is certain first."""
+    """Certain ones first."""
 
     more: int = 0
-    """Symbols or edges that are not in the answer, of those that were looked at."""
+    """Symbols or edges that were read but are over the limit."""
 
     complete: bool = True
-    """Whether everything was looked at; a very common name may be in too many files."""
+    """False if not everything was read: a very common name may be in too many files."""
 
 
 class SymbolDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A symbol with all that is known of it."""
+    """A symbol with its relations."""
 
     code: CodeSymbol
     edges: list[CodeEdge] = []
-    """That go out from it: DEFINED_IN, METHOD_OF, INHERITS, CALLS and REFERENCES."""
+    """Outgoing relations: DEFINED_IN, METHOD_OF, INHERITS, CALLS and REFERENCES."""
 
     callers: list[CodeEdge] = []
-    """CALLS and REFERENCES that lead to it, what is certain first."""
+    """Incoming CALLS and REFERENCES, certain ones first."""
 
     more_callers: int = 0
     methods: list[CodeSymbol] = []
     heirs: list[CodeEdge] = []
     memories: list[MentioningMemory] = []
-    """Memories that name it."""
+    """Memories that mention it."""
 
 
 @operation(
@@ -186,11 +186,11 @@ def query_code(bank: OpenBank, options: CodeQueryOptions) -> CodeQueryResult:
     """Query the indexed code: symbols, callers, callees, methods, subtypes, imports.
 
     A symbol is named as in a program: load, Config.load, app.config.Config.load; or by its ID.
-    Certain relations come first; where only the name matches, the answer says so.
+    Certain relations come first; relations by name only are marked.
 
     Raises:
-        UnknownCodeError: If the bank has no code, or not what the question is about.
-        UsageError: If nothing is asked for, or two relations are.
+        UnknownCodeError: If the bank has no code, or no such symbol.
+        UsageError: If the query is empty, or has two relations.
         StoreError: If the index is damaged.
     """
     _require_question(options)
@@ -377,7 +377,7 @@ def _shown(view: View, graph: CodeGraph, node: CodeNode, limit: int) -> SymbolDe
 
 
 def _memories(view: View, graph: CodeGraph, node: CodeNode) -> list[MentioningMemory]:
-    """Return the memories that name a symbol: its words nominate them, its name decides."""
+    """Return the memories that mention a symbol: its words nominate them, its name decides."""
     found = list[MentioningMemory]()
     for logged, _ in view.candidates(node.symbol.name, limit=_NOMINATED):
         if len(found) >= _MOST_MEMORIES or not isinstance(logged.model, Entry):
@@ -390,14 +390,14 @@ def _memories(view: View, graph: CodeGraph, node: CodeNode) -> list[MentioningMe
 
 
 MOST_TREES = 1000
-"""Source trees of one bank."""
+"""Maximum source trees of a bank."""
 
 _LONGEST_NAME = 100
 _SCIP_ENDING = ".scip"
 
 
 class UnreadableFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of which something could not be read."""
+    """A file that could not be fully read."""
 
     path: str
     what: str
@@ -408,7 +408,7 @@ class CodeTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     root: str
-    """Where it was read."""
+    """The path that it was read from."""
 
     kind: str
     """``source`` for a folder of source files, ``scip`` for an index that another tool made."""
@@ -416,21 +416,21 @@ class CodeTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: int
     symbols: int
     at: str
-    """When it was last found to be so."""
+    """When it was last indexed."""
 
     complete: bool = True
-    """False while it is written, or after that was cut short; reading it again makes it whole."""
+    """False during indexing, and after an interruption; index it again to complete it."""
 
 
 class CodeDropResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was removed from a bank."""
+    """The removed source tree."""
 
     tree: CodeTree
     dry_run: bool = False
 
 
 class CodeIndexResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a source tree."""
+    """The result of indexing a source tree."""
 
     tree: CodeTree
     read: int = 0
@@ -438,25 +438,26 @@ class CodeIndexResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     unchanged: int = 0
     removed: int = 0
-    """Files that are gone, and all that was known of them."""
+    """Files that no longer exist."""
 
     ignored: int = 0
-    """Files and folders that ignore files leave out, or that hold what others wrote."""
+    """Files and folders that ignore files name, or with third-party code."""
 
     links: int = 0
     """Links, which are not followed."""
 
     others: int = 0
-    """Files in no language that is read here."""
+    """Files in unsupported languages."""
 
     needs: dict[str, int] = {}
-    """Files that were left out because the package of their language is not installed."""
+    """Files that were skipped because the parser of their language is not installed, by language.
+    """
 
     hint: str = ""
     """How to install it."""
 
     findings: list[UnreadableFile] = []
-    """Files of which something could not be read."""
+    """Files that could not be fully read."""
 
 
 @operation(
@@ -474,12 +475,12 @@ def index_code(
     are ignored; links are not followed. A file that ends in .scip is read as a SCIP index.
 
     Raises:
-        UsageError: If its name is that of another tree of the bank.
+        UsageError: If another tree of the bank has its name.
         ContainmentError, PathRefusedError, UnreadableError: If it cannot be opened.
-        MalformedError, LimitError: If it is no SCIP index, or too large.
-        EmptyInputError: If there is nothing in it that can be read.
-        MissingExtraError: If all of it needs an extra that is not installed.
-        ChangedError: If others index it all the time.
+        MalformedError, LimitError: If it is not a SCIP index, or too large.
+        EmptyInputError: If it has no readable source files.
+        MissingExtraError: If all files need a parser that is not installed.
+        ChangedError: If other processes keep indexing it.
         StoreError: If the store cannot be written; the next run resumes.
     """
     require_owner(bank.settings, "code")
@@ -556,7 +557,7 @@ def _opened(bank: OpenBank, path: str | Path, permission: PathPermission) -> Ite
 
 
 def _head(bank: OpenBank, source: CodeSource, name: str | None) -> TreeHead:
-    """Return what is kept of a tree so far, or the beginnings of it."""
+    """Return the stored head of a tree, or a new one."""
     with bank.ledger.reading() as view:
         heads = index.stored_heads(view.side, damaged=True)
     same = [head for head in heads if (head.root, head.kind) == (source.root, source.kind)]

@@ -1,4 +1,4 @@
-"""Asking a bank's code graph: what is there, who calls whom, who inherits from what."""
+"""Queries of a bank's code graph: symbols, calls, inheritance, imports."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -18,20 +18,19 @@ from satchel.code_graph.facts import (
     stem_of,
 )
 from satchel.code_graph.folders import part_matches
-from satchel.code_graph.index import Side
+from satchel.code_graph.index import Side, SourceTree, trees_of
 from satchel.code_graph.languages.language import language_of_file, without_ending
 from satchel.code_graph.resolution import Resolution, Resolver, SourceContext
-from satchel.code_graph.trees import SourceTree, trees_of
 
 MOST_MEANT = 50
-"""Symbols that one name may mean at most."""
+"""Maximum symbols of a name."""
 
 _WILD = frozenset("*?[")
 _HIDDEN = frozenset({"__init__", "index", "mod", "lib"})
 
 
 class CallSite(NamedTuple):
-    """A call, or another place that names something."""
+    """A call, or another reference."""
 
     tree: str
     path: str
@@ -41,12 +40,12 @@ class CallSite(NamedTuple):
 
     @property
     def caller(self) -> CodeNode | None:
-        """The symbol that it stands in; None for the file itself."""
+        """The symbol that contains it; None for the file itself."""
         return None if self.use.by == MODULE else CodeNode(*self[:3], self.use.by)
 
 
 class Inheritance(NamedTuple):
-    """A type, and what it says that it inherits from."""
+    """A type, and one of its base types."""
 
     node: CodeNode
     text: str
@@ -54,7 +53,7 @@ class Inheritance(NamedTuple):
 
 
 class ResolvedImport(NamedTuple):
-    """An import, and the files it means."""
+    """An import, and the files that it refers to."""
 
     tree: str
     path: str
@@ -66,10 +65,10 @@ class CodeGraph:
     """The source trees of a bank.
 
     Args:
-        side: Gives the bank's unlogged values, all of one view.
+        side: Returns the bank's unlogged values, all of one view.
 
     Raises:
-        StoreError: If what is kept is damaged; so do all methods.
+        StoreError: If the index is damaged; so do all methods.
     """
 
     def __init__(self, side: Side) -> None:
@@ -79,11 +78,11 @@ class CodeGraph:
 
     @property
     def complete(self) -> bool:
-        """Whether everything was looked at; a name may be in too many files."""
+        """Whether everything was read; a name may be in too many files."""
         return all(tree.complete for tree in self.trees)
 
     def symbols(self, name: str) -> Iterator[CodeNode]:
-        """Yield the symbols of a name, which may hold ``*``, ``?`` and ``[a-z]``."""
+        """Yield the symbols of a name, which may contain ``*``, ``?`` and ``[a-z]``."""
         for tree in self.trees:
             if _WILD & set(name):
                 names = sorted({one for one in tree.all_names() if part_matches(name, one)})
@@ -93,7 +92,7 @@ class CodeGraph:
                 yield from tree.defined(one)
 
     def files(self, wanted: str) -> Iterator[tuple[SourceTree, str]]:
-        """Yield the files whose path is, ends with or matches what is wanted."""
+        """Yield the files whose path equals, ends with or matches a text."""
         parts = [part for part in wanted.split("/") if part not in {"", "."}]
         for tree in self.trees:
             for path in self._paths(tree, parts):
@@ -109,18 +108,18 @@ class CodeGraph:
         return [path for path in paths if _path_ends(f"{tree.name}/{path}".split("/"), parts)]
 
     def in_file(self, tree: SourceTree, path: str) -> list[CodeNode]:
-        """Return the symbols of a file, in its order."""
+        """Return the symbols of a file, in order."""
         facts = tree.facts(path)
         if facts is None:
             return []
         return [CodeNode(tree.name, path, facts, number) for number in range(len(facts.symbols))]
 
     def find(self, said: str) -> list[CodeNode]:
-        """Return the symbols that somebody means.
+        """Return the symbols that a user's text refers to.
 
         Args:
-            said: An id; ``path#Config.load``; or a name with as much before it as one likes:
-                ``load``, ``Config.load``, ``app.config.Config.load``, ``Config::load``.
+            said: An ID; ``path#Config.load``; or a name with any qualification: ``load``,
+                ``Config.load``, ``app.config.Config.load``, ``Config::load``.
         """
         path, sharp, rest = said.partition("#")
         if sharp and language_of_file(path) is not None:
@@ -145,7 +144,7 @@ class CodeGraph:
         return found[:MOST_MEANT]
 
     def callers(self, node: CodeNode) -> Iterator[CallSite]:
-        """Yield the places that mean a symbol, or may: those in which it is a candidate."""
+        """Yield the references to a symbol, certain ones and candidates."""
         tree, resolver = self._by_name[node.tree], self._resolvers[node.tree]
         name, wanted = node.symbol.name, node.id
         for path, facts in tree.using(name):
@@ -159,23 +158,23 @@ class CodeGraph:
                     yield CallSite(tree.name, path, facts, use, meaning)
 
     def callees(self, node: CodeNode) -> Iterator[CallSite]:
-        """Yield what a symbol names, in the order of its text."""
+        """Yield the references in a symbol, in text order."""
         file, resolver = SourceContext(node.path, node.facts), self._resolvers[node.tree]
         uses = [use for use in node.facts.uses if use.by == node.number]
         for use in sorted(uses, key=lambda one: one.line):
             yield CallSite(*node[:3], use, resolver.meaning(file, use))
 
     def methods(self, node: CodeNode) -> list[CodeNode]:
-        """Return the methods of a type, also those that stand apart from it."""
+        """Return the methods of a type, also those outside of it."""
         return self._resolvers[node.tree].methods(node)
 
     def owner(self, node: CodeNode) -> CodeNode | None:
-        """Return the type or function that a symbol stands in; None for the file."""
+        """Return the type or function that contains a symbol; None for the file."""
         number = node.symbol.owner
         return None if number == MODULE else node._replace(number=number)
 
     def bases(self, node: CodeNode) -> list[Inheritance]:
-        """Return what a type says that it inherits from."""
+        """Return the declared bases of a type."""
         file, resolver = SourceContext(node.path, node.facts), self._resolvers[node.tree]
         return [
             Inheritance(node, text, resolver.base(file, node.number, text))
@@ -183,7 +182,7 @@ class CodeGraph:
         ]
 
     def heirs(self, node: CodeNode) -> Iterator[Inheritance]:
-        """Yield the types that inherit from a type directly, or may."""
+        """Yield the direct subtypes of a type, certain ones and candidates."""
         tree, name, wanted = self._by_name[node.tree], node.symbol.name, node.id
         for path, facts in tree.using(name):
             bound = {one.binds for one in facts.imports if one.name == name} | {name}
@@ -210,7 +209,7 @@ class CodeGraph:
         ]
 
     def importing(self, said: str) -> Iterator[ResolvedImport]:
-        """Yield the imports of a module, of something in it, or of a file."""
+        """Yield the imports of a module, of a name in it, or of a file."""
         wanted = list(self.files(said)) if language_of_file(said) is not None else []
         for tree in self.trees:
             paths = {path for one, path in wanted if one is tree}
@@ -225,7 +224,7 @@ class CodeGraph:
     def _that_import(
         self, tree: SourceTree, said: str, paths: set[str]
     ) -> Iterator[tuple[str, Facts]]:
-        """Yield the files in which the last part of a module, or of a name in it, is used."""
+        """Yield the files that use the last part of a module or of a name in it."""
         seen, names = set[str](), {last_module(said.replace("::", "."))}
         for path in paths:
             facts = tree.facts(path)
@@ -240,7 +239,7 @@ class CodeGraph:
 
 
 def parts_of_name(said: str) -> list[str]:
-    """Return the parts of a name as a person writes it, whatever joins them; none for no name."""
+    """Return the parts of a name with any separators; none for an invalid name."""
     plain = said.strip().removesuffix("()").replace("::", ".").replace("#", ".").replace("->", ".")
     parts = plain.split(".")
     return parts if all(map(_is_name, parts)) else []
@@ -251,7 +250,7 @@ def _is_name(part: str) -> bool:
 
 
 def matches_name(node: CodeNode, parts: list[str]) -> bool:
-    """Tell whether a symbol can be called so: its qualified name, then its modules, in order."""
+    """Return whether a name matches a symbol: its qualified name, then its modules, in order."""
     own = node.symbol.qualified.split(".")
     if len(parts) <= len(own):
         return own[len(own) - len(parts) :] == parts
@@ -272,7 +271,7 @@ def _path_ends(path: list[str], parts: list[str]) -> bool:
 
 
 def _names(imported: ImportStatement, said: str) -> bool:
-    """Tell whether an import names a module, or something in it."""
+    """Return whether an import refers to a module, or to a name in it."""
     plain = said.replace("::", ".").strip("/.")
     module = imported.module.lstrip("./@~")
     whole = f"{module}.{imported.name}".strip(".")
@@ -282,7 +281,7 @@ def _names(imported: ImportStatement, said: str) -> bool:
 
 
 def is_type(node: CodeNode) -> bool:
-    """Tell whether a symbol can have methods and heirs."""
+    """Return whether a symbol can have methods and subtypes."""
     return node.symbol.kind in TYPES
 
 
@@ -290,10 +289,10 @@ EdgeKind = Literal["CALLS", "REFERENCES", "INHERITS", "IMPORTS", "METHOD_OF", "D
 
 
 class CodeSymbol(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One symbol."""
+    """A symbol."""
 
     id: str
-    """Its tree, path, qualified name and kind; stays the same as long as they do."""
+    """Made of its tree, path, qualified name and kind; stable while they are."""
 
     name: str
     """Qualified: ``Config.load``."""
@@ -301,7 +300,7 @@ class CodeSymbol(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     tree: str
     path: str
-    """Of its file, from the top of the tree."""
+    """Path of its file, from the root of the tree."""
 
     line: int
     last_line: int
@@ -309,38 +308,38 @@ class CodeSymbol(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     signature: str = ""
     doc: str = ""
     complexity: int = 0
-    """1 and the number of places where it branches; absent for what is not called."""
+    """1 plus the number of branches; absent for symbols that are not called."""
 
 
 class CodeEdge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What joins a symbol or a file to others."""
+    """A relation of a symbol or a file."""
 
     kind: EdgeKind
     source: str
-    """Id of the symbol that it goes out from; ``TREE/PATH`` for a file."""
+    """ID of the source symbol; ``TREE/PATH`` for a file."""
 
     name: str
-    """What it leads to, as written."""
+    """The target, as written."""
 
     targets: list[str] = []
-    """Ids of the symbols that are meant, or the files; several of one name in one place."""
+    """IDs of the target symbols, or the files; several for one name in one place."""
 
     candidates: list[str] = []
-    """Ids of the symbols that may be meant: only the name fits."""
+    """IDs of possible targets: only the name matches."""
 
     how: str = ""
-    """How it was found: ``self``, ``file``, ``folder``, ``import``, ``package``, ``type`` (as it is
-    declared), ``index`` (another tool says so); ``name`` with candidates; ``outside`` of the tree;
-    absent where it is not known."""
+    """How it was found: ``self``, ``file``, ``folder``, ``import``, ``package``, ``type``
+    (declared), ``index`` (from another tool); ``name`` with candidates; ``outside`` of the tree;
+    absent if unknown."""
 
     line: int = 0
     times: int = 1
     of: CodeSymbol | None = None
-    """The symbol at the end that was not asked for, where it is known."""
+    """The symbol at the other end, if known."""
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is known what is meant."""
+        """Whether the target is certain."""
         return bool(self.targets)
 
 
@@ -363,11 +362,11 @@ def code_of(node: CodeNode) -> CodeSymbol:
 
 
 def call_of(call: CallSite, *, of: CodeNode | None) -> CodeEdge:
-    """Return a call, or another place that names something, as it is shown.
+    """Return a call or another reference as it is shown.
 
     Args:
-        call: The place.
-        of: The symbol at the end that was not asked for.
+        call: The reference.
+        of: The symbol at the other end.
     """
     ids = [node.id for node in call.meaning.nodes]
     certain = call.meaning.is_certain
@@ -386,7 +385,7 @@ def call_of(call: CallSite, *, of: CodeNode | None) -> CodeEdge:
 
 
 def inheritance_of(one: Inheritance, *, of: CodeNode | None) -> CodeEdge:
-    """Return what a type inherits from, or what inherits from it."""
+    """Return an inheritance as it is shown."""
     ids = [node.id for node in one.meaning.nodes]
     certain = one.meaning.is_certain
     return CodeEdge(
@@ -402,7 +401,7 @@ def inheritance_of(one: Inheritance, *, of: CodeNode | None) -> CodeEdge:
 
 
 def import_of(one: ResolvedImport) -> CodeEdge:
-    """Return an import; its targets are files."""
+    """Return an import as it is shown; its targets are files."""
     name = f"{one.imported.module} {one.imported.name}".strip()
     return CodeEdge(
         kind="IMPORTS",
@@ -415,7 +414,7 @@ def import_of(one: ResolvedImport) -> CodeEdge:
 
 
 def belonging(kind: Literal["METHOD_OF", "DEFINED_IN"], node: CodeNode, target: str) -> CodeEdge:
-    """Return that a symbol is a method of a type, or stands in a file."""
+    """Return the relation of a symbol to its type or file."""
     return CodeEdge(
         kind=kind,
         source=node.id,
@@ -428,5 +427,5 @@ def belonging(kind: Literal["METHOD_OF", "DEFINED_IN"], node: CodeNode, target: 
 
 
 def certain_first(edges: Iterable[CodeEdge]) -> list[CodeEdge]:
-    """Return edges in the order in which they are told: what is certain, then by place."""
+    """Return edges, certain ones first, then by source and line."""
     return sorted(edges, key=lambda edge: (not edge.is_certain, edge.source, edge.line))

@@ -1,8 +1,8 @@
-"""Working out who is meant by a name in a program, as far as its text tells.
+"""Resolution of names in a program to symbols.
 
-Nothing is run and no types are inferred beyond what is written: a name is looked for where the
-language would look, and the answer says how it was found. Where only the name fits, every symbol of
-that name is a candidate and none is the answer.
+Nothing is run, and no types are inferred beyond what is written: names are searched in the scopes
+of the language, and a result has the way that it was found. Where only the name matches, every
+symbol of that name is a candidate and none is certain.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,19 +20,19 @@ from satchel.code_graph.facts import (
     last_module,
     last_of,
 )
-from satchel.code_graph.trees import SourceTree, language_of
+from satchel.code_graph.index import SourceTree, language_of
 
 DEEPEST = 64
-"""Symbols inside one another that are looked through."""
+"""Maximum nested symbols."""
 
 
 def dots_before(module: str) -> int:
-    """Return with how many dots the name of a module begins."""
+    """Return the number of dots before the name of a module."""
     return len(module) - len(module.lstrip("."))
 
 
 def are_kin(one: Facts, other: Facts) -> bool:
-    """Tell whether two files are in languages that share their names."""
+    """Return whether two files are in languages that share names."""
     if one.language == other.language:
         return True
     first, second = language_of(one), language_of(other)
@@ -40,7 +40,7 @@ def are_kin(one: Facts, other: Facts) -> bool:
 
 
 def sees_types_inside(facts: Facts) -> bool:
-    """Tell whether methods see by name what else is in their type."""
+    """Return whether methods see the members of their type by name."""
     return language_of(facts).methods_bare
 
 
@@ -65,7 +65,7 @@ def folder_of(path: str) -> str:
 
 
 def may_share(type_: CodeNode, path: str) -> bool:
-    """Tell whether a file may say more of a type in another one."""
+    """Return whether a file may extend a type of another one."""
     language = language_of(type_.facts)
     return language.name == "rust" or (
         language.by_folder and folder_of(type_.path) == folder_of(path)
@@ -73,33 +73,33 @@ def may_share(type_: CodeNode, path: str) -> bool:
 
 
 MOST_CANDIDATES = 10
-"""Symbols that are told of where only the name fits."""
+"""Maximum candidates where only the name matches."""
 
 MOST_LOOKED_AT = 2000
-"""Symbols of one name that are looked at."""
+"""Maximum symbols of a name that are read."""
 
 _DEEPEST = 8
 _SELF, _LOCAL, _FOLDER, _IMPORT, _PACKAGE, _TYPE, _KEY = (
     *("self", "file", "folder", "import", "package", "type", "index"),
 )
 NAME, OUTSIDE = "name", "outside"
-"""How something was found that is not certain: by its name alone; not in the tree at all."""
+"""Ways of uncertain results: by name alone; outside of the tree."""
 
 
 class Resolution(NamedTuple):
-    """Who is meant."""
+    """The result of resolving a name."""
 
     how: str
-    """``self``, ``file``, ``folder``, ``import``, ``package``, ``type`` (declared so) or ``index``
-    (another tool says so) where it is certain; ``name`` where only the name fits; ``outside`` where
-    it is not in the tree; empty where nothing is known of it."""
+    """``self``, ``file``, ``folder``, ``import``, ``package``, ``type`` (declared) or ``index``
+    (from another tool) if certain; ``name`` if only the name matches; ``outside`` if it is not in
+    the tree; empty if unknown."""
 
     nodes: tuple[CodeNode, ...] = ()
-    """What it is; candidates where it is not certain."""
+    """The targets, or candidates."""
 
     @property
     def is_certain(self) -> bool:
-        """Whether the nodes are what is meant."""
+        """Whether the nodes are targets, not candidates."""
         return bool(self.nodes) and self.how != NAME
 
 
@@ -107,7 +107,7 @@ _UNKNOWN, _OUTSIDE = Resolution(""), Resolution(OUTSIDE)
 
 
 class SourceContext(NamedTuple):
-    """Where a name stands."""
+    """The file of a name."""
 
     path: str
     facts: Facts
@@ -120,7 +120,7 @@ class Resolver:
         self._tree = tree
 
     def meaning(self, file: SourceContext, use: Use) -> Resolution:
-        """Return who is meant by a use."""
+        """Resolve a reference."""
         if use.key:
             return self._by_key(use.text, use.key)
         before, _, last = use.text.rpartition(".")
@@ -140,7 +140,7 @@ class Resolver:
         return self._dotted(file, use.by, before, last)
 
     def base(self, file: SourceContext, number: int, text: str) -> Resolution:
-        """Return who is meant by what a type inherits from."""
+        """Resolve a base of a type."""
         symbol = file.facts.symbols[number]
         if symbol.key:
             nodes = self._all(last_of(text), lambda node: node.symbol.qualified == text)
@@ -148,7 +148,7 @@ class Resolver:
         return self._type_meaning(file, symbol.owner, text)
 
     def methods(self, node: CodeNode) -> list[CodeNode]:
-        """Return what stands in a type, or is said elsewhere to belong to it."""
+        """Return the members of a type, in it or declared elsewhere."""
         qualified = node.symbol.qualified
         found = [
             node._replace(number=number)
@@ -161,7 +161,7 @@ class Resolver:
         return found
 
     def _apart(self, node: CodeNode) -> list[CodeNode]:
-        """Return methods of a type that stand in other files; these use the type's name."""
+        """Return methods of a type in other files, which use the type's name."""
         found = list[CodeNode]()
         for path, facts in islice(self._tree.using(node.symbol.name), MOST_LOOKED_AT):
             if path != node.path and may_share(node, path):
@@ -175,7 +175,7 @@ class Resolver:
         return found
 
     def files(self, file: SourceContext, imported: ImportStatement) -> list[str]:
-        """Return the paths of the files that an import means."""
+        """Return the paths of the files that an import refers to."""
         leads_to = language_of(file.facts).leads_to
         stems = {last_module(imported.module), imported.name} - {"", "*", "default"}
         folder = file.path.rpartition("/")[0].rpartition("/")[2]
@@ -196,7 +196,7 @@ class Resolver:
         return [node for node in self._tree.defined(name)[:MOST_LOOKED_AT] if wanted(node)]
 
     def _bare(self, file: SourceContext, by: int, name: str, kinds: frozenset[str]) -> Resolution:
-        """Look for a name as the language does: around it, in the file, imported, in the folder."""
+        """Resolve a name in the scopes of the language: around it, file, imports, folder."""
         language = language_of(file.facts)
         if language.methods_bare:
             owner = type_around(file.facts, by)
@@ -224,7 +224,7 @@ class Resolver:
     def _local(
         self, file: SourceContext, by: int, name: str, kinds: frozenset[str]
     ) -> list[CodeNode]:
-        """Return what a name means by where it stands: the nearest symbols, going outwards."""
+        """Resolve a name in the enclosing scopes, the innermost first."""
         symbols = file.facts.symbols
         for owner in around(file.facts, by):
             if (
@@ -232,7 +232,7 @@ class Resolver:
                 and symbols[owner].kind in TYPES
                 and not sees_types_inside(file.facts)
             ):
-                continue  # what a class holds is not seen by name in its methods
+                continue  # members of a class are not visible by name in its methods
             found = [
                 CodeNode(self._tree.name, file.path, file.facts, number)
                 for number, symbol in enumerate(symbols)
@@ -248,20 +248,20 @@ class Resolver:
     def _imported(
         self, file: SourceContext, imported: ImportStatement, kinds: frozenset[str]
     ) -> Resolution:
-        """Return what an import takes from another file."""
+        """Resolve an imported name."""
         if imported.name == "default":
             return self._default(file, imported, kinds)
         found = self._reached(file, imported, imported.name, kinds)
         return found or self._missing(file, imported)
 
     def _missing(self, file: SourceContext, imported: ImportStatement) -> Resolution:
-        """Return what is said of a name that no file has: is its module in the tree at least?"""
+        """Return the result for an imported name that no file of the tree defines."""
         return _UNKNOWN if self.files(file, imported) else _OUTSIDE
 
     def _default(
         self, file: SourceContext, imported: ImportStatement, kinds: frozenset[str]
     ) -> Resolution:
-        """Return what a file of JavaScript exports without a name."""
+        """Return the default export of a JavaScript file."""
         found = list[CodeNode]()
         for path in self.files(file, imported):
             facts = self._tree.facts(path)
@@ -277,7 +277,7 @@ class Resolver:
     def _reached(
         self, file: SourceContext, imported: ImportStatement, name: str, kinds: frozenset[str]
     ) -> Resolution | None:
-        """Return the symbols of a name in the file that an import means, or below its folder."""
+        """Return the symbols of a name in the file of an import, or below its folder."""
         language = language_of(file.facts)
 
         def fits(node: CodeNode) -> bool:
@@ -295,7 +295,7 @@ class Resolver:
         if exact:
             return Resolution(_IMPORT, tuple(exact))
         below = [node for node in there if self._is_below(file, imported, node)]
-        # What a package hands on stands in one of its files; of several, it is not said which.
+        # A package re-exports names of its files; of several, which one is unknown.
         if below:
             return Resolution(_PACKAGE if len({n.path for n in below}) == 1 else NAME, tuple(below))
         return None
@@ -327,7 +327,7 @@ class Resolver:
         return Resolution(_FOLDER, tuple(nodes)) if nodes else _UNKNOWN
 
     def _dotted(self, file: SourceContext, by: int, before: str, last: str) -> Resolution:
-        """Look for a name behind a dot: in a module that is imported, or in a type."""
+        """Resolve a name after a dot: in an imported module, or in a type."""
         first, _, rest = before.partition(".")
         for imported in file.facts.imports:
             if imported.binds == first:
@@ -350,7 +350,7 @@ class Resolver:
     def _through(
         self, file: SourceContext, imported: ImportStatement, rest: str, last: str
     ) -> Resolution:
-        """Look for a name in what an import binds: a module, or a type in one."""
+        """Resolve a name in an import: in a module, or in a type of one."""
         if imported.name:
             types = self._reached(file, imported, imported.name, TYPES)
             if types is not None:
@@ -379,7 +379,7 @@ class Resolver:
         return self._members([node], name, _SELF)
 
     def _members(self, types: Iterable[CodeNode], name: str, how: str) -> Resolution:
-        """Look for a method in types, then in what these inherit from."""
+        """Search a method in types, then in their bases."""
         level, seen = list(types), set[str]()
         for _ in range(_DEEPEST):
             found = [node for type_ in level for node in self._own(type_, name)]

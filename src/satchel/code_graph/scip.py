@@ -1,9 +1,9 @@
-"""An index in SCIP, which other tools make of a source tree: exact about who means whom.
+"""SCIP indexes, which other tools make of source trees, with exact references.
 
-What is read are documents, the symbols they define with their documentation, signature and
-relationships, and the places where a symbol is named. Such a place belongs to the symbol whose
-enclosing range holds it; where the tool gives no such ranges, to the one that begins last before
-it. The file is read document by document, never whole.
+Reads documents, the symbols that they define with documentation, signature and relationships, and
+occurrences of symbols. An occurrence belongs to the symbol whose enclosing range contains it;
+without such ranges, to the last one that begins before it. The file is read document by document,
+never whole.
 """
 
 from bisect import bisect_right
@@ -45,10 +45,10 @@ _FUNCTIONS = frozenset({17, 25})
 
 
 class ScipSymbol(NamedTuple):
-    """What is named by a symbol's string."""
+    """A parsed symbol string."""
 
     parts: tuple[tuple[str, str], ...]
-    """Names, and the sign behind each."""
+    """Names, each with its suffix sign."""
 
     @property
     def name(self) -> str:
@@ -57,16 +57,16 @@ class ScipSymbol(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """The names that are not those of packages and modules, joined by dots."""
+        """The names without packages and modules, joined by dots."""
         return ".".join(name for name, sign in self.parts if sign != _NAMESPACE)
 
     @property
     def above(self) -> "ScipSymbol":
-        """What it stands in."""
+        """Its owner."""
         return ScipSymbol(self.parts[:-1])
 
     def kind(self, said: int) -> str:
-        """Return the kind of symbol; empty for what is no part of the graph.
+        """Return the kind of a symbol; empty for symbols that are not in the graph.
 
         Args:
             said: ``SymbolInformation.kind``; 0 for none.
@@ -81,17 +81,17 @@ class ScipSymbol(NamedTuple):
 
     @property
     def is_called(self) -> bool:
-        """Whether a place that names it calls it."""
+        """Whether an occurrence is a call."""
         return self.kind(0) in CALLED
 
     @property
     def is_known(self) -> bool:
-        """Whether its string alone says that it is a part of the graph."""
+        """Whether its string alone shows that it is in the graph."""
         return self.kind(0) in CALLED | TYPES
 
 
 def parse_symbol(symbol: str) -> ScipSymbol | None:
-    """Return what a symbol's string names; None for what is local to a file, or no symbol."""
+    """Parse a symbol string; None for a local symbol, or an invalid string."""
     if symbol.startswith("local ") or len(symbol) > _LONGEST:
         return None
     at = 0
@@ -114,7 +114,7 @@ _LONGEST = 2000
 
 
 def _behind_space(symbol: str, at: int) -> int:
-    """Return the place behind the next space that is not doubled; -1 if there is none."""
+    """Return the offset after the next space that is not doubled; -1 if there is none."""
     while True:
         at = symbol.find(" ", at)
         if at < 0 or symbol[at + 1 : at + 2] != " ":
@@ -123,7 +123,7 @@ def _behind_space(symbol: str, at: int) -> int:
 
 
 def _part(symbol: str, at: int) -> tuple[str, str, int] | None:
-    """Return a name, the sign behind it (empty for parameters), and the place behind both."""
+    """Return a name, its sign (empty for parameters), and the offset after both."""
     if symbol[at] in "[(":
         found = _name(symbol, at + 1)
         if found is None or symbol[found[1] : found[1] + 1] not in {"]", ")"}:
@@ -165,14 +165,14 @@ _BITS, _MORE = 7, 0x80
 
 
 class WireField(NamedTuple):
-    """One field of a message."""
+    """A field of a message."""
 
     number: int
     value: int
-    """Of a number."""
+    """The value of a number."""
 
     data: memoryview
-    """Of a text, bytes or a message; empty for a number."""
+    """The bytes of a text or a message; empty for a number."""
 
     is_data: bool
 
@@ -184,7 +184,7 @@ def fields(data: memoryview) -> Iterator[WireField]:
     """Yield the fields of a message.
 
     Raises:
-        MalformedError: If it is cut, or no message.
+        MalformedError: If it is truncated, or no message.
     """
     at = 0
     while at < len(data):
@@ -204,12 +204,12 @@ def fields(data: memoryview) -> Iterator[WireField]:
 
 
 def texts(data: memoryview) -> str:
-    """Return a text; what is no UTF-8 in it is replaced."""
+    """Return a text; invalid UTF-8 is replaced."""
     return bytes(data).decode("utf-8", "replace")
 
 
 def numbers(field: WireField) -> Iterator[int]:
-    """Yield the numbers of a repeated field, packed or one by one."""
+    """Yield the numbers of a repeated field, packed or not."""
     if not field.is_data:
         yield field.value
         return
@@ -247,7 +247,7 @@ def _behind(data: memoryview, at: int, kind: int) -> int:
 
 
 class FilePart(NamedTuple):
-    """A field of the outermost message, and where its bytes are in the file."""
+    """A field of the outermost message, and the range of its bytes in the file."""
 
     number: int
     start: int
@@ -255,14 +255,14 @@ class FilePart(NamedTuple):
 
 
 def pieces(stream: BinaryIO, most: int) -> Iterator[FilePart]:
-    """Yield where the fields of a message in a file are, without reading what is in them.
+    """Yield the ranges of the fields of a message in a file, without reading their contents.
 
     Args:
         stream: The file, at its start.
-        most: How many bytes one may have.
+        most: The maximum bytes of a field.
 
     Raises:
-        MalformedError: If it is cut, or no message.
+        MalformedError: If it is truncated, or no message.
         LimitError: If one is larger.
     """
     total = stream.seek(0, 2)
@@ -287,7 +287,7 @@ def pieces(stream: BinaryIO, most: int) -> Iterator[FilePart]:
 
 
 def _streamed(stream: BinaryIO, at: int) -> tuple[int, int]:
-    """Return the number at a place of a file, and the place behind it."""
+    """Return the number at an offset of a file, and the offset after it."""
     stream.seek(at)
     head = memoryview(stream.read(_LONGEST_VARINT))
     try:
@@ -298,10 +298,10 @@ def _streamed(stream: BinaryIO, at: int) -> tuple[int, int]:
 
 
 LARGEST_DOCUMENT = 64 << 20
-"""Bytes of one document of an index."""
+"""Maximum bytes of a document."""
 
 MOST_OCCURRENCES = 2_000_000
-"""Places in one document."""
+"""Maximum occurrences in a document."""
 
 _METADATA, _DOCUMENTS = 1, 2
 _PROJECT_ROOT = 3
@@ -319,7 +319,7 @@ class _Place(NamedTuple):
     line: int
     roles: int
     enclosing: tuple[int, int] | None
-    """First and last line of what is defined here."""
+    """First and last line of the definition."""
 
 
 class _Occurrence(NamedTuple):
@@ -337,10 +337,10 @@ class ScipIndex:
     """An index file.
 
     Args:
-        file: It, held open.
+        file: The open file.
 
     Raises:
-        MalformedError: If it is no SCIP index.
+        MalformedError: If it is not a SCIP index.
         LimitError: If it has too many documents, or one that is too large.
     """
 
@@ -351,7 +351,7 @@ class ScipIndex:
         self.root = written_out(file.path.absolute())
         self.seen = ScanReport()
         self.project = ""
-        """The last part of the folder's name that it was made of; empty when it does not say."""
+        """The name of the indexed folder; empty if unknown."""
 
         self._documents: list[FilePart] = []
         for piece in pieces(self._stream, LARGEST_DOCUMENT):
@@ -366,7 +366,7 @@ class ScipIndex:
         self._places: dict[str, list[FilePart]] = {}
 
     def offers(self) -> Iterator[SourceFile]:
-        """Yield the documents; parts of one document, which a tool may write apart, are one."""
+        """Yield the documents; parts of a document are joined."""
         self._places, languages = {}, dict[str, str]()
         for piece in self._documents:
             path, language = self._headed(self._read(piece))
@@ -388,7 +388,7 @@ class ScipIndex:
         return offer.digest or b""
 
     def facts(self, offer: SourceFile) -> Facts:
-        """Return what a document says."""
+        """Return the facts of a document."""
         places, said = list[_Place](), dict[str, _Occurrence]()
         for piece in self._places[offer.path]:
             for field in fields(memoryview(self._read(piece))):
@@ -499,7 +499,7 @@ def _text_of(data: memoryview) -> str:
 
 
 def _without_fences(docs: list[str]) -> tuple[str, str]:
-    """Return the code in documentation, where tools put signatures, and what is said besides."""
+    """Return the code in documentation, where tools put signatures, and the other text."""
     signature, said = "", list[str]()
     for doc in docs:
         if not doc.lstrip().startswith(_FENCE):
@@ -512,7 +512,7 @@ def _without_fences(docs: list[str]) -> tuple[str, str]:
 
 
 class _Reading:
-    """Making facts of the places and symbols of a document."""
+    """Builds facts of the occurrences and symbols of a document."""
 
     def __init__(self, places: list[_Place], said: dict[str, _Occurrence]) -> None:
         self._said = said
@@ -582,7 +582,7 @@ def _uses(found: dict[tuple[int, str], list[int]]) -> Iterator[Use]:
 
 
 class _Around:
-    """Which symbol a line belongs to."""
+    """Finds the symbol of a line."""
 
     def __init__(self, symbols: tuple[Symbol, ...], *, exact: bool) -> None:
         self._symbols = symbols

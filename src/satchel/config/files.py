@@ -1,7 +1,7 @@
-"""Reading a configuration file, TOML or YAML, and saying where something in it is wrong.
+"""Configuration files in TOML or YAML, with the position of each error.
 
-Astrocyte's ``astrocyte.yaml`` is read by the same model. What belongs to its pipeline alone has
-no meaning here: it is left out by name, and told.
+Astrocyte's ``astrocyte.yaml`` is read by the same model. Keys of its pipeline have no meaning here:
+they are ignored, and listed in a note.
 """
 
 import json
@@ -31,10 +31,10 @@ _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*(?:\.|$)"""
 
 
 def line_of(text: str, wanted: str) -> int | None:
-    """Return the line, from 1, on which a key or a table stands first; None where it is unclear.
+    """Return the line, from 1, of the first occurrence of a key or table; None if it is unclear.
 
     Args:
-        text: A TOML document that was read without an error.
+        text: A valid TOML document.
         wanted: The path of the key, such as ``banks.ada.profile``.
     """
     table = ""
@@ -56,11 +56,11 @@ def _path(text: str) -> str:
     return ".".join(next(filter(None, part), "") for part in _PART.findall(text))
 
 
-def toml_of(table: Mapping[str, Any]) -> str:
+def to_toml(table: Mapping[str, Any]) -> str:
     """Return plain values as a TOML document.
 
     Raises:
-        UsageError: If something in it has no form in TOML, such as a null.
+        UsageError: If TOML cannot represent a value, such as a null.
     """
     lines = list[str]()
     _write(table, (), lines)
@@ -98,7 +98,7 @@ def _name(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    # What JSON escapes, TOML escapes the same; it wants one control character more.
+    # TOML escapes like JSON, and one more control character.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -120,17 +120,17 @@ def _value(value: Any, path: tuple[str, ...]) -> str:
 
 
 def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None) -> str:
-    """Return a TOML document in which one table is another, and all the rest as it was.
+    """Return a TOML document with one table replaced and everything else unchanged.
 
-    Comments and the order of everything else stay. What the table was is found by its headings.
+    Comments and the order of everything else stay. The old table is found by its headings.
 
     Args:
-        text: A TOML document that can be read.
-        path: Of the table, such as ``("agents", "syn")``.
-        value: What it is to hold; None to take it away.
+        text: A valid TOML document.
+        path: Path of the table, such as ``("agents", "syn")``.
+        value: Its new content; None to remove it.
 
     Raises:
-        UsageError: If it cannot be done so: the table is written inside another one.
+        UsageError: If the table is written inside another one.
     """
     wanted = tomllib.loads(text)
     outer = wanted.setdefault(path[0], {})
@@ -143,10 +143,10 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
     made = _without_table(text, path).rstrip("\n")
     made += "\n" if made else ""
     if value is not None:
-        made += ("\n" if made else "") + toml_of({path[0]: {path[1]: value}})
+        made += ("\n" if made else "") + to_toml({path[0]: {path[1]: value}})
     try:
         found = tomllib.loads(made)
-    except tomllib.TOMLDecodeError:  # there is the table, and it has no heading
+    except tomllib.TOMLDecodeError:  # the table exists without a heading
         found = {}
     if value is None and not found.get(path[0], True):
         del found[path[0]]
@@ -213,20 +213,20 @@ class ConfigFile:
     path: Path
     table: dict[str, Any] = field(default_factory=dict)
     line: Callable[[str], int | None] = lambda _: None
-    """Gives the line of a key by its path, where that is known."""
+    """Returns the line of a key by its path, if known."""
 
     notes: list[str] = field(default_factory=list)
-    """What was left out, for people."""
+    """Notices for people, such as ignored keys."""
 
     def wrong(self, what: str, path: str, hint: str | None = None) -> ConfigError:
-        """Return the error to raise about a key."""
+        """Return the error about a key."""
         return ConfigError(
             what, file=str(self.path), line=self.line(path), field=path or None, hint=hint
         )
 
 
 def is_yaml(path: Path) -> bool:
-    """Tell whether a file is read as YAML, by its name."""
+    """Return whether a file is read as YAML, according to its name."""
     return path.suffix.lower() in YAML_ENDINGS
 
 
@@ -234,7 +234,7 @@ def read_file(path: Path) -> ConfigFile:
     """Read a configuration file.
 
     Raises:
-        UnreadableError: If it is not there or cannot be read.
+        UnreadableError: If it does not exist or cannot be read.
         ConfigError: If it is not TOML or YAML.
     """
     with open_input(path) as stream:
@@ -254,7 +254,7 @@ def read_file(path: Path) -> ConfigFile:
         raise ConfigError(
             error.message, file=error.file, line=error.line, hint=error.hint
         ) from None
-    return _ours(found)
+    return _translate_astrocyte(found)
 
 
 def _from_yaml(text: str, path: Path) -> ConfigFile:
@@ -265,8 +265,8 @@ def _from_yaml(text: str, path: Path) -> ConfigFile:
     return ConfigFile(path, value, lines.get)
 
 
-def _ours(found: ConfigFile) -> ConfigFile:
-    """Take Astrocyte's words for ours, and leave out what is its pipeline's alone."""
+def _translate_astrocyte(found: ConfigFile) -> ConfigFile:
+    """Translate Astrocyte's keys, and remove those of its pipeline."""
     table, left = dict(found.table), set[str]()
     if "vector_store" in table:
         if "provider" in table:
@@ -276,7 +276,7 @@ def _ours(found: ConfigFile) -> ConfigFile:
     elif table.get("provider_tier") == "storage" and "vector_store_config" in table:
         raise found.wrong("no vector store is configured for this", "vector_store_config")
     for name in sorted(_ASTROCYTES & set(table)):
-        # `sources` could be ours one day; what is here belongs to Astrocyte.
+        # `sources` may get a meaning here; in these files it belongs to Astrocyte.
         if name == "agents" and _are_ours(found.path, table[name]):
             continue
         del table[name]
@@ -293,7 +293,7 @@ def _ours(found: ConfigFile) -> ConfigFile:
 
 
 def _are_ours(path: Path, agents: Any) -> bool:
-    """Tell whether a table of agents is ours: Astrocyte's files are YAML, and say other things."""
+    """Return whether a table of agents is Satchel's: Astrocyte's is in YAML and has other keys."""
     members = {each.name for each in msgspec.structs.fields(AgentSettings)}
     tables = isinstance(agents, dict) and all(isinstance(one, dict) for one in agents.values())
     return not is_yaml(path) or (tables and all(set(one) <= members for one in agents.values()))
@@ -307,10 +307,10 @@ def _bank_of(name: str, held: Any, left: set[str]) -> Any:
 
 
 def require_known(found: ConfigFile, model: type[msgspec.Struct]) -> None:
-    """Refuse a key that a model does not have, naming the nearest one that it has.
+    """Refuse a key that a model does not have, and suggest the nearest one.
 
     Raises:
-        ConfigError: Naming file, key, and line where that is known.
+        ConfigError: With the file, the key, and the line if known.
     """
     _require(found, model, found.table, "")
 
@@ -348,7 +348,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint: the name that was meant, or all there are."""
+    """Return a hint with the nearest name, or all names."""
     from difflib import get_close_matches
 
     names = list(known)
@@ -360,7 +360,7 @@ def with_variables(value: Any, env: Mapping[str, str], found: ConfigFile, path: 
     """Return a value with ``${NAME}`` in its texts replaced from the environment.
 
     Raises:
-        ConfigError: If there is no such variable.
+        ConfigError: If the variable is not set.
     """
     if isinstance(value, dict):
         return {name: with_variables(one, env, found, path) for name, one in value.items()}
@@ -378,7 +378,7 @@ def with_variables(value: Any, env: Mapping[str, str], found: ConfigFile, path: 
 
 
 def default_file(folder: Path, name: str) -> Path:
-    """Return the configuration file of a folder; the YAML one where there is no TOML."""
+    """Return the configuration file of a folder; the YAML one if there is no TOML."""
     toml = folder / name
     stem = os.path.splitext(name)[0]  # noqa: PTH122 - a name, not a path
     others = (folder / f"{stem}{ending}" for ending in YAML_ENDINGS)
@@ -389,18 +389,18 @@ Lines = dict[str, int]
 """Line numbers, from 1, by the path of a key such as ``banks.ada.profile``."""
 
 DEEPEST = 32
-"""Tables within tables."""
+"""Maximum depth of nested tables."""
 
 _PLAIN = {"null": None, "true": True, "false": False}
 _TAG = "tag:yaml.org,2002:"
 
 
 def read_yaml(text: str, file: str) -> tuple[Any, Lines]:
-    """Return the value of a YAML document, and where its keys stand.
+    """Return the value of a YAML document, and the lines of its keys.
 
     Raises:
-        ConfigError: If what reads YAML is not installed.
-        MalformedError: If it is not YAML, or more than plain values.
+        ConfigError: If the YAML library is not installed.
+        MalformedError: If it is not YAML, or has more than plain values.
     """
     try:
         import yaml
@@ -415,7 +415,9 @@ def read_yaml(text: str, file: str) -> tuple[Any, Lines]:
             _require_plain(event, yaml, file)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         lines: Lines = {}
-        value = {} if node is None else _Reading(yaml.SafeLoader(""), file, lines).value(node, "")
+        value = (
+            {} if node is None else _YamlReader(yaml.SafeLoader(""), file, lines).value(node, "")
+        )
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it cannot be read"
@@ -440,8 +442,8 @@ def _require_plain(event: Any, yaml: Any, file: str) -> None:
         raise MalformedError(f"the tag {tag} is not read", file=file, line=line)
 
 
-class _Reading:
-    """One document on its way to plain values."""
+class _YamlReader:
+    """The conversion of one document to plain values."""
 
     def __init__(self, loader: "yaml.SafeLoader", file: str, lines: Lines) -> None:
         self._loader = loader
@@ -470,7 +472,7 @@ class _Reading:
     def _scalar(self, node: Any) -> Any:
         kind = node.tag.removeprefix(_TAG)
         if kind in ("int", "float", "bool", "null"):
-            # YAML 1.1 takes `no` for a truth value; 1.2 and people who write names do not.
+            # YAML 1.1 reads `no` as a boolean; YAML 1.2, and people who write names, do not.
             if kind == "bool" and node.value.lower() not in _PLAIN:
                 return node.value
             return self._loader.construct_object(node)
@@ -481,32 +483,32 @@ class _Reading:
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of the active configuration."""
+    """The result of replacing the active configuration."""
 
     file: str
     """The active file."""
 
     kept: str | None = None
-    """What it held before, under another name; None where there was nothing, or nothing new."""
+    """The path of the saved old content; None if there was none, or it did not change."""
 
     changed: bool = True
-    """False where it held the very same already."""
+    """False if the content was the same."""
 
 
 def activate(new: Path, active: Path) -> Activation:
-    """Give the active configuration file the content of another.
+    """Replace the content of the active configuration file.
 
-    The old content is durable under a name of its own before the file changes, and the file
-    changes in one step: whoever reads it meanwhile sees the one or the other. A link is followed,
-    so that what it leads to changes.
+    The old content is durable under another name before the file changes, and the file changes in
+    one step: a concurrent reader sees the old or the new content. If the file is a link, its target
+    changes.
 
     Args:
-        new: The configuration that is to count.
-        active: The file that is read when nobody names another; made if it is not there. Where
-            one is YAML and the other TOML, the content is written anew, without its comments.
+        new: The new configuration.
+        active: The default configuration file; created if it does not exist. If one is YAML and the
+            other TOML, the content is converted, without its comments.
 
     Raises:
-        TargetError: If it cannot be written; it is as it was then.
+        TargetError: If it cannot be written; it is unchanged.
         ConfigError: If the new one cannot be read.
     """
     target = active.resolve()
@@ -538,11 +540,11 @@ def _content(new: Path, *, as_yaml: bool) -> bytes:
         import yaml
 
         return yaml.safe_dump(table, sort_keys=False, allow_unicode=True, encoding="utf-8")
-    return toml_of(table).encode()
+    return to_toml(table).encode()
 
 
 def without_nulls(value: Any) -> Any:
-    """Return a value without what TOML cannot say."""
+    """Return a value without the nulls, which TOML cannot represent."""
     if isinstance(value, dict):
         return {name: without_nulls(held) for name, held in value.items() if held is not None}
     if isinstance(value, list):
@@ -551,34 +553,34 @@ def without_nulls(value: Any) -> Any:
 
 
 STORES = {"sqlite": "path", "ladybug": "path", "postgresql": "dsn"}
-"""Providers that are stores, and the member of ``provider_config`` that says where each is."""
+"""Providers that are stores, and the member of ``provider_config`` with the location of each."""
 
 _ADDRESSES = ("uri", "address")
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """A product that memory is read from, and written to, where it lives."""
+    """A product whose memory is read and written in place."""
 
     name: str
     there: str = ""
-    """Where it is, in its own words: a folder, or what follows ``NAME://``."""
+    """Its location in its own form: a folder, or what follows ``NAME://``."""
 
     config: dict[str, Any] = {}
-    """What else it needs."""
+    """Further settings of the product."""
 
     @property
     def address(self) -> str:
-        """What to call it."""
+        """Its name with its location."""
         return f"{self.name}://{'/' if self.there else ''}{self.there}"
 
 
 def store_address(
     found: ConfigFile, provider: str, config: dict[str, Any], tier: Any = ""
 ) -> str | None:
-    """Return the address of the store that a provider is; None where it is none.
+    """Return the address of the store that a provider is; None if it is not a store.
 
     Raises:
-        ConfigError: If it is of another tier than was said, or where it is was not said.
+        ConfigError: If it has another tier than configured, or no location.
     """
     if not provider:
         if config:
@@ -607,8 +609,8 @@ def store_address(
     return text
 
 
-def engine_of(provider: str, config: dict[str, Any]) -> Provider | None:
-    """Return the product that a provider is; None where it is a store, or none is set."""
+def live_product(provider: str, config: dict[str, Any]) -> Provider | None:
+    """Return the product that a provider is; None if it is a store, or none is set."""
     if not provider or provider in STORES:
         return None
     rest = dict(config)

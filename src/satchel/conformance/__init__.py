@@ -1,1 +1,1 @@
-"""Test suites that formats, stores, connectors and rerankers of others can run."""
+"""Test suites for the formats, stores, connectors and rerankers of other packages."""

@@ -35,9 +35,9 @@ class ConnectorSubject:
 
     Args:
         name: Its name.
-        make: Gives a connector to a live product that holds these entries and nothing else.
-        holds: Tells whether the product can hold an entry at all; one that it cannot, such as a
-            text with a character that its database has not, has to be refused.
+        make: Returns a connector to a live product that contains exactly these entries.
+        holds: Returns whether the product can hold an entry at all; one that it cannot, such as a
+            text with a character that its database lacks, has to be refused.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ConnectorSubject:
                 pytest.skip(f"{self.name} does not claim `writes`")
 
     def entries(self, count: int) -> list[Entry]:
-        """Return entries that it has a place for, each with a text of its own."""
+        """Return entries that it can hold, each with a different text."""
         with closing(self.make([])) as connector:
             kinds = sorted(connector.info.traits.components)
         plain = [simplest(kinds[number % len(kinds)]) for number in range(count)]
@@ -63,7 +63,7 @@ class ConnectorSubject:
 
 
 def pages(connector: Connector) -> Iterator[tuple[str | None, Page]]:
-    """Yield every page with the cursor that gave it."""
+    """Yield every page with its cursor."""
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = connector.page(cursor, Report())
@@ -75,7 +75,7 @@ def pages(connector: Connector) -> Iterator[tuple[str | None, Page]]:
 
 
 def listed(connector: Connector) -> list[str]:
-    """Return the texts of everything that is there."""
+    """Return the texts of all records."""
     return [_text(item) for _, page in pages(connector) for item in page.items]
 
 
@@ -97,7 +97,7 @@ def test_its_reference_is_complete(subject: ConnectorSubject) -> None:
 
 
 def test_nothing_is_one_empty_page(subject: ConnectorSubject) -> None:
-    """A product that holds nothing gives one page, without records and without a cursor."""
+    """An empty product has one page, without records and without a cursor."""
     with closing(subject.make([])) as connector:
         page = connector.page(None, Report())
 
@@ -108,7 +108,7 @@ def test_nothing_is_one_empty_page(subject: ConnectorSubject) -> None:
 def test_all_pages_together_give_each_record_once(
     subject: ConnectorSubject, data: st.DataObject
 ) -> None:
-    """Nothing is left out between pages and nothing comes twice."""
+    """No record is missing between pages, and none is returned twice."""
     with closing(subject.make([])) as connector:
         traits = connector.info.traits
     memory = list(filter(subject.holds, data.draw(memories(traits, most=_MANY))))
@@ -117,7 +117,7 @@ def test_all_pages_together_give_each_record_once(
 
 
 def test_a_cursor_always_gives_one_page(subject: ConnectorSubject) -> None:
-    """Asked again, in any order, also by another connection: an import can resume."""
+    """Again, in any order, also over another connection: an import can resume."""
     memory = subject.entries(_MANY)
     with closing(subject.make(memory)) as connector:
         found = [(cursor, _shown(page)) for cursor, page in pages(connector)]
@@ -162,7 +162,7 @@ def _either(result: WriteResult) -> bool:
 
 
 def test_what_was_accepted_is_there(subject: ConnectorSubject) -> None:
-    """A record with an id there is listed afterwards, once, beside what was there before."""
+    """An accepted record is listed afterwards, once, with the earlier ones."""
     subject.need_writes()
     before, *new = subject.entries(_MANY)
     with closing(subject.make([before])) as connector:
@@ -179,7 +179,7 @@ def test_what_was_accepted_is_there(subject: ConnectorSubject) -> None:
 
 
 def test_a_refused_record_is_reported_not_dropped(subject: ConnectorSubject) -> None:
-    """Every type that has no place there comes back with a problem, or is counted as lost."""
+    """Every type that it cannot hold is returned with a problem, or counted as lost."""
     subject.need_writes()
     batch = [seal(simplest(kind)) for kind in RECORD_CLASSES]
     report = Report()
@@ -196,7 +196,7 @@ def test_a_refused_record_is_reported_not_dropped(subject: ConnectorSubject) -> 
 
 
 def test_taking_nothing_does_nothing(subject: ConnectorSubject) -> None:
-    """An empty batch gives no results."""
+    """An empty batch has no results."""
     subject.need_writes()
     with closing(subject.make([])) as connector:
         assert list(connector.take([], Report())) == []
@@ -204,7 +204,7 @@ def test_taking_nothing_does_nothing(subject: ConnectorSubject) -> None:
 
 
 def test_it_can_be_closed_twice(subject: ConnectorSubject) -> None:
-    """Letting go again is no error."""
+    """Closing again is not an error."""
     connector = subject.make([])
     connector.close()
     connector.close()

@@ -1,13 +1,13 @@
 """Edits of single values at rest: T10 to T15, beyond the classes of ``agent-memory-integrity``.
 
 The attacker has the tables of a store and nothing else. Each class is applied to each column of
-each table that the store has, by its own schema, so a column or table that is added later is
-attacked as well. What is asked after each edit is what people ask: listings with and without
-filters, recall, rehydration, links, one memory, numbers, and ``doctor``.
+each table of the store, by its schema, so a column or table that is added later is
+attacked as well. After each edit, the usual questions are asked: listings with and without
+filters, recall, rehydration, links, one memory, counts, and ``doctor``.
 
-An edit gets through when an answer differs and is not refused. ``UNBELIEVED`` names the tables and
-columns of which an edit changes no answer and need not be found, with the reason; ``NOMINATING``
-those by which recall may rank otherwise (the threat model in docs/spec/README.md).
+An edit gets through if an answer differs and is not refused. ``UNBELIEVED`` names the tables and
+columns whose edits change no answer and need not be found, with the reason; ``NOMINATING``
+those whose edits may change the ranking of recall (see the threat model in docs/spec/README.md).
 """
 
 import shutil
@@ -65,8 +65,8 @@ UNBELIEVED = {
     "bank.changed": "time of the last write: makes a reader compare again",
     "bank.changed_by": "the same",
 }
-"""Tables, or columns of them, of which an edit need not be found while it changes no answer. The
-same holds for a row that is there once more under a key that nobody asks for (T15)."""
+"""Tables, or columns of them, whose edits need not be found while they change no answer. The
+same applies to a copy of a row under an unused key (T15)."""
 
 NOMINATING = frozenset(
     {
@@ -76,27 +76,27 @@ NOMINATING = frozenset(
         *("Record.words", "Record.terms", "side", "Side"),
     }
 )
-"""Tables, or columns of them, by which recall ranks: an edit may move or miss a memory there."""
+"""Tables, or columns of them, by which recall ranks: an edit may move or hide a memory."""
 
 RANKED = frozenset({"recall", "recall of a user", "rehydrate"})
-"""The questions whose answers may differ then."""
+"""The questions whose answers such an edit may change."""
 
 Row = Mapping[str, Any]
 
 
-class Tables(Protocol):
-    """What an attacker does to the tables of a store, while nobody has it open."""
+class TableAccess(Protocol):
+    """An attacker's access to the tables of a store that is not open."""
 
     def columns(self) -> Mapping[str, Sequence[str]]:
         """Return the tables with their columns."""
         ...
 
     def rows(self, table: str) -> list[Row]:
-        """Return the rows of a table, in some order that stays."""
+        """Return the rows of a table, in a stable order."""
         ...
 
     def change(self, table: str, row: Row, column: str, value: Any) -> bool:
-        """Set a column of one row; False where the engine does not take it."""
+        """Set a column of one row; return False if the engine refuses it."""
         ...
 
     def swap(self, table: str, rows: tuple[Row, Row], column: str) -> bool:
@@ -112,11 +112,11 @@ class Tables(Protocol):
         ...
 
     def save(self) -> None:
-        """Remember how the store is."""
+        """Save the state of the store."""
         ...
 
     def restore(self) -> None:
-        """Put the store back as it was remembered."""
+        """Restore the saved state."""
         ...
 
 
@@ -133,11 +133,11 @@ class StoreEdit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The table, and the column where it is one."""
+        """The table, and the column if the edit is of one."""
         return self.table if self.column is None else f"{self.table}.{self.column}"
 
-    def apply(self, tables: Tables) -> bool:
-        """Do it; tell whether the engine took it."""
+    def apply(self, tables: TableAccess) -> bool:
+        """Apply the edit; return whether the engine accepted it."""
         if self.class_ == "T14":
             return tables.remove(self.table, self.rows[0])
         if self.class_ == "T15":
@@ -149,11 +149,11 @@ class StoreEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditOutcome:
-    """What became of the questions after an edit."""
+    """The answers after an edit."""
 
     edit: StoreEdit
     differing: frozenset[str]
-    """Those that were answered otherwise than before."""
+    """The questions whose answers differ."""
 
     refused: frozenset[str]
     found: bool
@@ -161,7 +161,7 @@ class EditOutcome:
 
     @property
     def got_through(self) -> frozenset[str]:
-        """The questions whose answer is another one, and may not be."""
+        """The questions whose answers differ and may not."""
         names = {self.edit.table, self.edit.name}
         return self.differing - RANKED if names & NOMINATING else self.differing
 
@@ -174,10 +174,10 @@ class EditOutcome:
 
 
 def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
-    """Return what is asked, by name: one question for each way in which commands read a bank.
+    """Return the questions, by name: one for each way in which commands read a bank.
 
     Args:
-        memory: Id of a memory that has owners, a kind, a key, a tag, children and a conversation.
+        memory: ID of a memory with owners, a kind, a key, a tag, children and a conversation.
     """
     return {
         "list": lambda opened: list_memories(opened, ListRequest()),
@@ -225,7 +225,7 @@ def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
 
 
 def _banks(opened: OpenBank) -> list[tuple[str, str | None]]:
-    """Return the banks by name; a listing that reports a problem of one refuses it."""
+    """Return the banks by name; a bank with a reported problem is refused."""
     found = list_banks(opened.settings)
     if any(one.problem is not None for one in found):
         raise VerificationError("a bank has a problem")
@@ -233,7 +233,7 @@ def _banks(opened: OpenBank) -> list[tuple[str, str | None]]:
 
 
 def _scanned(opened: OpenBank, wanted: Filter) -> list[tuple[str, int | None, bool]]:
-    """Return what a filter finds, as exports, copies and files read it."""
+    """Return the results of a filter, as exports, copies and files read them."""
     with opened.ledger.reading() as view:
         found = view.scan(wanted)
         return [(one.record.id, one.row.retired, one.row.hold) for one in found]
@@ -251,7 +251,7 @@ REFUSED = object()
 
 
 def answers(settings: Settings, bank: str, memory: str) -> dict[str, object]:
-    """Return what each question is answered by a store that was just opened."""
+    """Return the answer to each question from a store that was just opened."""
     found: dict[str, object] = dict.fromkeys(questions(memory), REFUSED)
     try:
         with open_bank(settings, bank) as opened:
@@ -264,7 +264,7 @@ def answers(settings: Settings, bank: str, memory: str) -> dict[str, object]:
 
 
 def is_found(settings: Settings) -> bool:
-    """Tell whether ``doctor`` has a problem with the store."""
+    """Return whether ``doctor`` reports a problem with the store."""
     try:
         return any(check.state == "problem" for check in check_banks(settings))
     except SatchelError:
@@ -272,15 +272,15 @@ def is_found(settings: Settings) -> bool:
 
 
 def outcomes(
-    settings: Settings, tables: Tables, bank: str, memory: str, some: Iterator[StoreEdit]
+    settings: Settings, tables: TableAccess, bank: str, memory: str, some: Iterator[StoreEdit]
 ) -> Iterator[EditOutcome]:
-    """Yield what became of each edit that the engine takes; the store is put back after each.
+    """Yield the outcome of each edit that the engine accepts; the store is restored after each.
 
     Args:
-        settings: Where the store is.
-        tables: The attacker's hands.
-        bank: Id of the bank.
-        memory: As ``questions`` takes it.
+        settings: The settings of the store.
+        tables: The attacker's access.
+        bank: ID of the bank.
+        memory: As for ``questions``.
         some: The edits.
     """
     before = answers(settings, bank, memory)
@@ -303,12 +303,12 @@ def outcomes(
         tables.restore()
 
 
-def edits(tables: Tables, *, rows: int = 3) -> Iterator[StoreEdit]:
+def edits(tables: TableAccess, *, rows: int = 3) -> Iterator[StoreEdit]:
     """Yield edits of all classes, of each column of each table.
 
     Args:
-        tables: The tables as they are.
-        rows: How many rows of each table are attacked, spread over it.
+        tables: The tables.
+        rows: Number of rows to attack in each table, spread over it.
     """
     for table, columns in tables.columns().items():
         every = tables.rows(table)
@@ -343,7 +343,7 @@ def another(value: Any) -> Any:
 
 
 class SqliteTables:
-    """The tables in a file of SQLite's, shadow tables of the index of words included."""
+    """The tables in an SQLite file, including the shadow tables of the word index."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -393,12 +393,12 @@ class SqliteTables:
         return self._changes(f"INSERT INTO {table} VALUES ({marks})", *row.values())  # noqa: S608 - idem
 
     def save(self) -> None:
-        """Remember how the store is."""
+        """Save the state of the store."""
         self._run("PRAGMA wal_checkpoint(TRUNCATE)")
         self._saved = self._path.read_bytes()
 
     def restore(self) -> None:
-        """Put the store back."""
+        """Restore the saved state."""
         for ending in ("-wal", "-shm"):
             self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
         self._path.write_bytes(self._saved)
@@ -422,11 +422,11 @@ class SqliteTables:
 
 
 class PostgresTables:
-    """The tables in a schema of PostgreSQL's, in the hands of the role that owns them.
+    """The tables in a schema of PostgreSQL, accessed by the role that owns them.
 
     Args:
-        address: Of the database.
-        schema: Where the tables are.
+        address: The address of the database.
+        schema: The schema of the tables.
     """
 
     def __init__(self, address: str, schema: str) -> None:
@@ -437,7 +437,7 @@ class PostgresTables:
         self._types: dict[str, dict[str, str]] = {}
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._connection.close()
 
     def columns(self) -> dict[str, list[str]]:
@@ -492,14 +492,14 @@ class PostgresTables:
         return self._changes(sql, *row.values())
 
     def save(self) -> None:
-        """Remember how the store is."""
+        """Save the state of the store."""
         for table in self.columns():
             kept = f"{self._schema}_kept_{table}"
             self._run(f"DROP TABLE IF EXISTS {kept}")
             self._run(f"CREATE TABLE {kept} AS TABLE {self._named(table)}")
 
     def restore(self) -> None:
-        """Put the store back."""
+        """Restore the saved state."""
         for table in self._types:
             named = self._named(table)
             self._run(f"TRUNCATE {named}")
@@ -530,10 +530,10 @@ _OF_LINKS = ("place", "kind")
 
 
 class LadybugTables:
-    """The nodes and relations of a graph, through its own engine.
+    """The nodes and relations of a graph, accessed with its engine.
 
     Args:
-        folder: The store.
+        folder: The folder of the store.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -541,7 +541,7 @@ class LadybugTables:
         self._saved = folder.with_name(f"{folder.name}-saved")
 
     def columns(self) -> dict[str, list[str]]:
-        """Return the tables with their columns; of relations, what they hold."""
+        """Return the tables with their columns; of relations, their properties."""
         from satchel.stores.ladybug.statements import EDGE, LINK_TABLES, NODES
 
         links = {
@@ -595,12 +595,12 @@ class LadybugTables:
         )
 
     def save(self) -> None:
-        """Remember how the store is."""
+        """Save the state of the store."""
         shutil.rmtree(self._saved, ignore_errors=True)
         shutil.copytree(self._folder, self._saved)
 
     def restore(self) -> None:
-        """Put the store back."""
+        """Restore the saved state."""
         shutil.rmtree(self._folder)
         shutil.copytree(self._saved, self._folder)
 

@@ -41,7 +41,7 @@ _DEEP = 200_000
 
 
 def leaves(value: object) -> Counter[Any]:
-    """Return the texts and numbers in a JSON value, how often each."""
+    """Return the texts and numbers in a JSON value, with their counts."""
     match value:
         case bool() | None:
             return Counter()
@@ -56,7 +56,7 @@ def leaves(value: object) -> Counter[Any]:
 
 
 def hostile_versions(subject: Subject, sample: Path) -> Iterator[bytes]:
-    """Yield the sample with its longest text made huge, and made a deep nest."""
+    """Yield the sample with its longest text replaced by a huge one, and by a deep nest."""
     data = plain_bytes(sample)
     texts = [leaf for value in subject.parse(data) for leaf in leaves(value)]
     longest = max((leaf for leaf in texts if isinstance(leaf, str)), key=len)
@@ -64,14 +64,14 @@ def hostile_versions(subject: Subject, sample: Path) -> Iterator[bytes]:
     swaps = [(json.dumps(longest).encode(), json.dumps(huge).encode(), nest)]
     swaps += [(json.dumps(longest, ensure_ascii=False).encode(), *swaps[0][1:])]
     swaps += [(cbor2.dumps(longest), cbor2.dumps(huge), b"\x81" * _DEEP + b"\x00")]
-    swaps += [(longest.encode(), huge.encode(), nest)]  # in a database, as it is
+    swaps += [(longest.encode(), huge.encode(), nest)]  # in a database, unchanged
     found, *replacements = next(swap for swap in swaps if swap[0] in data)
     for replacement in replacements:
         yield data.replace(found, replacement, 1)
 
 
 def comparable(value: Any) -> Any:
-    """Return a value that is equal when the JSON is: ``true`` is not 1, NaN is itself."""
+    """Return a value that compares as the JSON: ``true`` is not 1, NaN equals itself."""
     match value:
         case dict():
             return {key: comparable(part) for key, part in value.items()}
@@ -84,18 +84,18 @@ def comparable(value: Any) -> Any:
 
 
 def _number(value: float) -> tuple[str, int]:
-    """Return what is equal for 1 and 1.0, for two NaNs, and not for neighbours beyond 2^53."""
+    """Return a value that is equal for 1 and 1.0, for two NaNs, not for neighbours beyond 2^53."""
     whole = float(value).is_integer()
     return ("", int(value)) if whole else (repr(value), 0)
 
 
 @dataclass(frozen=True)
 class TricklingPlace(Place):
-    """A file whose bytes come a few at a time."""
+    """A file that returns a few bytes at a time."""
 
     @property
     def given(self) -> list[int]:
-        """How many bytes were handed out, as the one item of a list."""
+        """Number of bytes that were read, as the only item of a list."""
         return cast("list[int]", self.__dict__.setdefault("_given", [0]))
 
     @contextmanager
@@ -114,11 +114,11 @@ class TricklingPlace(Place):
 
 @dataclass(frozen=True)
 class FullDisk(Target):
-    """A target on a disk that takes no more."""
+    """A target on a full disk."""
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Give a file to write that fails at the first byte."""
+        """Yield a file that fails at the first byte written."""
         with super().open() as stream:
             yield cast("BinaryIO", _Full(stream))
 
@@ -157,7 +157,7 @@ _JUNK = (
 
 
 def test_its_reference_is_complete(subject: Subject) -> None:
-    """Title, specification, a real check date, and what has no place in it are written down."""
+    """Title, specification, a real check date, and what it cannot hold are declared."""
     info = subject.adapter.info
 
     assert info.title
@@ -169,13 +169,15 @@ def test_its_reference_is_complete(subject: Subject) -> None:
 
 
 def test_it_recognises_its_own_samples(subject: Subject) -> None:
-    """Each good sample is recognised, by its first bytes."""
+    """Each good sample is recognised by its first bytes, and shows a sign, if any are declared."""
+    signs = subject.adapter.info.signs
     for sample in subject.good():
         assert subject.adapter.recognises(Place(sample)), sample.name
+        assert signs is None or signs.fit(Place(sample)), sample.name
 
 
 def test_no_other_format_claims_its_samples(subject: Subject) -> None:
-    """A person never has to say which of two formats a good sample is."""
+    """A user never has to choose between two formats of a good sample."""
     for sample in subject.good():
         others = [
             name
@@ -186,15 +188,15 @@ def test_no_other_format_claims_its_samples(subject: Subject) -> None:
         assert others == [], sample.name
 
 
-# No text and no product's magic bytes start with a NUL; anything else might be an honest claim.
+# No text and no product's magic bytes start with NUL; anything else may be recognized.
 @given(junk=st.one_of(st.sampled_from(_JUNK), st.binary(max_size=200).map(b"\0".__add__)))
 def test_it_claims_no_junk(subject: Subject, junk: bytes) -> None:
-    """What is no memory of any kind is not recognised."""
+    """Junk is not recognised."""
     with subject.folder() as folder:
         path = folder / "junk"
         path.write_bytes(junk)
 
-        with suppress(InputError):  # what it calls damaged it does not claim either
+        with suppress(InputError):  # what it reports as damaged it does not recognise
             assert not subject.adapter.recognises(Place(path))
 
 
@@ -207,7 +209,7 @@ def test_samples_read_as_expected(subject: Subject) -> None:
 
 
 def test_nothing_in_a_sample_vanishes(subject: Subject) -> None:
-    """Each text and number in a good sample is kept, or counted: lost, or ignored as no memory."""
+    """Each text and number in a good sample is stored, or counted as lost or ignored."""
     for sample in subject.good():
         found = subject.take(sample)
         kept = leaves(_kept(subject, sample, found))
@@ -223,7 +225,7 @@ def test_nothing_in_a_sample_vanishes(subject: Subject) -> None:
 
 
 def _kept(subject: Subject, sample: Path, found: ReadResult) -> list[Any]:
-    """Return where a value of the sample may be: records, container, seal, what is written."""
+    """Return where a value of the sample may be: records, container, seal, output."""
     kept: list[Any] = [decode_foreign([record.value for record in found.records])]
     kept.append(decode_foreign(found.container))
     traits = subject.adapter.info.traits
@@ -243,7 +245,7 @@ def _as_time(leaf: Any) -> str | None:
 
 
 def test_bad_samples_are_refused(subject: Subject) -> None:
-    """Each bad sample raises an InputError that says where: file, and line, byte or field."""
+    """Each bad sample raises an InputError with the file, and the line, byte or field."""
     for sample in subject.bad():
         with pytest.raises(InputError) as refusal:
             subject.take(sample)
@@ -256,16 +258,16 @@ def test_bad_samples_are_refused(subject: Subject) -> None:
 
 @given(junk=st.one_of(st.sampled_from(_JUNK), st.binary(max_size=200)))
 def test_junk_is_refused_not_crashed_on(subject: Subject, junk: bytes) -> None:
-    """Any bytes either read or are refused with a typed error."""
+    """Any bytes are either read or refused with a typed error."""
     with _refusing():
         subject.take_bytes(junk, like=subject.good()[0])
 
 
 @given(data=st.data())
 def test_a_cut_file_is_refused_not_crashed_on(subject: Subject, data: st.DataObject) -> None:
-    """A good sample cut anywhere is refused, or gives the records before the cut.
+    """A good sample cut anywhere is refused, or read up to the cut.
 
-    Of plain text, which nobody can see that it is cut, only that nothing crashes is promised.
+    A cut in plain text cannot be detected, so the only promise is that nothing crashes.
     """
     sample = data.draw(st.sampled_from(subject.good()))
     whole = sample.read_bytes()
@@ -278,7 +280,7 @@ def test_a_cut_file_is_refused_not_crashed_on(subject: Subject, data: st.DataObj
 
 
 def test_hostile_sizes_are_refused(subject: Subject) -> None:
-    """A text of megabytes and a nesting of 200,000 levels end in an error, not in a crash."""
+    """A text of megabytes and a nesting of 200,000 levels raise an error, without a crash."""
     for sample in subject.good():
         for hostile in hostile_versions(subject, sample):
             with pytest.raises(InputError):
@@ -288,7 +290,7 @@ def test_hostile_sizes_are_refused(subject: Subject) -> None:
 
 
 def test_reading_and_writing_again_changes_nothing(subject: Subject) -> None:
-    """An exact format gives back every good sample: an equal value, a sealed one to the byte."""
+    """An exact format reproduces every good sample: an equal value; a sealed one, every byte."""
     subject.need("writes")
     subject.need("exact")
     for sample in subject.good():
@@ -306,7 +308,7 @@ def test_reading_and_writing_again_changes_nothing(subject: Subject) -> None:
 
 @given(data=st.data())
 def test_plain_text_survives(subject: Subject, data: st.DataObject) -> None:
-    """An entry of each component that the format claims, made of text alone, keeps its words."""
+    """A plain text entry of each type that the format claims preserves its text."""
     subject.need("writes")
     memory = data.draw(memories(subject.adapter.info.traits))
     plain = [type(entry)(text=entry.text) for entry in memory]
@@ -345,11 +347,11 @@ def _by_text(content: dict[str, Any]) -> str:
 
 
 _NOT_ITS_OWN = frozenset({"id", "nonce", "origin"})
-"""Members that a reader fills in by itself."""
+"""Members that a reader fills in."""
 
 
 def _in(entry: dict[str, Any], name: str, back: dict[str, Any]) -> bool:
-    """Tell whether a member is there again; its words may have moved to another one."""
+    """Return whether a member was read back; its text may be in another member."""
     part = entry[name]
     if back.get(name) == part or part == "":
         return True
@@ -362,7 +364,7 @@ def _lost(report: Report) -> set[str]:
 
 
 def test_what_it_cannot_hold_is_reported(subject: Subject) -> None:
-    """Every record that is not there when read back was counted as lost."""
+    """Every record that is missing when read back was counted as lost."""
     subject.need("writes")
     kinds = [name for name in RECORD_CLASSES if name not in _OF_THE_TRANSFER]
     with (
@@ -377,7 +379,7 @@ def test_what_it_cannot_hold_is_reported(subject: Subject) -> None:
 
 @given(data=st.data())
 def test_records_come_back_under_their_ids(subject: Subject, data: st.DataObject) -> None:
-    """A format that keeps ids gives every entry back as the record it was, links included."""
+    """A format that preserves IDs returns every entry as the same record, with its links."""
     subject.need("keeps_ids")
     memory = data.draw(memories(subject.adapter.info.traits))
     with sealed(memory) as records, subject.written(records) as (path, _):
@@ -388,7 +390,7 @@ def test_records_come_back_under_their_ids(subject: Subject, data: st.DataObject
 
 @given(data=st.data())
 def test_the_same_memory_gives_the_same_bytes(subject: Subject, data: st.DataObject) -> None:
-    """Writing twice gives identical bytes, also when other names and folders are used."""
+    """Writing twice produces identical bytes, also with other names and folders."""
     subject.need("writes")
     with sealed(data.draw(memories(subject.adapter.info.traits))) as records:
         with subject.written(records) as (path, _):
@@ -398,7 +400,7 @@ def test_the_same_memory_gives_the_same_bytes(subject: Subject, data: st.DataObj
 
 
 def test_it_streams_if_it_says_so(subject: Subject) -> None:
-    """The first record is there before the last byte was read, even when bytes come slowly."""
+    """The first record is available before the last byte was read, even from a slow source."""
     subject.need("streams")
     several = [path for path in subject.good() if len(subject.take(path).records) > 1]
     assert several
@@ -411,7 +413,7 @@ def test_it_streams_if_it_says_so(subject: Subject) -> None:
 
 
 def test_reading_depends_on_the_file_alone(subject: Subject) -> None:
-    """No clock, randomness, network or environment: reading twice gives the same."""
+    """No clock, randomness, network or environment: reading twice returns the same."""
     for sample in subject.good():
         before = _read_plain(subject, sample)
         with ExitStack() as stack:
@@ -445,7 +447,7 @@ def _read_plain(subject: Subject, sample: Path) -> list[Any]:
 
 
 def test_a_failing_write_leaves_the_target_as_it_was(subject: Subject) -> None:
-    """A disk that fills up is a TargetError; the old file is whole and nothing lies beside it."""
+    """A full disk is a TargetError; the old file is intact, and no other file remains."""
     subject.need("writes")
     with record_set(subject, subject.good()[0]) as records, subject.folder() as folder:
         path = folder / f"out{subject.suffix}"

@@ -27,11 +27,11 @@ class FilesSubject:
 
     Args:
         name: Its name.
-        folder: Makes a folder that nobody has.
-        storage_root: Where keys are; passed to the class methods where it is not None.
+        folder: Creates a new folder.
+        storage_root: The folder of the keys; passed to the class methods unless None.
         store: The class.
         errors: Its three errors: any refusal, no access, changed by others.
-        planted: Puts bytes at a key's transcript, past the store; None where that is not possible.
+        planted: Writes a key's transcript, bypassing the store; None if that is not possible.
     """
 
     name: str
@@ -48,21 +48,21 @@ class FilesSubject:
 
     @property
     def refusal(self) -> type[Exception]:
-        """Any refusal."""
+        """The error for any refusal."""
         return self.errors[0]
 
     @property
     def denied(self) -> type[Exception]:
-        """No access."""
+        """The error for no access."""
         return self.errors[1]
 
     @property
     def changed(self) -> type[Exception]:
-        """Changed by others."""
+        """The error for a change by others."""
         return self.errors[2]
 
     def key(self) -> str:
-        """Return a key that has no store."""
+        """Return a key without a store."""
         return f"key-{next(self._numbers)}-{secrets.token_hex(4)}"
 
     def place(self, key: str, **more: str) -> dict[str, Any]:
@@ -71,25 +71,25 @@ class FilesSubject:
         return {"key": key, **root, **more}
 
     def create(self, key: str, **policy: Any) -> Any:
-        """Make the store of a key."""
+        """Create the store of a key."""
         return self.store.create(**self.place(key), **policy)
 
     def reach(self, key: str, **policy: Any) -> Any:
-        """Open the store of a key, made where there is none."""
+        """Open the store of a key; create it if missing."""
         return self.store.get_or_create(**self.place(key), **policy)
 
     def exists(self, key: str) -> bool:
-        """Tell whether a key has a store."""
+        """Return whether a key has a store."""
         return bool(self.store.exists(**self.place(key)))
 
     @contextmanager
     def fresh(self, **policy: Any) -> Iterator[Any]:
-        """Give an empty store of a key."""
+        """Yield an empty store of a key."""
         store = self.create(self.key(), **policy)
         try:
             yield store
         finally:
-            getattr(store, "close", bool)()  # where there is something to close
+            getattr(store, "close", bool)()  # if there is something to close
 
     def at(self, root: Path, **more: Any) -> Any:
         """Open a store in a folder."""
@@ -100,7 +100,7 @@ _TALK = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": 
 
 
 def test_01_a_root_that_is_opened_again_has_the_transcript_in_order(files: FilesSubject) -> None:
-    """What was flushed is there, in order."""
+    """Flushed messages are read in order."""
     root = files.folder()
     store = files.at(root)
     store.extend(_TALK)
@@ -111,7 +111,7 @@ def test_01_a_root_that_is_opened_again_has_the_transcript_in_order(files: Files
 
 
 def test_02_an_awaited_flush_keeps_the_same(files: FilesSubject) -> None:
-    """``flush_messages`` is the awaited twin."""
+    """``flush_messages`` does the same asynchronously."""
     root = files.folder()
     store = files.at(root)
     store.extend(_TALK)
@@ -122,7 +122,7 @@ def test_02_an_awaited_flush_keeps_the_same(files: FilesSubject) -> None:
 
 
 def test_03_a_damaged_transcript_opens_as_empty(files: FilesSubject) -> None:
-    """A store is not lost with its transcript."""
+    """The store remains usable."""
     root = files.folder()
     (root / "messages.json").write_text("[{oops")
 
@@ -130,7 +130,7 @@ def test_03_a_damaged_transcript_opens_as_empty(files: FilesSubject) -> None:
 
 
 def test_04_messages_that_are_passed_win_over_those_on_disk(files: FilesSubject) -> None:
-    """Who knows the conversation says it."""
+    """The caller knows the conversation."""
     root = files.folder()
     store = files.at(root)
     store.extend(_TALK)
@@ -141,7 +141,7 @@ def test_04_messages_that_are_passed_win_over_those_on_disk(files: FilesSubject)
 
 
 def test_05_class_methods_need_a_key(files: FilesSubject) -> None:
-    """There is no store of no key."""
+    """There is no store without a key."""
     with pytest.raises(TypeError):
         files.store.create()
     with pytest.raises(TypeError):
@@ -150,7 +150,7 @@ def test_05_class_methods_need_a_key(files: FilesSubject) -> None:
 
 @pytest.mark.parametrize("key", ["", ".", "..", "a/b", "a\\b"])
 def test_06_a_key_is_one_plain_name(files: FilesSubject, key: str) -> None:
-    """Keys cannot lead anywhere."""
+    """Keys cannot contain paths."""
     with pytest.raises(files.refusal):
         files.store.remote_path_for_key(**files.place(key))
     with pytest.raises(files.refusal):
@@ -158,7 +158,7 @@ def test_06_a_key_is_one_plain_name(files: FilesSubject, key: str) -> None:
 
 
 def test_07_a_key_has_one_place_for_each_org_project_and_domain(files: FilesSubject) -> None:
-    """The same four give the same place, others another one."""
+    """Equal values have the same folder, others have another one."""
 
     def place(**more: str) -> str:
         return str(files.store.remote_path_for_key(**files.place("k", **more)))
@@ -170,7 +170,7 @@ def test_07_a_key_has_one_place_for_each_org_project_and_domain(files: FilesSubj
 
 
 def test_08_the_scratch_folder_of_a_run_is_no_part_of_the_place(files: FilesSubject) -> None:
-    """Two runs find the same store."""
+    """Two runs use the same store."""
     if files.storage_root is None or files.store.__module__.startswith("flyte"):
         pytest.skip("this suite cannot set where the root comes from")
     known = {"key": "k", "org": "o", "project": "p", "domain": "d"}
@@ -181,7 +181,7 @@ def test_08_the_scratch_folder_of_a_run_is_no_part_of_the_place(files: FilesSubj
 
 
 def test_09_a_store_that_was_created_exists(files: FilesSubject) -> None:
-    """At once, before anything is saved."""
+    """Immediately, before anything is saved."""
     key = files.key()
     files.create(key)
 
@@ -189,7 +189,7 @@ def test_09_a_store_that_was_created_exists(files: FilesSubject) -> None:
 
 
 def test_10_a_key_is_created_once(files: FilesSubject) -> None:
-    """Create means new."""
+    """Creating an existing store is refused."""
     key = files.key()
     files.create(key)
     with pytest.raises(files.refusal):
@@ -197,7 +197,7 @@ def test_10_a_key_is_created_once(files: FilesSubject) -> None:
 
 
 def test_11_a_transcript_alone_is_a_store(files: FilesSubject) -> None:
-    """Create does not take over what something else wrote."""
+    """Create does not adopt the files of another program."""
     if files.planted is None:
         pytest.skip("nothing can be planted there")
     key = files.key()
@@ -209,7 +209,7 @@ def test_11_a_transcript_alone_is_a_store(files: FilesSubject) -> None:
 
 
 def test_12_saving_again_and_again_keeps_the_transcript(files: FilesSubject) -> None:
-    """It is at the store's root each time."""
+    """It is at the store's root after every save."""
     key = files.key()
     store = files.create(key)
     for number in range(3):
@@ -221,7 +221,7 @@ def test_12_saving_again_and_again_keeps_the_transcript(files: FilesSubject) -> 
 
 
 def test_13_get_or_create_loads_what_is_there(files: FilesSubject) -> None:
-    """Files and transcript."""
+    """Files and transcript are loaded."""
     key = files.key()
     store = files.create(key)
     store.write_text("notes/a.md", "kept")
@@ -244,7 +244,7 @@ def test_14_get_or_create_makes_what_is_not(files: FilesSubject) -> None:
 
 
 def test_15_a_key_exists_once_it_was_created(files: FilesSubject) -> None:
-    """False before, true after."""
+    """False before it is created, true afterwards."""
     key = files.key()
     assert not files.exists(key)
     files.create(key)
@@ -252,7 +252,7 @@ def test_15_a_key_exists_once_it_was_created(files: FilesSubject) -> None:
 
 
 def test_16_a_text_comes_back(files: FilesSubject) -> None:
-    """With its path and its bytes counted."""
+    """With its path and its size in bytes."""
     with files.fresh() as store:
         meta = store.write_text("user/notes.md", "Zo\u00eb likes tea\n")
 
@@ -270,7 +270,7 @@ def test_17_a_json_value_comes_back(files: FilesSubject) -> None:
 
 
 def test_18_what_is_not_there_gives_the_default(files: FilesSubject) -> None:
-    """For texts and for values; a blank file holds no value either."""
+    """For texts and for values; a blank file has no value either."""
     with files.fresh() as store:
         store.write_text("blank.json", " \n")
 
@@ -282,7 +282,7 @@ def test_18_what_is_not_there_gives_the_default(files: FilesSubject) -> None:
 
 
 def test_19_a_listing_is_sorted_and_hides_what_is_the_stores_own(files: FilesSubject) -> None:
-    """Neither transcript nor audit, sidecars or versions."""
+    """Transcript, audit, sidecars and versions are not listed."""
     with files.fresh(keep_versions=True) as store:
         for path in ("b.txt", "a/z.txt", "a/b/c.txt", "a.txt"):
             store.write_text(path, path)
@@ -292,7 +292,7 @@ def test_19_a_listing_is_sorted_and_hides_what_is_the_stores_own(files: FilesSub
 
 
 def test_20_a_listing_can_be_of_a_folder(files: FilesSubject) -> None:
-    """A folder, not the beginning of a name."""
+    """By folder, not by prefix of a name."""
     with files.fresh() as store:
         for path in ("user/a.txt", "user/b/c.txt", "user2/d.txt", "u.txt"):
             store.write_text(path, path)
@@ -303,13 +303,13 @@ def test_20_a_listing_can_be_of_a_folder(files: FilesSubject) -> None:
 
 
 def test_21_a_folder_that_is_not_there_lists_nothing(files: FilesSubject) -> None:
-    """No error."""
+    """It is not an error."""
     with files.fresh() as store:
         assert store.list_paths("nowhere") == []
 
 
 def test_22_a_link_is_not_listed(files: FilesSubject) -> None:
-    """Wherever it leads."""
+    """Whatever its target is."""
     outside, root = files.folder(), files.folder()
     (outside / "secret.txt").write_text("classified")
     store = files.at(root)
@@ -320,7 +320,7 @@ def test_22_a_link_is_not_listed(files: FilesSubject) -> None:
 
 
 def test_23_paths_that_lead_out_are_refused_and_it_is_said_why(files: FilesSubject) -> None:
-    """Three sorts, three messages."""
+    """Three cases have three messages."""
     with files.fresh() as store:
         said = []
         for path in ("../up.txt", "/etc/passwd", ""):
@@ -337,7 +337,7 @@ def test_23_paths_that_lead_out_are_refused_and_it_is_said_why(files: FilesSubje
 
 
 def test_24_a_link_that_leads_out_is_neither_read_nor_written(files: FilesSubject) -> None:
-    """And what it leads to is as it was."""
+    """Its target is not changed."""
     outside, root = files.folder(), files.folder()
     (outside / "secret.txt").write_text("classified")
     store = files.at(root)
@@ -354,20 +354,20 @@ def test_24_a_link_that_leads_out_is_neither_read_nor_written(files: FilesSubjec
 
 
 def test_25_the_transcript_cannot_be_written_as_a_file(files: FilesSubject) -> None:
-    """Only through its methods."""
+    """It is written only by its own methods."""
     with files.fresh() as store, pytest.raises(files.denied):
         store.write_text("messages.json", "[]")
 
 
 @pytest.mark.parametrize("path", ["audit/log.jsonl", "meta/a.json", "versions/a/b.txt"])
 def test_26_the_stores_own_folders_cannot_be_written(files: FilesSubject, path: str) -> None:
-    """No forged audit, sidecar or version."""
+    """An audit, a sidecar or a version cannot be forged."""
     with files.fresh() as store, pytest.raises(files.denied):
         store.write_text(path, "x")
 
 
 def test_27_what_is_awaited_does_what_is_called(files: FilesSubject) -> None:
-    """Each with ``.aio`` or its twin."""
+    """Each method with ``.aio`` or its asynchronous variant."""
 
     async def awaited() -> list[Any]:
         key = files.key()
@@ -396,7 +396,7 @@ def _sha(text: str) -> str:
 
 
 def test_28_a_read_only_prefix_cannot_be_written(files: FilesSubject) -> None:
-    """And nothing is there afterwards."""
+    """Nothing is written."""
     with files.fresh(read_only_prefixes=("memory/",)) as store:
         with pytest.raises(files.denied):
             store.write_text("memory/fact.md", "x")
@@ -405,7 +405,7 @@ def test_28_a_read_only_prefix_cannot_be_written(files: FilesSubject) -> None:
 
 
 def test_29_other_prefixes_can_be_written(files: FilesSubject) -> None:
-    """One that only begins alike is another one."""
+    """A prefix that only starts with the same characters is another one."""
     with files.fresh(read_only_prefixes=("memory/",)) as store:
         store.write_text("user/fact.md", "x")
         store.write_text("memory2/fact.md", "y")
@@ -414,7 +414,7 @@ def test_29_other_prefixes_can_be_written(files: FilesSubject) -> None:
 
 
 def test_30_a_sha_that_is_as_expected_lets_the_write_through(files: FilesSubject) -> None:
-    """The file is the new one."""
+    """The file is replaced."""
     with files.fresh() as store:
         first = store.write_text("a.txt", "1")
         store.write_text("a.txt", "2", expected_sha=first.sha256)
@@ -423,7 +423,7 @@ def test_30_a_sha_that_is_as_expected_lets_the_write_through(files: FilesSubject
 
 
 def test_31_a_sha_that_is_not_as_expected_refuses_it(files: FilesSubject) -> None:
-    """With the path and what was expected in the error; the file is as it was."""
+    """The error has the path and the expected hash; the file is not changed."""
     with files.fresh() as store:
         store.write_text("a.txt", "1")
         with pytest.raises(files.changed) as caught:
@@ -437,7 +437,7 @@ def test_31_a_sha_that_is_not_as_expected_refuses_it(files: FilesSubject) -> Non
 
 
 def test_32_an_empty_sha_means_create_only(files: FilesSubject) -> None:
-    """An empty file is there, too."""
+    """An empty file exists, too."""
     with files.fresh() as store:
         store.write_text("a.txt", "", expected_sha="")
         with pytest.raises(files.changed):
@@ -447,13 +447,13 @@ def test_32_an_empty_sha_means_create_only(files: FilesSubject) -> None:
 
 
 def test_33_what_is_not_there_has_an_empty_sha(files: FilesSubject) -> None:
-    """No error."""
+    """It is not an error."""
     with files.fresh() as store:
         assert store.current_sha("no.txt") == ""
 
 
 def test_34_a_file_that_something_else_wrote_has_its_real_sha(files: FilesSubject) -> None:
-    """The bytes count, not what was noted of them."""
+    """It is the hash of the bytes, not of a record of them."""
     root = files.folder()
     store = files.at(root)
     (root / "theirs.txt").write_bytes(b"by hand\r\n")
@@ -462,7 +462,7 @@ def test_34_a_file_that_something_else_wrote_has_its_real_sha(files: FilesSubjec
 
 
 def test_35_the_audit_says_who_wrote_what_after_what(files: FilesSubject) -> None:
-    """Create, then update, each with the sha before; nothing where there is no audit."""
+    """Create, then update, each with the previous hash; nothing without an audit."""
     with files.fresh() as store:
         store.write_text("a.txt", "1", actor="alice", reason="first")
         store.write_text("a.txt", "2", actor="bob")
@@ -480,7 +480,7 @@ def test_35_the_audit_says_who_wrote_what_after_what(files: FilesSubject) -> Non
 
 
 def test_36_each_write_leaves_a_sidecar_and_where_wanted_a_version(files: FilesSubject) -> None:
-    """Names that look alike when encoded share neither."""
+    """Names with similar encodings share neither."""
     root = files.folder()
     store = files.at(root, keep_versions=True)
     for text in ("1", "2", "3"):

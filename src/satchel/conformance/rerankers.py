@@ -29,14 +29,14 @@ class RerankerSubject:
     """A reranker under test.
 
     Args:
-        make: Gives it, new each time.
+        make: Returns a new instance.
     """
 
     make: Callable[[], Reranker]
 
 
 def test_it_has_a_name(subject: RerankerSubject) -> None:
-    """Answers say by name what put them in order."""
+    """Results name the reranker that ordered them."""
     reranker = subject.make()
 
     assert isinstance(reranker, Reranker)
@@ -45,7 +45,7 @@ def test_it_has_a_name(subject: RerankerSubject) -> None:
 
 
 def test_each_text_gets_one_finite_number(subject: RerankerSubject) -> None:
-    """As many scores as texts; none for none."""
+    """There are as many scores as texts, and none for no texts."""
     reranker = subject.make()
 
     scores = reranker.scores(_QUESTION, _TEXTS)
@@ -56,7 +56,7 @@ def test_each_text_gets_one_finite_number(subject: RerankerSubject) -> None:
 
 
 def test_the_same_is_scored_the_same(subject: RerankerSubject) -> None:
-    """Each time, and by another instance: an answer can be had again."""
+    """Every time, and by another instance: results are reproducible."""
     reranker = subject.make()
     once = reranker.scores(_QUESTION, _TEXTS)
 
@@ -65,7 +65,7 @@ def test_the_same_is_scored_the_same(subject: RerankerSubject) -> None:
 
 
 def test_a_score_depends_on_its_text_alone(subject: RerankerSubject) -> None:
-    """Neither on the texts beside it, nor on their order."""
+    """It does not depend on the other texts or their order."""
     reranker = subject.make()
     together = reranker.scores(_QUESTION, _TEXTS)
 
@@ -74,7 +74,7 @@ def test_a_score_depends_on_its_text_alone(subject: RerankerSubject) -> None:
 
 
 def test_any_text_is_scored(subject: RerankerSubject) -> None:
-    """Empty, hostile and very long ones, as a question too."""
+    """Including empty, hostile and very long ones, also as a question."""
     texts = (*HOSTILE_TEXTS, _LONG)
     reranker = subject.make()
 

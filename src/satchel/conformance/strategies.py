@@ -1,6 +1,6 @@
 """Hypothesis strategies for records of every type, hostile text included.
 
-They are made from the model itself, so a member that the model gains is tried at once.
+They are derived from the model, so a new member of the model is covered immediately.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ _Strategies = dict[str, st.SearchStrategy[Any]]
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """Any Unicode text, hostile ones often."""
+    """Any Unicode text, often a hostile one."""
     return draw(_TEXT)
 
 
@@ -55,18 +55,18 @@ _TEXT = st.one_of(st.text(max_size=40), st.sampled_from(HOSTILE_TEXTS))
 
 
 def times() -> st.SearchStrategy[str]:
-    """Times as the model keeps them."""
+    """Times in the model's form."""
     return st.datetimes().map(lambda moment: moment.isoformat(timespec="microseconds") + "Z")
 
 
 def ids() -> st.SearchStrategy[str]:
-    """Content addresses of records that are nowhere."""
+    """Content addresses of records that do not exist."""
     return st.binary(min_size=32, max_size=32).map(lambda data: _ID + data.hex())
 
 
 @st.composite
 def json_values(draw: st.DrawFn) -> Any:
-    """Any value of the canonical domain; foreign values in their reversible form among them."""
+    """Any value of the canonical domain, including foreign values in their reversible form."""
     return draw(_JSON)
 
 
@@ -90,12 +90,12 @@ def _json_values() -> st.SearchStrategy[Any]:
 
 
 def json_objects() -> st.SearchStrategy[dict[str, Any]]:
-    """Objects of such values, as metadata is."""
+    """Objects of such values, such as metadata."""
     return st.dictionaries(_keys(), json_values(), max_size=_MOST)
 
 
 def _keys() -> st.SearchStrategy[str]:
-    # A key that starts with "$" is another's reversible form, or escaped by who read it.
+    # A key that starts with "$" is a reversible form, or escaped by its reader.
     return texts().filter(lambda text: not text.startswith("$"))
 
 
@@ -153,7 +153,7 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR0911, P
 
 @st.composite
 def structs(draw: st.DrawFn, cls: type[msgspec.Struct]) -> Any:
-    """Values of a class of the model, each member there or not; records without id and nonce."""
+    """Values of a class of the model, with or without each member; records without ID and nonce."""
     required, optional = _members(cls)
     names = st.lists(st.sampled_from(sorted(optional)), max_size=_MEMBERS, unique=True)
     given = draw(names) if optional else []
@@ -177,7 +177,7 @@ def _members(cls: type[msgspec.Struct]) -> tuple[_Strategies, _Strategies]:
 
 
 def entries(components: Iterable[Component] = _ALL) -> st.SearchStrategy[Entry]:
-    """Entries of some components, with any members."""
+    """Entries of some types, with any members."""
     return st.sampled_from(sorted(components)).flatmap(lambda part: structs(ENTRY_CLASSES[part]))
 
 
@@ -189,7 +189,7 @@ def records() -> st.SearchStrategy[Model]:
 
 
 def memories(traits: Traits, *, most: int = 4) -> st.SearchStrategy[list[Entry]]:
-    """Some entries that a format has a place for; each has a text, and no two the same."""
+    """Entries that a format can hold, each with a different text."""
     plain = entries(traits.components).flatmap(
         lambda entry: texts().map(lambda text: msgspec.structs.replace(entry, text=text))
     )
@@ -197,7 +197,7 @@ def memories(traits: Traits, *, most: int = 4) -> st.SearchStrategy[list[Entry]]
 
 
 def simplest(record_type: str) -> Model:
-    """Return a record of a type with little in it, the same each time."""
+    """Return a minimal record of a type, the same every time."""
     some = {
         "name": "n",
         "kind": "derives_from",

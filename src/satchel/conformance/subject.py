@@ -1,4 +1,4 @@
-"""A format under test: its samples, and short ways to read and write with it."""
+"""A format under test: its samples, and helpers to read and write with it."""
 
 import gzip
 import json
@@ -23,20 +23,20 @@ from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet, open_record_set
 
 KEY = SigningKey.from_seed(bytes(range(32)))
-"""Signs whatever the suite writes in a sealed format; known to all, so never trust it."""
+"""Signs the sealed files of the suite; it is public, so never trust it."""
 
 _THEN = "2026-01-02T03:04:05.000000Z"
 _CBOR_MAPS = range(0xA0, 0xC0)
 
 
 def plain_bytes(path: Path) -> bytes:
-    """Return a file's bytes, decompressed where they are gzip."""
+    """Return a file's bytes, decompressed if they are gzip."""
     data = path.read_bytes()
     return gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
 
 
 def parsed(data: bytes) -> list[Any]:
-    """Return the JSON values in a file: one, one a line, or CBOR; compressed or not."""
+    """Return the JSON values in a file: one, one per line, or CBOR; compressed or not."""
     if data.startswith(GZIP_MAGIC):
         return parsed(gzip.decompress(data))
     if data.startswith(MAGIC) or data[0] in _CBOR_MAPS:
@@ -49,7 +49,7 @@ def parsed(data: bytes) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What came out of a file."""
+    """The records and losses of a file that was read."""
 
     records: list[Sealed]
     container: dict[str, Any]
@@ -57,7 +57,7 @@ class ReadResult:
 
     @property
     def contents(self) -> list[dict[str, Any]]:
-        """What the records say: without id and nonce, links among them by position."""
+        """The contents of the records, without ID and nonce; links among them are positions."""
         names = {record.id: f"#{place}" for place, record in enumerate(self.records)}
         return [
             _renamed({k: v for k, v in record.value.items() if k not in _OWN}, names)
@@ -86,7 +86,7 @@ class Subject:
         name: Its name in the registry.
         adapter: The format.
         samples: The folder with ``good-*``, ``bad-*`` and an ``expect-*.json`` for each good one.
-        parse: Gives the JSON values in a sample, for formats that are something else underneath.
+        parse: Returns the JSON values in a sample, for formats that are not JSON.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Subject:
         return self._found("bad-*")
 
     def expectation(self, sample: Path) -> Path:
-        """Return the file that says what a good sample holds."""
+        """Return the file with the expected records of a good sample."""
         return self.samples / f"expect-{sample.name.removesuffix('.json')}.json"
 
     def need(self, trait: str) -> None:
@@ -120,14 +120,14 @@ class Subject:
         return ReadResult(records, reading.container, reading.report)
 
     def take_bytes(self, data: bytes, *, like: Path, limits: Limits = DEFAULT_LIMITS) -> ReadResult:
-        """Read bytes as the file of that name would be read."""
+        """Read bytes as a file of this name."""
         with self.folder() as folder:
             path = folder / like.name
             path.write_bytes(data)
             return self.take(path, limits)
 
     def write(self, records: RecordSet, target: Target) -> Report:
-        """Write records, and return what was lost."""
+        """Write records, and return the losses."""
         writing = WriteContext(
             keys=(KEY,),
             header=Header(extra={"created_at": _THEN}),
@@ -138,7 +138,7 @@ class Subject:
 
     @contextmanager
     def written(self, records: RecordSet, name: str = "out") -> Iterator[tuple[Path, Report]]:
-        """Give a file with the records in it, and what was lost."""
+        """Yield a file with the records, and the losses."""
         with self.folder() as folder:
             path = folder / (name if "." in name else name + self.suffix)
             report = self.write(records, Target(path))
@@ -152,7 +152,7 @@ class Subject:
     @staticmethod
     @contextmanager
     def folder() -> Iterator[Path]:
-        """Give a folder of one's own; a fixture would be shared by all examples of a property."""
+        """Yield a new folder; a fixture would be shared by all examples of a property."""
         with TemporaryDirectory(prefix="satchel-conformance-") as folder:
             yield Path(folder)
 
@@ -164,7 +164,7 @@ class Subject:
 
 @contextmanager
 def sealed(records: Iterable[Model | Sealed]) -> Iterator[RecordSet]:
-    """Give records as a set, with nonces that are the same each time."""
+    """Yield records as a set, with the same nonces every time."""
     nonces = seeded_nonces(bytes(32))
     with ArtifactBuilder() as builder:
         for record in records:
@@ -174,9 +174,9 @@ def sealed(records: Iterable[Model | Sealed]) -> Iterator[RecordSet]:
 
 @contextmanager
 def record_set(subject: Subject, sample: Path) -> Iterator[RecordSet]:
-    """Give what a sample holds, ready to be written, as a conversion does.
+    """Yield the records of a sample, ready to be written, as a conversion does.
 
-    An artifact keeps its seal; for the others a record says which file they came from.
+    An artifact keeps its seal; for others, a record names the source file.
     """
     traits = subject.adapter.info.traits
     if traits.sealed and traits.exact:

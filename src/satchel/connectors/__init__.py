@@ -1,5 +1,5 @@
-"""Products that are talked to where they live: one module a product, listed and written.
+"""Live products, read and written where they store memory: one module a product.
 
-A connector stands on the format of the same product, so that a record has one mapping, whether it
-is read from an export or from the product itself.
+A connector uses the format of the same product, so that a record has one mapping, whether it is
+read from an export or from the product itself.
 """

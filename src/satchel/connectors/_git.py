@@ -1,8 +1,8 @@
-"""The history of a folder that git keeps, read as data.
+"""The git history of a folder, read as data.
 
-No program is started, no hook run, no setting of the repository read, no object looked for outside
-of it. Every object is held to its name, which is the hash of its bytes; how much is unpacked in
-all, how long chains of differences are and how deep folders are is bounded.
+No program is started, no hook is run, no setting is read, and no object outside the repository is
+read. Every object is compared with its name, the hash of its bytes. The unpacked size, the length
+of delta chains and the depth of folders are bounded.
 
 Source: gitformat-pack and gitformat-index of git 2.47; repositories of SHA-1 only.
 """
@@ -22,7 +22,7 @@ from satchel.model.values import format_time
 from satchel.runtime.contained_folder import ContainedFolder
 
 _MOST_BYTES = 256 * 2**20
-"""Unpacked, of one repository."""
+"""Limit on the unpacked bytes of one repository."""
 
 _MOST_OBJECT = 16 * 2**20
 _MOST_INDEX = 64 * 2**20
@@ -45,24 +45,24 @@ _parent = re.compile(rb"^parent ([0-9a-f]{40})$", re.MULTILINE).search
 
 
 class GitCommit(NamedTuple):
-    """One state of the folder."""
+    """A commit of the folder."""
 
     time: str
-    """When it was committed, by its own word."""
+    """The commit time that it states."""
 
     files: dict[str, str]
-    """The names of the contents of files, by path."""
+    """Hashes of the files' contents, by path."""
 
 
 class Repository:
-    """What git has in a folder.
+    """The git repository of a folder.
 
     Args:
-        folder: The folder; the repository is ``.git`` in it. A file of that name, which leads to a
-            repository elsewhere, is none.
+        folder: The folder; the repository is its ``.git``. A file of that name, which refers to a
+            repository elsewhere, is not followed.
 
     Raises:
-        InputError: If there is no history in it that can be read.
+        InputError: If it has no readable history.
     """
 
     def __init__(self, folder: ContainedFolder) -> None:
@@ -81,7 +81,7 @@ class Repository:
             raise
 
     def close(self) -> None:
-        """Let go of its files."""
+        """Close its files."""
         self._held.close()
 
     def _listed(self, place: str) -> list[tuple[str, str]]:
@@ -96,7 +96,7 @@ class Repository:
         return _Pack(index, stream)
 
     def _head(self) -> str:
-        """Return the name of the newest commit of the branch that is checked out."""
+        """Return the hash of the newest commit of the current branch."""
         said = self._text(".git/HEAD")
         if not said.startswith("ref: "):
             return _hash(said)
@@ -113,13 +113,13 @@ class Repository:
     def _text(self, place: str) -> str:
         return self._folder.read(place, limit=_SMALL).decode("ascii", "replace").strip()
 
-    # -- states ----------------------------------------------------------------------------
+    # -- commits ---------------------------------------------------------------------------
 
     def commits(self) -> list[GitCommit]:
-        """Return the states from the first to the newest, along first parents.
+        """Return the commits along first parents, oldest first.
 
         Raises:
-            InputError: If something of them is missing, damaged or over a bound.
+            InputError: If an object is missing, damaged or over a limit.
         """
         found, seen, name = list[GitCommit](), set[str](), self.head
         while True:
@@ -144,12 +144,12 @@ class Repository:
         """Return the content of a file.
 
         Raises:
-            InputError: If it is missing, damaged or over a bound.
+            InputError: If it is missing, damaged or over a limit.
         """
         return self._object(name, "blob")
 
     def _files(self, tree: str, depth: int = 0) -> dict[str, str]:
-        """Return the notes in a folder, by path."""
+        """Return the hashes of the notes in a folder, by path."""
         known = self._folders.get(tree)
         if known is not None:
             return known
@@ -209,7 +209,7 @@ class Repository:
         raise MalformedError(f"the object {name[:12]} is missing")
 
     def _at(self, pack: "_Pack", place: int, depth: int) -> tuple[str, bytes]:
-        """Return an object of a pack, put together from what it differs from."""
+        """Return an object of a pack, with its deltas applied to their base."""
         changes = list[bytes]()
         while True:
             kind, size, place_of_base, base = pack.head_at(place)
@@ -236,7 +236,7 @@ class Repository:
 
 
 class _Pack:
-    """Many objects in one file, and where each of them is."""
+    """A pack file and its index."""
 
     def __init__(self, index: bytes, stream: BinaryIO) -> None:
         if not index.startswith(_INDEX) or stream.read(4) != _PACK:
@@ -265,7 +265,7 @@ class _Pack:
         return int(struct.unpack_from(">Q", self._far, 8 * (place - _FAR))[0])
 
     def head_at(self, place: int) -> tuple[int, int, int, bytes | None]:
-        """Return the kind and size of what is at a place, and what it differs from."""
+        """Return the kind and size of the object at an offset, and its delta base."""
         self._stream.seek(place)
         byte = self._byte()
         kind, size, shift = byte >> 4 & 7, byte & 15, 4
@@ -294,7 +294,7 @@ class _Pack:
         return self._stream.read(1)[0]
 
     def data(self, size: int) -> bytes:
-        """Unpack what stands behind a head."""
+        """Unpack the data after a header."""
         opened, parts, left = zlib.decompressobj(), list[bytes](), size + 1
         while not opened.eof and left > 0:
             packed = opened.unconsumed_tail or self._stream.read(1 << 14)
@@ -316,7 +316,7 @@ def _hash(text: str) -> str:
 
 
 def _entries(tree: bytes) -> Iterator[tuple[bytes, str, str]]:
-    """Yield mode, name and content of what is in a folder; what is hidden is left out."""
+    """Yield the mode, name and hash of each entry of a tree; hidden ones are skipped."""
     at = 0
     while at < len(tree):
         space, end = tree.index(b" ", at), tree.index(b"\0", at)
@@ -329,7 +329,7 @@ def _entries(tree: bytes) -> Iterator[tuple[bytes, str, str]]:
 
 
 def _applied(base: bytes, change: bytes) -> bytes:
-    """Return what a difference makes of a text."""
+    """Return a base with a delta applied."""
     at, size = 0, 0
     sizes = list[int]()
     for _ in range(2):
@@ -364,7 +364,7 @@ def _applied(base: bytes, change: bytes) -> bytes:
 
 
 def _copied(change: bytes, code: int, at: int) -> tuple[int, int, int]:
-    """Return from where and how much of the other text is taken, and where to read on."""
+    """Return the offset and size of a copy from the base, and the position after it."""
     start = count = 0
     for bit in range(4):
         if code & 1 << bit:

@@ -1,7 +1,7 @@
-"""The folder of Qdrant's local mode: ``meta.json``, a lock, one SQLite file a collection.
+"""The folder of Qdrant's local mode: ``meta.json``, a lock, and an SQLite file per collection.
 
-Written as qdrant-client 1.20 writes it, and read as it is, with no library of Qdrant's: that one
-loads all points at once, and runs what is in them (see ``_unpickling``).
+Written as qdrant-client 1.20 writes it, and read without Qdrant's library, which loads all points
+at once and runs code in them (see ``formats._pickles``).
 """
 
 import base64
@@ -43,7 +43,7 @@ def pickled(value: Any) -> bytes:
 
 
 def point(identity: str | int, vectors: dict[str, Any], payload: dict[str, Any]) -> Model:
-    """Return a point of Qdrant's local mode, to be pickled."""
+    """Return a point of Qdrant's local mode, ready to be pickled."""
     found = Model(Global(POINTS, "PointStruct"))
     found.members = {"id": identity, "vector": vectors, "payload": payload}
     return found
@@ -105,7 +105,7 @@ def _write_set(items: set[Any], out: bytearray) -> None:
 
 
 def _write_model(model: Model, out: bytearray) -> None:
-    """Write an object as pydantic's models are: the class, nothing given, then its state."""
+    """Write an object as pydantic pickles models: the class, no arguments, then its state."""
     _write_text(model.cls.module, out)
     _write_text(model.cls.name, out)
     out += b"\x93)\x81"
@@ -140,7 +140,7 @@ def key_of(identity: str | int) -> bytes:
     if isinstance(identity, str):
         body += b"\x94"
     body += b"."
-    frame = 4  # what is shorter is written without one
+    frame = 4  # a shorter one is written without a frame
     head = b"\x95" + struct.pack("<Q", len(body)) if len(body) >= frame else b""
     return b"\x80\x04" + head + bytes(body)
 
@@ -150,19 +150,19 @@ _DEEPEST = 100
 
 
 def as_json(value: Any) -> Any:
-    """Return an unpickled value as JSON has it, as Qdrant itself would show it.
+    """Return an unpickled value as JSON, as Qdrant would show it.
 
-    Bytes, and numbers that JSON cannot hold, stay as they are.
+    Bytes, and numbers that JSON cannot hold, are unchanged.
 
     Raises:
-        LimitError: If it goes too deep, or a part that is named often makes it endless.
-        MalformedError: If something in it has no form in JSON.
+        LimitError: If it is nested too deep, or repeated parts make it endless.
+        MalformedError: If a part of it has no form in JSON.
     """
     return _Shown().of(value, 0)
 
 
 class _Shown:
-    """Counts what was looked at."""
+    """Converts a value to JSON and counts its parts."""
 
     def __init__(self) -> None:
         self._left = _MOST_NODES
@@ -224,10 +224,10 @@ Identity = str | int
 
 
 class QdrantPoint(NamedTuple):
-    """One point."""
+    """A point of a collection."""
 
     place: int
-    """Of its row; a later one holds."""
+    """Number of its row; of two rows of a point, the later one counts."""
 
     id: Identity
     vectors: Any
@@ -235,14 +235,14 @@ class QdrantPoint(NamedTuple):
 
 
 class QdrantFolder:
-    """A folder that nobody else uses while this is open.
+    """A folder of Qdrant's local mode, locked while open.
 
     Args:
         path: The folder.
-        writes: Whether it is written to, and made when it is not there.
+        writes: Whether to open it for writing, and create it if missing.
 
     Raises:
-        UnreadableError: If it is no such folder.
+        UnreadableError: If it is not such a folder.
         LockedError: If another process has it open.
     """
 
@@ -266,14 +266,14 @@ class QdrantFolder:
 
     @property
     def collections(self) -> dict[str, Any]:
-        """What is written down of each collection."""
+        """The configuration of each collection."""
         return dict(self._meta["collections"])
 
     def storage(self, collection: str) -> Path:
-        """Return the file with a collection's points, in a folder that is made for writing.
+        """Return the file with a collection's points; its folder is created when writing.
 
         Raises:
-            MalformedError: If the name is no name.
+            MalformedError: If the name is not valid.
         """
         if collection in ("", ".", "..") or "/" in collection or "\x00" in collection:
             raise MalformedError("a collection with an invalid name", file=str(self.path / _META))
@@ -283,14 +283,14 @@ class QdrantFolder:
         return folder / _STORAGE
 
     def dimensions(self, collection: str) -> int | None:
-        """Return how many numbers the vectors of a collection have; None where they have names."""
+        """Return the dimensions of a collection's vector; None if it has named vectors."""
         config = self.collections.get(collection)
         vectors = config.get("vectors") if isinstance(config, dict) else None
         size = vectors.get("size") if isinstance(vectors, dict) else None
         return size if type(size) is int else None
 
     def make(self, collection: str, dimensions: int) -> None:
-        """Make a collection as Mem0 2 makes its own: one vector compared by angle, one of words.
+        """Create a collection as Mem0 2 does: a cosine vector, and a sparse one of words.
 
         Raises:
             TargetError: If it cannot be written.
@@ -300,7 +300,7 @@ class QdrantFolder:
         self.make_with(collection, {"vectors": vector, "sparse_vectors": words})
 
     def make_with(self, collection: str, config: dict[str, Any]) -> None:
-        """Make a collection.
+        """Create a collection.
 
         Args:
             collection: Its name.
@@ -310,13 +310,13 @@ class QdrantFolder:
             TargetError: If it cannot be written.
         """
         meta = {**self._meta, "collections": {**self.collections, collection: config}}
-        self.storage(collection)  # whose folder Qdrant expects
+        self.storage(collection)  # Qdrant expects its folder
         with atomic_write(self.path / _META) as stream:
             stream.write(msgspec.json.encode(meta))
         self._meta = meta
 
     def close(self) -> None:
-        """Let others use it; a second time is no error."""
+        """Release the lock; can be called twice."""
         handle, self._lock = self._lock, None
         if handle is not None:
             os.close(handle)
@@ -352,7 +352,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 
 def _locked(path: Path, *, writes: bool) -> int | None:
-    """Return the descriptor that holds the lock; a copy of a folder may have none to hold."""
+    """Return the descriptor that holds the lock; None if the folder has no lock file."""
     flags = os.O_RDWR | os.O_CREAT if writes else os.O_RDONLY
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
@@ -375,7 +375,7 @@ def _locked(path: Path, *, writes: bool) -> int | None:
 
 
 def _holder(inode: int) -> str:
-    """Return the process that holds a lock, where the system tells (Linux, proc(5))."""
+    """Return the process that holds a lock; None where the system does not report it (proc(5))."""
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()
@@ -392,11 +392,11 @@ class Points:
 
     Args:
         path: Its file.
-        most_bytes: The largest point.
-        writes: Whether points are written, and the file is made when it is not there.
+        most_bytes: Largest size of a point.
+        writes: Whether to open it for writing, and create the file if missing.
 
     Raises:
-        MalformedError: If it holds no points.
+        MalformedError: If it has no table of points.
     """
 
     def __init__(self, path: Path, *, most_bytes: int, writes: bool = False) -> None:
@@ -421,15 +421,15 @@ class Points:
         limit: int,
         refuse: Callable[[InputError], None] | None = None,
     ) -> tuple[list[QdrantPoint], int | None]:
-        """Return the points after a place, and the place after which there are more, if any.
+        """Return the points after a position, and the position for the next page; None at the end.
 
         Args:
-            after: The place; None for the start.
-            limit: How many at most.
-            refuse: Is given the error of a damaged one, which is left out; None to raise it.
+            after: The position; None for the start.
+            limit: The largest number of points.
+            refuse: Called with the error of a damaged point, which is skipped; None to raise it.
 
         Raises:
-            MalformedError: If one is damaged, or there never was one at that place.
+            MalformedError: If one is damaged, or the position is not valid.
         """
         if after is not None and not list(
             self._database.rows("SELECT 1 FROM points WHERE rowid = ?", after)
@@ -458,17 +458,17 @@ class Points:
         return self._point(*found[0]) if found else None
 
     def put(self, points: Sequence[tuple[Identity, dict[str, Any], dict[str, Any]]]) -> None:
-        """Write points with their vectors and what they say; durable on return.
+        """Write points with their vectors and payloads; durable on return.
 
         Raises:
-            TargetError: If they cannot be written; none is then.
+            TargetError: If they cannot be written; none of them is.
         """
         rows = [(_key(name), pickled(point(name, *rest))) for name, *rest in points]
         with self._database.transaction():
             self._database.run("INSERT OR REPLACE INTO points VALUES (?, ?)", rows)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         self._database.close()
 
     def _point(self, place: int, data: Any) -> QdrantPoint:
@@ -488,9 +488,9 @@ class Points:
         return QdrantPoint(place, identity, found.members.get("vector"), payload)
 
     def _replaced(self) -> Iterator[int]:
-        """Yield the places of points that were written again under another key.
+        """Yield the positions of points that were written again under another key.
 
-        Other versions spelled the key of a row in other ways, and left both rows.
+        Other versions spell the key of a row differently, and leave both rows.
         """
         others = dict[Identity, list[int]]()
         for place, key in self._database.rows("SELECT rowid, id FROM points"):
@@ -510,7 +510,7 @@ def _identity(key: Any) -> Identity | None:
     try:
         found = as_json(unpickled(base64.b64decode(key, validate=True)))
     except (SatchelError, binascii.Error, TypeError, ValueError):
-        return None  # the point itself says what it is
+        return None  # the ID in the point decides
     if isinstance(found, str):
         return found.lower()
     return found if isinstance(found, int) else None

@@ -1,7 +1,7 @@
 """One collection of Chroma's own database: ``chroma:///path/to/folder?collection=NAME``.
 
-The folder of a ``PersistentClient`` is a file format, too (``formats.frameworks.chroma``), which
-reads all of its collections. Here one of them is read, so that each can go into a bank of its own.
+The folder of a ``PersistentClient`` is a file format, too (``formats.chroma``), which reads all of
+its collections. This reads one of them, so that each can have its own bank.
 """
 
 import re
@@ -12,8 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from satchel.connectors.address import Kind
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.connectors._address import Kind
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._chroma import ChromaSegment, collections_in, segments_in
@@ -21,7 +20,7 @@ from satchel.formats._database import open_database_copy
 from satchel.formats.chroma import FILE, entries_in
 from satchel.formats.chroma import FORMAT as CHROMA
 from satchel.model.records import Model
-from satchel.ports.format import Info, Page, Place, ReadContext, WriteResult
+from satchel.ports.format import ConnectorOptions, Info, Page, Place, ReadContext, WriteResult
 from satchel.ports.losses import Report
 
 _KIND = Kind(
@@ -36,61 +35,47 @@ _CURSOR = re.compile("records/([0-9]{1,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChromaAddress:
-    """Where a collection is."""
+    """The address of a collection."""
 
     folder: Path
     collection: str | None = None
 
     @classmethod
     def read(cls, text: str) -> "ChromaAddress":
-        """Return the address that a person wrote.
+        """Parse an address.
 
         Raises:
-            UsageError: If it is none.
+            UsageError: If it is not valid.
         """
         folder, members = _KIND.read(text)
         return cls(folder=folder, collection=members.get("collection") or None)
 
 
 class ChromaLocal:
-    """A collection, which is only read; nobody should write to it meanwhile.
+    """A collection, which is only read; nothing should write to it during the run.
 
     Args:
-        address: Where it is.
-        limits: Bounds on what is read.
-        writes: Whether it is to be written to, which is refused.
-        overwrite: As for the other connectors; of no use here.
-        dry_run: As for the other connectors; of no use here.
-        skip_bad: Whether damaged records are skipped, counted.
+        address: Its address.
+        options: How to open it.
 
     Raises:
-        UnreadableError: If it is not there.
+        UnreadableError: If it does not exist.
         MalformedError: If it is damaged.
-        UsageError: If it is not clear which collection is meant, or it is to be written to.
+        UsageError: If the collection is ambiguous, or it would be written to.
     """
 
     info: ClassVar[Info] = CHROMA.info
 
-    def __init__(
-        self,
-        address: ChromaAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
-        del overwrite, dry_run
-        if writes:
+    def __init__(self, address: ChromaAddress, options: ConnectorOptions) -> None:
+        if options.writes:
             raise UsageError(
                 "Chroma's own database is read-only",
                 field="output",
-                hint="To write what a collection accepts: --format chroma_get.",
+                hint="To write what a collection accepts: --to chroma_get.",
             )
         folder = address.folder
         self._source = Place(folder / FILE if folder.is_dir() else folder)
-        self._reading = ReadContext(limits=limits, skip_bad=skip_bad)
+        self._reading = ReadContext(limits=options.limits, skip_bad=options.skip_bad)
         self._stack = ExitStack()
         self._items: Iterator[Model] = iter(())
         self._at = 0
@@ -116,12 +101,12 @@ class ChromaLocal:
         return Page(items, f"records/{self._at}" if len(items) == _TOGETHER else None)
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
-        """Refuse: it is only read."""
+        """Raise an error: Chroma is only read."""
         del report
         return [WriteResult(one.id, None, "Chroma's own database is read-only") for one in batch]
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._stack.close()
 
 
@@ -135,7 +120,7 @@ def _start(cursor: str | None) -> int:
 
 
 def _chosen(segments: Sequence[ChromaSegment], address: ChromaAddress) -> ChromaSegment:
-    """Return the collection that is meant."""
+    """Return the collection to read."""
     names = sorted(one.name for one in segments)
     wanted = address.collection
     if wanted is None and len(segments) == 1:

@@ -1,7 +1,7 @@
-"""The store of LangGraph (``PostgresStore``) where it is: in a schema of a PostgreSQL server.
+"""The store of LangGraph (``PostgresStore``) in a schema of a PostgreSQL server.
 
-The same items as in its database of SQLite and as its JSON (``formats._frameworks.items``). What is
-read is one snapshot of the tables, whatever the programs that use them do meanwhile. Compared with
+It has the same items as LangGraph's SQLite database and JSON (``formats._langgraph``). One snapshot
+of the tables is read, even if other programs change them in the meantime. Compared with
 langgraph-checkpoint-postgres 3.2.0.
 """
 
@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from satchel.connectors.address import of_server
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
+from satchel.connectors._address import of_server
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError, UsageError
 from satchel.formats._database import parsed
@@ -31,7 +31,7 @@ from satchel.formats._langgraph import (
 from satchel.formats._row_lists import as_json
 from satchel.model.records import Entry
 from satchel.model.values import Component, iso_text, read_time
-from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
+from satchel.ports.format import ConnectorOptions, Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.stores.postgres import connection
 from satchel.stores.postgres.statements import DRIVER, translated
@@ -43,7 +43,7 @@ _MOST_FIELDS = 64
 _OTHER_VERSION = "another version exists there; --overwrite replaces it"
 _ENDLESS = frozenset({"infinity", "-infinity"})
 _REFUSED = ("22", "54")
-"""Classes of errors: a value that the server does not hold, and one that is too long for it."""
+"""Classes of SQL errors: a value that the server cannot hold, and one that is too long."""
 
 _numbers = re.compile(r"\[(-?[0-9.]+(?:e[+-]?\d+)?(?:,-?[0-9.]+(?:e[+-]?\d+)?)*)\]").fullmatch
 
@@ -65,28 +65,28 @@ WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
 
 
 def make_tables(connection: Any, schema: str) -> None:
-    """Make the tables as the library does, so that it takes them for its own.
+    """Create the tables exactly as LangGraph's library does.
 
     Args:
         connection: In a transaction.
-        schema: There already, and called by plain letters.
+        schema: An existing schema with a plain name.
     """
     connection.execute(_MAKE.format(schema))
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the tables of a store have."""
+    """The optional columns of a store's tables."""
 
     items: frozenset[str]
     has_vectors: bool
 
     @classmethod
     def of(cls, connection: Any, schema: str, file: str) -> "Columns | None":
-        """Return what there is in a schema, or None where there is no such table.
+        """Return the columns of the tables in a schema, or None if it has no such table.
 
         Raises:
-            MalformedError: If the table is another program's.
+            MalformedError: If the table belongs to another program.
         """
         items = _columns(connection, f"{schema}.store")
         if not items:
@@ -109,13 +109,13 @@ def _columns(connection: Any, table: str) -> frozenset[str]:
 def query(
     schema: str, columns: Columns, after: tuple[str, str] | None, most: int
 ) -> tuple[str, dict[str, Any]]:
-    """Return what gives items in the order of their names, and its values.
+    """Return the SQL that selects items in the order of their names, and its parameters.
 
     Args:
-        schema: Where the tables are.
-        columns: What they have.
-        after: The namespace and key of the item that they come after.
-        most: Bytes that a value may have; of a longer one comes nothing.
+        schema: The schema of the tables.
+        columns: Their optional columns.
+        after: The namespace and key of the item before them.
+        most: Largest size of a value in bytes; a longer one is returned as NULL.
     """
     text = "CASE WHEN octet_length(s.value::text) <= %(most)s THEN s.value::text END"
     lives = [f"s.{name}::text" if name in columns.items else "NULL" for name in _LIVES]
@@ -142,10 +142,10 @@ def query(
 
 
 def item_of(row: Sequence[Any]) -> Row:
-    """Return what ``query`` gave of an item as its library shows it.
+    """Return a row of ``query`` as an item in the form of LangGraph's library.
 
     Raises:
-        MalformedError: If its value is no JSON that can be kept.
+        MalformedError: If its value is not JSON that can be stored.
     """
     prefix, key, value, created, updated, expires, lives, vectors, more = row
     item: Row = {"namespace": prefix.split("."), "key": key, "value": parsed(value, "value")}
@@ -162,7 +162,7 @@ def item_of(row: Sequence[Any]) -> Row:
 
 
 def _packed(text: str) -> Any:
-    """Return a vector as the library's store of SQLite keeps it; one of bits as its text."""
+    """Return a vector as LangGraph's SQLite store has it; a bit vector as its text."""
     found = _numbers(text)
     return (
         text
@@ -182,14 +182,14 @@ def put(
     *,
     overwrite: bool,
 ) -> WriteResult:
-    """Put an item in, unless another one is there.
+    """Insert an item, unless another version exists.
 
     Args:
-        connection: In a transaction; the schema is the first that is looked in.
-        columns: What the tables have.
-        item: Our id of it, and the item.
+        connection: In a transaction; the schema is first in the search path.
+        columns: The optional columns of the tables.
+        item: Our ID of it, and the item.
         report: Where losses go.
-        overwrite: Whether another one is replaced.
+        overwrite: Whether to replace another version.
     """
     identity, row = item
     prefix, key = joined(tuple(row.pop("namespace"))), row.pop("key")
@@ -227,7 +227,7 @@ def put(
 
 
 def _fit(values: dict[str, Any], identity: str, report: Report) -> None:
-    """Have values be such as the columns take."""
+    """Convert values to those that the columns accept."""
     for name in _TIMES:
         time = values[name]
         if time is not None and time not in _ENDLESS and read_time(str(time)) is None:
@@ -246,7 +246,7 @@ def _fit(values: dict[str, Any], identity: str, report: Report) -> None:
 def _put_item(
     connection: Any, name: tuple[str, str], values: dict[str, Any], *, overwrite: bool
 ) -> bool | None:
-    """Return whether it was there already as it is; None where another one is, and stays."""
+    """Return whether an equal item exists; None if another version exists and is not replaced."""
     members = ", ".join(values)
     given = ", ".join("%s" for _ in values)
     sql = f"INSERT INTO store (prefix, key, {members}) VALUES (%s, %s, {given}) ON CONFLICT"  # noqa: S608 - ours
@@ -275,7 +275,7 @@ def _same_end(there: Any, values: dict[str, Any]) -> bool:
 def _put_vectors(
     connection: Any, columns: Columns, name: tuple[str, str], vectors: dict[str, Any]
 ) -> bool:
-    """Put vectors in that are not there as they are; return whether there were any."""
+    """Insert vectors that are missing or different; return whether there were any."""
     changed = False
     if not columns.has_vectors:
         return changed
@@ -297,7 +297,7 @@ def _put_vectors(
 def _count_vectors(
     connection: Any, columns: Columns, name: tuple[str, str], vectors: dict[str, Any]
 ) -> int:
-    """Return how many of the vectors the store has."""
+    """Return how many of the vectors the store has already."""
     if not vectors or not columns.has_vectors:
         return 0
     sql = (
@@ -308,7 +308,7 @@ def _count_vectors(
 
 
 def _shown(vector: Any) -> str | None:
-    """Return a vector as pgvector takes it."""
+    """Return a vector in the text form of pgvector."""
     if isinstance(vector, bytes) and vector and len(vector) % 4 == 0:
         numbers = array("f")
         numbers.frombytes(vector)
@@ -319,7 +319,7 @@ def _shown(vector: Any) -> str | None:
 _SCHEMA = "public"
 _TOGETHER = 64
 _ROOM = 4
-"""As many times its canonical bytes may an item take as the server writes it."""
+"""Largest ratio of an item's size at the server to its canonical size."""
 
 _CURSOR = "items/"
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -331,22 +331,22 @@ _SESSION = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LangGraphAddress:
-    """Where a store is: ``langgraph+postgresql://USER@HOST/DATABASE?schema=NAME``."""
+    """The address of a store: ``langgraph+postgresql://USER@HOST/DATABASE?schema=NAME``."""
 
     url: str
-    """What the driver is given; it may hold a password."""
+    """For the driver; it may contain a password."""
 
     name: str
-    """What to call it in errors."""
+    """Its name in errors."""
 
     schema: str
 
     @classmethod
     def read(cls, text: str) -> "LangGraphAddress":
-        """Return the address that a person wrote, with or without ``langgraph+``.
+        """Parse an address, with or without ``langgraph+``.
 
         Raises:
-            UsageError: If it is none; no part of it that may be a password is in what is said.
+            UsageError: If it is not valid; no part that may be a password is in the message.
         """
         found = connection.read_address(of_server(text), schema=_SCHEMA)
         if found.bank is not None:
@@ -358,18 +358,14 @@ class LangGraphPostgres:
     """The items of a store.
 
     Args:
-        address: Where it is.
-        limits: Bounds on what is read.
-        writes: Whether it is written to; its tables are made where there are none.
-        overwrite: Whether other versions there are replaced.
-        dry_run: Whether nothing is written after all, only weighed.
-        skip_bad: Whether damaged items are left out of what is read, counted.
+        address: Its address.
+        options: How to open it.
 
     Raises:
         MissingExtraError: If the driver is not installed.
-        StoreError: If the server cannot be reached, or does not let us in.
-        UnreadableError: If there is no store in the schema.
-        MalformedError: If the tables there are not LangGraph's.
+        StoreError: If the server cannot be reached, or refuses the login.
+        UnreadableError: If the schema has no store.
+        MalformedError: If its tables are not LangGraph's.
     """
 
     info: ClassVar[Info] = Info(
@@ -385,21 +381,10 @@ class LangGraphPostgres:
         beside=frozenset({VECTORS}),
     )
 
-    def __init__(
-        self,
-        address: LangGraphAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: LangGraphAddress, options: ConnectorOptions) -> None:
         self.address = address
-        self._overwrite = overwrite
-        self._dry_run = dry_run
-        self._skip_bad = skip_bad
-        self._most = _ROOM * limits.entry_bytes
+        self._options = options
+        self._most = _ROOM * options.limits.entry_bytes
         self._open: Any = None
         self._next: str | None = None
         with translated(address.name):
@@ -410,13 +395,15 @@ class LangGraphPostgres:
                 application_name="satchel",
             )
         try:
-            self._columns = self._tables(makes=writes and not dry_run, needs=not writes)
+            self._columns = self._tables(
+                makes=options.writes and not options.dry_run, needs=not options.writes
+            )
         except BaseException:
             self.close()
             raise
 
     def _tables(self, *, makes: bool, needs: bool) -> Columns | None:
-        """Return what columns the tables have; None where there are none and none are needed."""
+        """Return the columns of the tables; None if there are none and none are needed."""
         schema, name = self.address.schema, self.address.name
         with translated(name):
             self._connection.execute(_SESSION.format(schema=schema))
@@ -443,9 +430,9 @@ class LangGraphPostgres:
             if self._open is None or cursor is None or cursor != self._next:
                 self._begin(after)
             rows = self._open.fetchmany(_TOGETHER)
-            # Whether there is another one is known when it is asked for.
+            # The next call finds out whether there are more.
             self._next = _CURSOR + json.dumps(rows[-1][:2]) if len(rows) == _TOGETHER else None
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         items = list[Entry]()
         for row in rows:
             try:
@@ -463,7 +450,7 @@ class LangGraphPostgres:
         return item_of(row)
 
     def _begin(self, after: tuple[str, str] | None) -> None:
-        """Take a snapshot, and stand behind an item in it."""
+        """Open a snapshot, and position it after an item."""
         self._end()
         self._connection.execute(_SNAPSHOT)
         self._open = self._connection.cursor("satchel_items")
@@ -471,7 +458,7 @@ class LangGraphPostgres:
         self._open.execute(*query(self.address.schema, self._columns, after, self._most))
 
     def _end(self) -> None:
-        """Let go of the snapshot."""
+        """Close the snapshot."""
         if self._open is not None:
             cursor, self._open, self._next = self._open, None, None
             cursor.close()
@@ -482,7 +469,7 @@ class LangGraphPostgres:
         taken = list[WriteResult]()
         with translated(self.address.name):
             self._end()
-            with self._connection.transaction(force_rollback=self._dry_run):
+            with self._connection.transaction(force_rollback=self._options.dry_run):
                 for record in batch:
                     taken.append(self._taken(record, report))
         return taken
@@ -492,18 +479,18 @@ class LangGraphPostgres:
         if not isinstance(entry, Entry) or (entry.text is None and entry.data is None):
             return WriteResult(record.id, None, "an item must be a text or data")
         row = row_of(record, entry, report)
-        if self._columns is None:  # it would be made
+        if self._columns is None:  # it would be created
             return WriteResult(record.id, record.id)
         return put(
             self._connection,
             self._columns,
             (record.id, row),
             report,
-            overwrite=self._overwrite,
+            overwrite=self._options.overwrite,
         )
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection."""
         with suppress(DRIVER.Error):
             if not self._connection.closed:
                 self._end()
@@ -511,7 +498,7 @@ class LangGraphPostgres:
 
 
 def _after(cursor: str) -> tuple[str, str]:
-    """Return the namespace and key of the item that a page starts behind."""
+    """Return the namespace and key of the item before a page."""
     found: Any = None
     if cursor.startswith(_CURSOR):
         with suppress(ValueError, RecursionError):

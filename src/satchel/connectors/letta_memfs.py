@@ -1,10 +1,10 @@
-"""A folder of memory as Letta Code keeps it (MemFS): Markdown files that git has the history of.
+"""A memory folder of Letta Code (MemFS): Markdown files with a git history.
 
-What is below ``system`` is always in front of the model, the rest by its description; a skill is
-``skills/NAME/SKILL.md``. A file's front matter has a ``description``, may have ``read_only`` and
-the older ``limit``; others the repository's own hook refuses, so none are written. What a file said
-before is read from the history, as data (``connectors._git``). Files are written and nothing is
-committed: that is for whoever owns the repository.
+Files below ``system`` are always in the context, others by their description; a skill is
+``skills/NAME/SKILL.md``. A file's front matter has a ``description``, and may have ``read_only``
+and the older ``limit``; the repository's hook refuses others, so none are written. Earlier texts of
+a file are read from the history, as data (``connectors._git``). Files are written, but not
+committed: that is up to the owner of the repository.
 """
 
 import re
@@ -13,16 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from satchel.connectors._address import Kind
 from satchel.connectors._git import Repository
-from satchel.connectors.address import Kind
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError, UnreadableError
-from satchel.formats._letta import BLOCK, MEMFS, NAME, PERSONA, SELF
 from satchel.formats._notes import slug, spelled, split, summary, values_in
+from satchel.formats.letta import BLOCK, MEMFS, NAME, PERSONA, SELF
 from satchel.model.records import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
+from satchel.ports.format import (
+    ConnectorOptions,
+    Info,
+    Page,
+    PastVersion,
+    ReadContext,
+    Traits,
+    WriteResult,
+)
 from satchel.ports.losses import Report
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
 
@@ -37,10 +44,10 @@ def entry_of(path: str, text: str, began: str | None, changed: str | None) -> En
     """Return the memory in a file.
 
     Args:
-        path: In the folder.
-        text: All of the file.
-        began: When it was there first, where the history says it.
-        changed: When it was given this text.
+        path: Its path in the folder.
+        text: Its whole text.
+        began: When it first appeared in the history; None if unknown.
+        changed: When it got this text; None if unknown.
     """
     front = split(text)
     values = values_in(front.raw) if front.is_there else {}
@@ -62,7 +69,7 @@ def entry_of(path: str, text: str, began: str | None, changed: str | None) -> En
 
 
 def _said(values: dict[str, Any]) -> list[str]:
-    """Return which members of front matter are such as Letta has them."""
+    """Return the members of front matter that have a meaning to Letta, and are valid."""
     found = [name for name in (DESCRIPTION, _SKILL) if type(values.get(name)) is str]
     found += [_READ_ONLY] if type(values.get(_READ_ONLY)) is bool else []
     return found + ([_LIMIT] if type(values.get(_LIMIT)) is int else [])
@@ -76,7 +83,7 @@ def _class_of(path: str) -> type[Semantic] | type[Identity] | type[Procedural]:
 
 
 def _front(path: str, words: str, kept: dict[str, Any]) -> str:
-    """Return front matter that Letta takes: a description, and what else there is of its own."""
+    """Return front matter that Letta accepts: a description, and Letta's other members."""
     lines = ["---"]
     if found := _is_skill(path):
         lines.append(f"{_SKILL}: {spelled(kept.get(_SKILL) or found[1])}")
@@ -86,7 +93,7 @@ def _front(path: str, words: str, kept: dict[str, Any]) -> str:
 
 
 def usual_for(entry: Entry, identity: str) -> str:
-    """Return a path that no other memory has, for one that has none of its own."""
+    """Return an unused path for a memory without a path."""
     name = f"{slug(entry.text or '')}-{identity.rpartition(':')[2][:8]}"
     if isinstance(entry, Procedural):
         return f"skills/{name}/SKILL.md"
@@ -94,7 +101,7 @@ def usual_for(entry: Entry, identity: str) -> str:
 
 
 def path_of(entry: Entry, usual: str) -> str:
-    """Return where a memory's file belongs: where it was, or below ``system`` for a block."""
+    """Return the path of a memory's file: its previous one, or one below ``system`` for a block."""
     origin = entry.origin
     if origin is None or origin.id is None:
         return usual
@@ -113,7 +120,7 @@ def path_of(entry: Entry, usual: str) -> str:
 
 
 def file_of(record: Sealed, entry: Entry, path: str, report: Report) -> str:
-    """Return the file that a memory becomes; what has no place in it is counted."""
+    """Return the file of a memory; fields that it cannot hold are counted as lost."""
     origin, words = entry.origin, entry.text or ""
     known = origin is not None and origin.provider in {MEMFS, NAME}
     kept = origin.as_written if known and origin is not None else {}
@@ -152,37 +159,37 @@ _OTHER_VERSION = "its path has other text; --overwrite replaces it"
 _KIND = Kind(SCHEME, "folder of Letta's memory", frozenset(), "memfs:///path/to/folder")
 
 
-class _Told(NamedTuple):
-    """What a file said once."""
+class _EarlierText(NamedTuple):
+    """An earlier text of a file."""
 
     text: str
     since: str
     gone: str | None = None
-    """When it was deleted."""
+    """When it was deleted; None if it was not."""
 
 
 _Version = tuple[str, str]
-"""The name of a content, and when it was committed; of no content, where the file was deleted."""
+"""The hash of a content, None if the file was deleted; and when it was committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemfsAddress:
-    """Where a folder is: ``memfs:///path/to/folder``, or the path alone."""
+    """The address of a folder: ``memfs:///path/to/folder``, or a plain path."""
 
     folder: Path
 
     @classmethod
     def read(cls, text: str) -> "MemfsAddress":
-        """Return the address that a person wrote.
+        """Parse an address.
 
         Raises:
-            UsageError: If it is none.
+            UsageError: If it is not valid.
         """
         return cls(_KIND.read(text)[0])
 
 
 def is_memfs(folder: Path) -> bool:
-    """Tell whether a folder looks as Letta keeps memory: files with descriptions in ``system``."""
+    """Return whether a folder is like a memory folder: files with descriptions in ``system``."""
     try:
         if not (folder / SYSTEM).is_dir():
             return False
@@ -202,18 +209,13 @@ class LettaMemfs:
     """The files of a folder.
 
     Args:
-        address: Where it is.
-        limits: Bounds on what is read.
-        include_deleted: Whether files that the history had, and the folder has not, are read too.
-        writes: Whether it is written to, and made when it is not there.
-        overwrite: Whether other texts there are replaced.
-        dry_run: Whether nothing is written after all, only weighed.
-        skip_bad: Whether bad files are left out of what is read, counted.
+        address: Its address.
+        options: How to open it.
 
     Raises:
-        UnreadableError: If it is not there.
+        UnreadableError: If it does not exist.
         PathRefusedError: If it is a link.
-        LimitError: If there are more files in it than anybody reads.
+        LimitError: If it has too many files.
     """
 
     info: ClassVar[Info] = Info(
@@ -232,23 +234,9 @@ class LettaMemfs:
         ),
     )
 
-    def __init__(  # noqa: PLR0913 - all but the address by name
-        self,
-        address: MemfsAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        include_deleted: bool = False,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: MemfsAddress, options: ConnectorOptions) -> None:
         self.address = address
-        self._limits = limits
-        self._overwrite = overwrite
-        self._dry_run = dry_run
-        self._skip_bad = skip_bad
-        self._include_deleted = include_deleted
+        self._options = options
         self._folder: ContainedFolder | None = None
         self._history: Repository | None = None
         self._versions = dict[str, list[_Version]]()
@@ -258,13 +246,15 @@ class LettaMemfs:
         self._paths = list[str]()
         self._files = set[str]()
         self._given = set[str]()
-        if dry_run and not address.folder.exists():
+        if options.dry_run and not address.folder.exists():
             return
-        if not writes and not address.folder.exists():
+        if not options.writes and not address.folder.exists():
             raise UnreadableError("no such folder", file=str(address.folder))
-        self._folder = ContainedFolder(address.folder, create=writes and not dry_run)
+        self._folder = ContainedFolder(
+            address.folder, create=options.writes and not options.dry_run
+        )
         try:
-            self._look(with_history=not writes)
+            self._look(with_history=not options.writes)
         except BaseException:
             self.close()
             raise
@@ -272,7 +262,7 @@ class LettaMemfs:
     # -- reading -------------------------------------------------------------------------------
 
     def _look(self, *, with_history: bool) -> None:
-        """Find the files, and what they said before."""
+        """Find the files and their earlier texts."""
         self._files = set(self._found(()))
         if with_history and ".git" in {name for name, _ in self._there.listing()}:
             try:
@@ -280,7 +270,7 @@ class LettaMemfs:
                 self._versions = _versions(self._history)
             except (InputError, PathRefusedError) as error:
                 self._versions, self._no_history = {}, error.message
-        gone = self._versions.keys() if self._include_deleted else set[str]()
+        gone = self._versions.keys() if self._options.include_deleted else set[str]()
         self._paths = sorted(self._files | gone)
 
     @property
@@ -306,11 +296,11 @@ class LettaMemfs:
                 self._odd.append(path)
 
     def page(self, cursor: str | None, report: Report) -> Page:
-        """List files from ``cursor``, each with what it said before."""
+        """List files from ``cursor``, each with its earlier texts."""
         start = 0 if cursor is None else self._start(cursor)
         if cursor is None:
             self._tell(report)
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         items, past = list[Entry](), list[PastVersion]()
         for path in self._paths[start : start + _TOGETHER]:
             try:
@@ -340,48 +330,50 @@ class LettaMemfs:
             report.lost("history", reason, example=str(self.address.folder))
 
     def _read(self, path: str, report: Report) -> tuple[Entry | None, list[PastVersion]]:
-        """Return a file as a memory, and what it was before."""
+        """Return a file as a memory, with its earlier versions."""
         text = None
         if path in self._files:
-            text = self._decoded(self._there.read(path, limit=self._limits.entry_bytes))
+            text = self._decoded(self._there.read(path, limit=self._options.limits.entry_bytes))
         versions = self._versions.get(path, [])
         began = versions[0][1] if versions else None
-        told, changed = self._told(path, report), None
-        if told and told[-1].text == text:
-            changed = told.pop().since
+        texts, changed = self._earlier_texts(path, report), None
+        if texts and texts[-1].text == text:
+            changed = texts.pop().since
         past = list[PastVersion]()
-        for number, one in enumerate(told):
-            is_last = number == len(told) - 1
-            ended = (changed or one.gone) if is_last else told[number + 1].since
-            entry = entry_of(path, one.text, began, one.since)
+        for number, each in enumerate(texts):
+            is_last = number == len(texts) - 1
+            ended = (changed or each.gone) if is_last else texts[number + 1].since
+            entry = entry_of(path, each.text, began, each.since)
             past.append(
                 PastVersion(entry, "deleted" if is_last and text is None else "superseded", ended)
             )
         return (entry_of(path, text, began, changed) if text is not None else None), past
 
-    def _told(self, path: str, report: Report) -> list["_Told"]:
-        """Return the texts that a file had, by its history, the oldest first."""
-        told = list[_Told]()
+    def _earlier_texts(self, path: str, report: Report) -> list["_EarlierText"]:
+        """Return the texts of a file in its history, oldest first."""
+        texts = list[_EarlierText]()
         for content, time in self._versions.get(path, []):
             if not content:
-                told[-1:] = [one._replace(gone=time) for one in told[-1:]]
+                texts[-1:] = [each._replace(gone=time) for each in texts[-1:]]
                 continue
             try:
                 said = self._decoded(self._blob(content))
             except InputError as error:
                 report.lost("history", error.message, example=path[:200])
                 continue
-            if not told or told[-1].text != said:
-                told.append(_Told(said, time))
-        return told
+            if not texts or texts[-1].text != said:
+                texts.append(_EarlierText(said, time))
+        return texts
 
     def _blob(self, name: str) -> bytes:
         assert self._history is not None  # noqa: S101 - it is where the version is from
         return self._history.blob(name)
 
     def _decoded(self, data: bytes) -> str:
-        if len(data) > self._limits.entry_bytes:
-            raise LimitError(f"a memory can have at most {self._limits.entry_bytes:,} bytes")
+        if len(data) > self._options.limits.entry_bytes:
+            raise LimitError(
+                f"a memory can have at most {self._options.limits.entry_bytes:,} bytes"
+            )
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -390,7 +382,7 @@ class LettaMemfs:
     # -- writing -------------------------------------------------------------------------------
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
-        """Write files; each is there whole or not at all."""
+        """Write files, each of them atomically."""
         return [self._taken(record, report) for record in batch]
 
     def _taken(self, record: Sealed, report: Report) -> WriteResult:
@@ -398,14 +390,14 @@ class LettaMemfs:
         if not isinstance(entry, Entry) or entry.text is None:
             return WriteResult(record.id, None, "a Letta memory file must be text")
         path = path_of(entry, usual_for(entry, record.id))
-        if path in self._given:  # by another one of this transfer
+        if path in self._given:  # by another record of this transfer
             path = usual_for(entry, record.id)
             report.lost("origin/id", "another memory has its path", example=record.id)
         text = file_of(record, entry, path, report)
         there = None
         if self._folder is not None:
             try:
-                there = self._there.read(path, limit=self._limits.entry_bytes)
+                there = self._there.read(path, limit=self._options.limits.entry_bytes)
             except UnreadableError:
                 there = None
             except InputError as error:
@@ -413,9 +405,9 @@ class LettaMemfs:
         self._given.add(path)
         if there == text.encode():
             return WriteResult(record.id, path, known=True)
-        if there is not None and not self._overwrite:
+        if there is not None and not self._options.overwrite:
             return WriteResult(record.id, None, _OTHER_VERSION)
-        if not self._dry_run:
+        if not self._options.dry_run:
             if "/" in path:
                 self._there.make_folder(path.rpartition("/")[0])
             self._there.write(path, text.encode())
@@ -424,7 +416,7 @@ class LettaMemfs:
         return WriteResult(record.id, path)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         if self._history is not None:
             self._history.close()
         if self._folder is not None:
@@ -432,7 +424,7 @@ class LettaMemfs:
 
 
 def _versions(history: Repository) -> dict[str, list[_Version]]:
-    """Return what each path had, from the first on; a deleted one ends with no content."""
+    """Return the versions of each path, oldest first; a deleted one ends without content."""
     found = dict[str, list[_Version]]()
     before = dict[str, str]()
     for commit in history.commits():

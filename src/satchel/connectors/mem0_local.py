@@ -1,10 +1,9 @@
-"""Mem0's own store on this machine: Qdrant's folder with the memories, ``history.db`` beside it.
+"""Mem0's own store on this machine: a Qdrant folder with the memories, and ``history.db``.
 
-Each point is a memory and is mapped as a memory of an export is (``formats.vendor.mem0``). What
-the history tells of a memory becomes its older versions; deleted ones are read when asked for.
-Written is what Mem0 itself would have written, with the ids and times that the memories have:
-its library would give new ones, and would want a model. Compared with mem0ai 2.2.1 and
-qdrant-client 1.20.0.
+Each point is a memory and is mapped like a memory of an export (``formats.mem0``). The history of a
+memory becomes its older versions; deleted memories are read on request. Writing produces what Mem0
+would have written, with the IDs and times of the memories: its library would create new ones, and
+would need a model. Compared with mem0ai 2.2.1 and qdrant-client 1.20.0.
 """
 
 import json
@@ -16,20 +15,22 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from satchel.connectors._payloads import (
+from satchel.connectors._mem0_store import (
+    USUAL,
+    Mem0Address,
     Payload,
+    chosen,
     derived_id,
     payload_of_row,
     point_id,
     row_of_payload,
 )
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint
-from satchel.connectors.mem0_address import USUAL, Mem0Address, chosen
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, TargetError, UnreadableError
 from satchel.formats._json import differences, reproduce
-from satchel.formats._mem0 import (
+from satchel.formats.mem0 import (
     HISTORY,
     OF_THE_STORE,
     VECTOR,
@@ -41,7 +42,15 @@ from satchel.formats._mem0 import (
 )
 from satchel.model.records import Entry
 from satchel.model.values import Component, read_time
-from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
+from satchel.ports.format import (
+    ConnectorOptions,
+    Info,
+    Page,
+    PastVersion,
+    ReadContext,
+    Traits,
+    WriteResult,
+)
 from satchel.ports.losses import Report
 from satchel.runtime.foreign_databases import Database, SortedRows
 
@@ -61,14 +70,14 @@ _DELETE = "DELETE"
 
 @dataclass(slots=True)
 class Mem0Version:
-    """A memory as it was between two of its changes."""
+    """A version of a memory: its state between two changes."""
 
     text: str
     row: Row
-    """As ``get_all()`` would have shown it; nobody knows what metadata it had."""
+    """In the form of ``get_all()``; its metadata is unknown."""
 
     rows: list[Row] = field(default_factory=list)
-    """What the history says of it: what its own rows do not follow from the memory itself."""
+    """Its rows of the history that do not follow from the memory."""
 
 
 class Mem0History:
@@ -76,18 +85,18 @@ class Mem0History:
 
     Args:
         path: The file.
-        most_bytes: The longest text.
+        most_bytes: Largest size of a text.
 
     Raises:
-        MalformedError: If it is no history of Mem0's.
+        MalformedError: If it is not a history of Mem0.
     """
 
     def __init__(self, path: Path, *, most_bytes: int) -> None:
         self.messages = 0
-        """Turns of conversations that Mem0 keeps beside the history."""
+        """Number of conversation turns that Mem0 stores beside the history."""
 
         self.gone = 0
-        """Deletions."""
+        """Number of deletions."""
 
         self._sorted = SortedRows()
         database = Database(path, most_bytes=most_bytes)
@@ -123,8 +132,8 @@ class Mem0History:
         """Return the versions of a memory, oldest first.
 
         Args:
-            memory: Its id there.
-            owner: Members of its row that say whose it is.
+            memory: Its ID at Mem0.
+            owner: Members of its row that name its owner.
         """
         rows = [msgspec.json.decode(value) for value in self._sorted.of(f"memory {memory}")]
         versions = list[Mem0Version]()
@@ -133,7 +142,7 @@ class Mem0History:
         return versions
 
     def deleted(self, after: int | None, limit: int) -> list[tuple[int, str, str | None]]:
-        """Return places, ids and times of deletions after a place, in their order."""
+        """Return the positions, IDs and times of deletions after a position, in order."""
         found = self._sorted.since(_GONE, after, limit)
         return [
             (place, *msgspec.json.decode(value, type=tuple[str, str | None]))
@@ -141,14 +150,14 @@ class Mem0History:
         ]
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._sorted.close()
 
 
 def _keyed(database: Database) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the rows under their memory, and what was deleted under a key of its own."""
+    """Yield the rows by memory, and deletions under a separate key."""
     names = ", ".join(_COLUMNS)
-    # The order is Mem0's own, in history().
+    # The order of Mem0's history().
     statement = f"SELECT {names} FROM history ORDER BY created_at, datetime(updated_at), rowid"  # noqa: S608 - names of ours
     gone = 0
     for place, values in enumerate(database.rows(statement)):
@@ -165,7 +174,7 @@ def _keyed(database: Database) -> Iterator[tuple[str, int, bytes]]:
 
 
 def _follow(versions: list[Mem0Version], row: Row, owner: Row) -> None:
-    """Take one change of a memory into its versions."""
+    """Apply a change of a memory to its versions."""
     memory, old, new = row["memory_id"], _text(row["old_memory"]), _text(row["new_memory"])
     last = versions[-1] if versions else None
     if old is not None and (last is None or last.text != old):
@@ -182,7 +191,7 @@ def _follow(versions: list[Mem0Version], row: Row, owner: Row) -> None:
 
 
 def _shown_history(row: Row, text: str, owner: Row, *, first: bool) -> Row:
-    """Return a version as a row of ``get_all()``; what metadata it had, nobody knows."""
+    """Return a version as a row of ``get_all()``; its metadata is unknown."""
     created = row["created_at"]
     said = {"created_at": created, "updated_at": created if first else row["updated_at"]}
     said |= {name: row[name] for name in ("actor_id", "role")}
@@ -198,12 +207,12 @@ def _shown_history(row: Row, text: str, owner: Row, *, first: bool) -> Row:
 
 
 def _derived(memory: str, row: Row, before: str | None) -> Row:
-    """Return the row that Mem0 itself would have written when a memory became what it is.
+    """Return the row that Mem0 would have written for a change of a memory.
 
     Args:
-        memory: Its id there.
-        row: The memory, as ``get_all()`` shows it.
-        before: What it said before; None for the first version.
+        memory: Its ID at Mem0.
+        row: The memory, in the form of ``get_all()``.
+        before: Its previous text; None for the first version.
     """
     return {
         "memory_id": memory,
@@ -219,7 +228,7 @@ def _derived(memory: str, row: Row, before: str | None) -> Row:
 
 
 def _ended(memory: str, row: Row) -> Row:
-    """Return the row that Mem0 would have written when it deleted a memory."""
+    """Return the row that Mem0 would have written for a deletion."""
     changed = {"old_memory": row["memory"], "new_memory": None, "event": _DELETE, "is_deleted": 1}
     return {**_derived(memory, row, None), **changed}
 
@@ -229,14 +238,14 @@ def _text(value: Any) -> str | None:
 
 
 def rows_of(memory: str, versions: Sequence[tuple[str, Entry]]) -> list[Row]:
-    """Return the rows of the history that say how a memory became what it is.
+    """Return the rows of the history of a memory.
 
-    Those that it came with are given back as they were; for what was changed here, or came from
-    elsewhere, there are such as Mem0 itself would have written.
+    Rows that came with it are returned unchanged. For changes made here, and for memories of other
+    origin, they are rows that Mem0 would have written.
 
     Args:
-        memory: Its id there.
-        versions: Our ids of its versions and what they say, oldest first.
+        memory: Its ID at Mem0.
+        versions: Our IDs of its versions and their contents, oldest first.
     """
     rows, before, said_before = list[Row](), None, None
     for name, version in versions:
@@ -252,14 +261,14 @@ def rows_of(memory: str, versions: Sequence[tuple[str, Entry]]) -> list[Row]:
 
 
 class Mem0HistoryWriter:
-    """The update history, written to.
+    """The update history, open for writing.
 
     Args:
-        path: The file; made when it is not there, as Mem0 makes it.
-        most_bytes: The longest text.
+        path: The file; created as Mem0 creates it, if missing.
+        most_bytes: Largest size of a text.
 
     Raises:
-        TargetError: If it is no history that can be written.
+        TargetError: If it is not a writable history.
     """
 
     def __init__(self, path: Path, *, most_bytes: int) -> None:
@@ -282,7 +291,7 @@ class Mem0HistoryWriter:
             )
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Add rows, those that are there already left as they are; durable on return.
+        """Add rows that are missing; durable on return.
 
         Raises:
             TargetError: If they cannot be written.
@@ -293,16 +302,16 @@ class Mem0HistoryWriter:
             self._database.run(statement, [tuple(row.get(one) for one in _COLUMNS) for row in rows])
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         self._database.close()
 
 
 _DEFAULT = ""
-"""The name that Qdrant has for the one vector of a point that has no others."""
+"""Qdrant's name for the vector of a point without named vectors."""
 
 
 def default_vector(vectors: Any) -> list[float] | None:
-    """Return the vector of a point that Mem0 compares, or None where there is none of numbers."""
+    """Return the vector of a point that Mem0 compares, or None if it has no dense one."""
     found = vectors.get(_DEFAULT) if isinstance(vectors, dict) else vectors
     if not isinstance(found, list) or not found:
         return None
@@ -310,12 +319,12 @@ def default_vector(vectors: Any) -> list[float] | None:
 
 
 def kept_vector(vector: list[float], text: str) -> dict[str, Any]:
-    """Return what an entry keeps of a vector."""
+    """Return the form of a vector that an entry stores."""
     return {VECTOR: {"hash": hash_of(text), "numbers": vector}}
 
 
 def vector_of(entry: Entry) -> list[float] | None:
-    """Return the vector that came with a memory, as long as it says what it said then."""
+    """Return the vector that came with a memory; None if its text has changed since."""
     kept = None if entry.origin is None else entry.origin.as_written.get(VECTOR)
     if not isinstance(kept, dict) or kept.get("hash") != hash_of(entry.text or ""):
         return None
@@ -326,13 +335,13 @@ def vector_of(entry: Entry) -> list[float] | None:
 def vectors_to_write(
     vector: list[float], size: int | None, report: Report, example: str
 ) -> dict[str, Any]:
-    """Return the vectors of a point to write; one of another length is counted as lost.
+    """Return the vectors to write with a point; one of another length is counted as lost.
 
     Args:
-        vector: That came with the memory.
-        size: How many numbers the vectors of the collection have; None where they have names.
+        vector: The one that came with the memory.
+        size: Dimensions of the collection's vector; None if it has named vectors.
         report: Where losses go.
-        example: The record's id.
+        example: The record's ID.
     """
     if len(vector) == size:
         return {_DEFAULT: vector}
@@ -342,13 +351,13 @@ def vectors_to_write(
 
 
 def with_vector(entry: Entry, vectors: Any) -> Entry:
-    """Return a memory that keeps the vector of its point, where that has one."""
+    """Return a memory with the vector of its point added, if there is one."""
     vector = default_vector(vectors)
     return entry if vector is None else keeping(entry, kept_vector(vector, entry.text or ""))
 
 
 def keeping(entry: Entry, more: Row) -> Entry:
-    """Return an entry that keeps more of what its product said of it."""
+    """Return an entry with members added to its origin."""
     origin = entry.origin
     assert origin is not None  # noqa: S101 - what is read has one
     kept = {**origin.as_written, **encode_foreign(more)}
@@ -364,23 +373,17 @@ _ONLY_TEXT = "Mem0 stores text only"
 
 
 class Mem0Local:
-    """A local Mem0, which nobody else uses while this is open.
+    """A local Mem0, locked while open.
 
     Args:
-        address: Where it is.
-        limits: Bounds on what is read.
-        include_deleted: Whether texts that were deleted are read too.
-        embeddings: Whether vectors are read, and written, as well.
-        writes: Whether it is written to, and made when it is not there.
-        overwrite: Whether other versions there are replaced.
-        dry_run: Whether nothing is written after all, only weighed.
-        skip_bad: Whether damaged memories are left out of what is read, counted.
+        address: Its address.
+        options: How to open it.
 
     Raises:
-        UnreadableError: If there is none.
+        UnreadableError: If it does not exist.
         LockedError: If another process has it open.
         MalformedError: If it is damaged.
-        UsageError: If it is not clear which collection is meant.
+        UsageError: If the collection is ambiguous.
     """
 
     info: ClassVar[Info] = Info(
@@ -400,36 +403,21 @@ class Mem0Local:
         beside=OF_THE_STORE,
     )
 
-    def __init__(  # noqa: PLR0913 - all but the address by name
-        self,
-        address: Mem0Address,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        include_deleted: bool = False,
-        embeddings: bool = False,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: Mem0Address, options: ConnectorOptions) -> None:
         self.address = address
-        self._limits = limits
-        self._include_deleted = include_deleted
-        self._embeddings = embeddings
-        self._overwrite = overwrite
-        self._skip_bad = skip_bad
+        self._options = options
         self._points: Points | None = None
         self._history: Mem0History | None = None
         self._written: Mem0HistoryWriter | None = None
         self._dimensions = address.dimensions
         self._folder: QdrantFolder | None = None
         self.collection = address.collection or USUAL
-        if dry_run and not (address.qdrant / "meta.json").exists():
+        if options.dry_run and not (address.qdrant / "meta.json").exists():
             return
-        self._folder = QdrantFolder(address.qdrant, writes=writes and not dry_run)
+        self._folder = QdrantFolder(address.qdrant, writes=options.writes and not options.dry_run)
         try:
-            self.collection = chosen(self._folder, address, writes=writes)
-            if writes and not dry_run:
+            self.collection = chosen(self._folder, address, writes=options.writes)
+            if options.writes and not options.dry_run:
                 self._open_for_writing(self._folder)
             else:
                 self._open_for_reading(self._folder)
@@ -449,7 +437,7 @@ class Mem0Local:
             if cursor is not None:
                 raise MalformedError("no page starts at this cursor", field="cursor")
             return Page([], self._first_deleted())
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         found, following = self._points.page(after, _TOGETHER, refuse)
         items, past = list[Entry](), list[PastVersion]()
         for each in found:
@@ -476,7 +464,7 @@ class Mem0Local:
             said = versions.pop().rows
         try:
             entry = entry_of(row)
-            if self._embeddings:
+            if self._options.embeddings:
                 entry = with_vector(entry, point.vectors)
         except MalformedError as error:
             error.field = f"{row['id']}/{error.field}"
@@ -492,12 +480,12 @@ class Mem0Local:
 
     def _first_deleted(self) -> str | None:
         """Return the cursor of the first deleted memories."""
-        if not self._include_deleted or self._read_history() is None:
+        if not self._options.include_deleted or self._read_history() is None:
             return None
         return "deleted/" if self._gone(None) else None
 
     def _deleted_page(self, after: int | None) -> Page:
-        if not self._include_deleted or (after is not None and not self._was_there(after)):
+        if not self._options.include_deleted or (after is not None and not self._was_there(after)):
             raise MalformedError("no page starts at this cursor", field="cursor")
         found = self._gone(after)
         past = list[PastVersion]()
@@ -515,7 +503,7 @@ class Mem0Local:
         return len(found) > 1 and found[0][0] == place
 
     def _ended(self, memory: str, at: str | None) -> list[PastVersion]:
-        """Return the versions of a memory that was deleted; none when it is there again."""
+        """Return the versions of a deleted memory; none if it exists again."""
         history = self._read_history()
         if history is None or (self._points is not None and self._is_there(memory)):
             return []
@@ -535,7 +523,7 @@ class Mem0Local:
         return self._points.get(whole) is not None
 
     def _note(self, report: Report) -> None:
-        """Say what is not memory and stays behind, and what is not there."""
+        """Note data that is not memory and is not read, and a missing history."""
         history = self._read_history()
         if history is None:
             report.note(
@@ -547,7 +535,7 @@ class Mem0Local:
                 f"{history.messages} conversation turns in history.db are not memories, and "
                 "were skipped"
             )
-        if history.gone and not self._include_deleted:
+        if history.gone and not self._options.include_deleted:
             report.note(
                 f"history.db still has the texts of {history.gone} deleted memories, which "
                 "were skipped (to include them: --include-deleted)"
@@ -557,11 +545,11 @@ class Mem0Local:
         if self._history is None:
             path = self.address.found_history()
             if path is not None and path.exists():
-                self._history = Mem0History(path, most_bytes=self._limits.line_bytes)
+                self._history = Mem0History(path, most_bytes=self._options.limits.line_bytes)
         return self._history
 
     def _forget_history(self) -> None:
-        """Read it again when it is next asked for."""
+        """Drop the history that was read, so that the next use reads it again."""
         history, self._history = self._history, None
         if history is not None:
             history.close()
@@ -575,7 +563,7 @@ class Mem0Local:
     def take_versions(
         self, batch: Sequence[Sealed], older: Mapping[str, Sequence[Sealed]], report: Report
     ) -> Sequence[WriteResult]:
-        """Write memories, and what they said before; durable when this returns."""
+        """Write memories and their earlier versions; durable when this returns."""
         taken, points, rows = list[WriteResult](), dict[Identity, tuple[Any, Any]](), list[Row]()
         for record in batch:
             versions = [*older.get(record.id, ()), record]
@@ -589,7 +577,7 @@ class Mem0Local:
         if points:
             self._make_collection()
         if self._written is not None and rows:
-            # First, since a memory without its history would be taken for one that has none.
+            # First: without its history, a memory would look like a new one.
             self._written.add(rows)
             self._forget_history()
         if self._written is not None and self._points is not None and points:
@@ -602,7 +590,7 @@ class Mem0Local:
         points: dict[Identity, tuple[Any, Any]],
         report: Report,
     ) -> WriteResult:
-        """Decide about one memory, and add what is to be written."""
+        """Decide on a memory, and add it to what is written."""
         record = versions[-1]
         entry = record.model
         if record.type not in self.info.traits.components or not isinstance(entry, Entry):
@@ -614,7 +602,7 @@ class Mem0Local:
         payload = payload_of_row(row, report, record.id)
         there = None if self._points is None else self._points.get(name)
         same = there is not None and _shown(there.payload) == _shown(payload)
-        if name in points or (there is not None and not same and not self._overwrite):
+        if name in points or (there is not None and not same and not self._options.overwrite):
             return WriteResult(record.id, None, _OTHER_VERSION)
         vectors = self._vectors_for(record, entry, there, report)
         if there is not None and same and vectors == there.vectors:
@@ -627,13 +615,13 @@ class Mem0Local:
     def _vectors_for(
         self, record: Sealed, entry: Entry, there: QdrantPoint | None, report: Report
     ) -> Any:
-        """Return the vectors to write: what came with it, or what is there for the same text."""
+        """Return the vectors to write: its own, or existing ones of the same text."""
         same_text = there is not None and there.payload.get("data") == entry.text
         kept = there.vectors if there is not None and same_text else {}
         vector = vector_of(entry)
         if vector is None:
             return kept
-        if not self._embeddings:
+        if not self._options.embeddings:
             report.note("vectors of memories were skipped (to include them: --include-embeddings)")
             return kept
         if default_vector(kept) is not None:
@@ -641,13 +629,13 @@ class Mem0Local:
         return vectors_to_write(vector, self._size(vector), report, record.id)
 
     def _counted(self, record: Sealed, row: Row, report: Report, taken: WriteResult) -> WriteResult:
-        """Count what a memory loses, except what an export does not keep and this store does."""
+        """Count what a memory loses, except members that only this store can hold."""
         for name, reason in losses_of(record.value, row).items():
             report.lost(name, reason, example=record.id)
         return taken
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for one in (self._points, self._history, self._written, self._folder):
             if one is not None:
                 one.close()
@@ -657,10 +645,10 @@ class Mem0Local:
             raise UnreadableError("no such file", file=str(self.address.history))
         path = folder.storage(self.collection)
         if path.exists():
-            self._points = Points(path, most_bytes=self._limits.line_bytes)
+            self._points = Points(path, most_bytes=self._options.limits.line_bytes)
 
     def _size(self, vector: list[float]) -> int | None:
-        """Return how long vectors there are; where there are none yet, they are as long as this."""
+        """Return the dimensions of the vectors; in an empty collection, those of this vector."""
         if self._folder is None or self.collection not in self._folder.collections:
             self._dimensions = self._dimensions or len(vector)
             return self._dimensions
@@ -673,7 +661,7 @@ class Mem0Local:
         folder.make(self.collection, self._dimensions or _USUAL_DIMENSIONS)
 
     def _open_for_writing(self, folder: QdrantFolder) -> None:
-        most = self._limits.line_bytes
+        most = self._options.limits.line_bytes
         path = folder.storage(self.collection)
         self._points = Points(path, most_bytes=most, writes=True)
         history = self.address.found_history() or folder.path.parent / "history.db"
@@ -688,7 +676,7 @@ def _read_cursor(cursor: str) -> tuple[str, int | None]:
 
 
 def _changed(row: Row) -> str | None:
-    """Return when a memory became what a row says."""
+    """Return when a memory got the state of a row."""
     for name in ("updated_at", "updatedAt", "created_at", "createdAt"):
         if isinstance(row.get(name), str):
             return read_time(row[name])
@@ -696,7 +684,7 @@ def _changed(row: Row) -> str | None:
 
 
 def _shown(payload: Payload) -> str:
-    """Return what a point says in one way, in which nothing differs from itself."""
+    """Return a payload in a canonical form, so that equal ones compare equal (NaN too)."""
     return json.dumps(payload, sort_keys=True, default=repr)
 
 
@@ -705,7 +693,7 @@ def _past(version: Mem0Version) -> Entry:
 
 
 def _remembering(entry: Entry, rows: list[Row]) -> Entry:
-    """Return an entry that keeps what the history says of it."""
+    """Return an entry with the rows of its history added to its origin."""
     return keeping(entry, {HISTORY: rows})
 
 

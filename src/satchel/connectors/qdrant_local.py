@@ -1,8 +1,8 @@
 """A collection of Qdrant's local mode: the folder of a ``QdrantClient(path=...)``.
 
-Each point is a memory, mapped as a point of a server is (``formats.frameworks.qdrant_points``),
-whichever program put it there. Read and written is what the client itself keeps; nothing in it is
-run. Compared with qdrant-client 1.20.0.
+Each point is a memory, mapped like a point of a server (``formats.qdrant_points``), whichever
+program wrote it. The client's own files are read and written; no code in them is run. Compared with
+qdrant-client 1.20.0.
 """
 
 import json
@@ -13,16 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint, as_json
-from satchel.connectors.address import Kind
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, decode_foreign, encode_foreign
+from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._pickles import POINTS, Global, Model
 from satchel.formats._points import KINDS, VECTOR, entry_of, row_of
 from satchel.model.records import Entry
 from satchel.model.values import Component
-from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
+from satchel.ports.format import ConnectorOptions, Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 
 _SPARSE = Global(POINTS, "SparseVector")
@@ -31,17 +31,17 @@ _ALONE = ""
 _SIZE, _DISTANCE, _MULTI = "size", "distance", "multivector_config"
 _COMPARED = (_DISTANCE, _MULTI)
 DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
-"""How a collection can compare vectors."""
+"""Distances by which a collection can compare vectors."""
 
 USUAL_VECTOR = DISTANCES[0]
-"""What is taken where nobody says it."""
+"""The default distance."""
 
 
 Row = dict[str, Any]
 
 
 def shown(vectors: Any) -> Any:
-    """Return the vectors of a point in the reversible form for foreign values; None for none."""
+    """Return the vectors of a point in the reversible form for foreign values; None if empty."""
     if isinstance(vectors, Model):
         return {name: shown(vectors.members.get(name)) for name in _PARTS}
     if isinstance(vectors, dict):
@@ -53,13 +53,13 @@ def shown(vectors: Any) -> Any:
 
 
 def stored(vectors: Any, config: Row, report: Report, example: str) -> Any:
-    """Return vectors to write into a collection; what it has no place for is counted.
+    """Return vectors to write to a collection; those that it cannot hold are counted as lost.
 
     Args:
-        vectors: As ``shown`` gives them.
-        config: Of the collection.
+        vectors: As ``shown`` returns them.
+        config: The collection's configuration.
         report: Where losses go.
-        example: The record's id.
+        example: The record's ID.
     """
     value = decode_foreign(vectors)
     found = value if _is_named(value) else {} if value is None else {_ALONE: value}
@@ -79,7 +79,7 @@ def _is_named(value: Any) -> bool:
 
 
 def _place(name: str, config: Row) -> Any:
-    """Return what a collection says of the vectors of a name; its size, or that it is sparse."""
+    """Return a collection's configuration of a vector name: its size, or that it is sparse."""
     sparse = config.get("sparse_vectors") or {}
     if name in sparse:
         return _SPARSE
@@ -110,9 +110,9 @@ def _sparse(parts: Row) -> Model:
 
 
 def kinds_of(config: Any) -> Row:
-    """Return how the vectors of a collection are compared, by name, where not by angle.
+    """Return the distances of a collection's vectors, by name, other than cosine.
 
-    ``""`` is the name of one that is alone. Of sparse vectors it is what is said beside the index.
+    ``""`` is the name of a single vector. A sparse vector has its settings other than the index.
     """
     config = config if isinstance(config, dict) else {}
     vectors, sparse = config.get("vectors"), config.get("sparse_vectors")
@@ -131,18 +131,18 @@ def kinds_of(config: Any) -> Row:
 
 
 def carried(kinds: Row) -> Row:
-    """Return what is said of vectors in the reversible form for foreign values."""
+    """Return the settings of vectors in the reversible form for foreign values."""
     found = encode_foreign(as_json(kinds))
     return found if isinstance(found, dict) else {}
 
 
 def config_for(vectors: Any, distance: str | None, kinds: Any = None) -> Row:
-    """Return what to make a collection with, for vectors as a first point has them.
+    """Return the configuration of a new collection, for the vectors of its first point.
 
     Args:
         vectors: The vectors.
-        distance: How all of them are compared, where somebody said it.
-        kinds: As ``kinds_of`` gave it of the collection that they are from.
+        distance: The distance for all of them, if stated.
+        kinds: The result of ``kinds_of`` for the collection that they are from.
     """
     said = decode_foreign(kinds) if isinstance(kinds, dict) else {}
     said = said if isinstance(said, dict) else {}
@@ -176,9 +176,9 @@ def _modifier(kind: Any) -> Row:
 
 
 def widened(config: Row | None, more: Row) -> Row:
-    """Return what to make a collection with that has place for other vectors as well.
+    """Return the configuration of a new collection, extended for other vectors.
 
-    A collection has one vector alone, or several by name; of two kinds the first stays.
+    A collection has a single vector or named ones; of two kinds the first is used.
     """
     if config is None:
         return more
@@ -198,7 +198,7 @@ def _size(vector: list[Any]) -> int:
 
 SCHEME = "qdrant:"
 USUAL = "memories"
-"""The collection that is made when none is named."""
+"""The default name of a new collection."""
 
 _KIND = Kind(
     SCHEME,
@@ -213,19 +213,19 @@ _OTHER_VERSION = "another version exists there; --overwrite replaces it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QdrantAddress:
-    """Where a collection is: ``qdrant:///path/to/folder?collection=NAME``, or the path alone."""
+    """The address of a collection, ``qdrant:///path/to/folder?collection=NAME``, or a path."""
 
     folder: Path
     collection: str | None = None
     distance: str | None = None
-    """How all vectors of a collection that is made are compared; as at their source when None."""
+    """Distance for all vectors of a new collection; None for that of their source."""
 
     @classmethod
     def read(cls, text: str) -> "QdrantAddress":
-        """Return the address that a person wrote.
+        """Parse an address.
 
         Raises:
-            UsageError: If it is none.
+            UsageError: If it is not valid.
         """
         folder, members = _KIND.read(text)
         distance = members.get("distance")
@@ -235,21 +235,17 @@ class QdrantAddress:
 
 
 class QdrantLocal:
-    """A collection, in a folder that nobody else uses while this is open.
+    """A collection, in a folder that is locked while open.
 
     Args:
-        address: Where it is.
-        limits: Bounds on what is read.
-        writes: Whether it is written to, and made when it is not there.
-        overwrite: Whether other versions there are replaced.
-        dry_run: Whether nothing is written after all, only weighed.
-        skip_bad: Whether damaged points are left out of what is read, counted.
+        address: Its address.
+        options: How to open it.
 
     Raises:
-        UnreadableError: If it is not there.
+        UnreadableError: If it does not exist.
         LockedError: If another process has it open.
         MalformedError: If it is damaged.
-        UsageError: If it is not clear which collection is meant.
+        UsageError: If the collection is ambiguous.
     """
 
     info: ClassVar[Info] = Info(
@@ -265,32 +261,22 @@ class QdrantLocal:
         beside=frozenset({VECTOR}),
     )
 
-    def __init__(
-        self,
-        address: QdrantAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: QdrantAddress, options: ConnectorOptions) -> None:
         self.address = address
-        self._overwrite = overwrite
-        self._skip_bad = skip_bad
+        self._options = options
         self._folder: QdrantFolder | None = None
         self._points: Points | None = None
         self._made: dict[str, Any] | None = None
         self.collection = address.collection or USUAL
-        if dry_run and not (address.folder / "meta.json").exists():
+        if options.dry_run and not (address.folder / "meta.json").exists():
             return
-        really = writes and not dry_run
+        really = options.writes and not options.dry_run
         self._folder = QdrantFolder(address.folder, writes=really)
         try:
-            self.collection = _chosen(self._folder, address, writes=writes)
+            self.collection = _chosen(self._folder, address, writes=options.writes)
             path = self._folder.storage(self.collection)
             if really or path.exists():
-                self._points = Points(path, most_bytes=limits.line_bytes, writes=really)
+                self._points = Points(path, most_bytes=options.limits.line_bytes, writes=really)
         except BaseException:
             self.close()
             raise
@@ -305,7 +291,7 @@ class QdrantLocal:
             after = int(found[1])
         if self._points is None:
             return Page([], None)
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         points, following = self._points.page(after, _TOGETHER, refuse)
         items = list[Entry]()
         for point in points:
@@ -328,7 +314,7 @@ class QdrantLocal:
     def _weighed(
         self, record: Sealed, points: dict[Identity, tuple[Any, Any]], report: Report
     ) -> WriteResult:
-        """Decide about one memory, and add what is to be written."""
+        """Decide on a memory, and add it to what is written."""
         entry = record.model
         if not isinstance(entry, Entry) or not _says_something(entry):
             return WriteResult(record.id, None, "a Qdrant point must be a text or data")
@@ -336,7 +322,7 @@ class QdrantLocal:
         name, payload = decode_foreign(row["id"]), decode_foreign(row.get("payload") or {})
         there = None if self._points is None else self._points.get(name)
         same = there is not None and _same(there.payload, payload)
-        if name in points or (there is not None and not same and not self._overwrite):
+        if name in points or (there is not None and not same and not self._options.overwrite):
             return WriteResult(record.id, None, _OTHER_VERSION)
         kept = entry.origin.as_written.get(VECTOR) if entry.origin is not None else None
         kinds = kept.get(KINDS) if isinstance(kept, dict) else None
@@ -356,13 +342,13 @@ class QdrantLocal:
 
     @cached_property
     def _kinds(self) -> dict[str, Any]:
-        """How the collection compares vectors."""
+        """The distances of the collection."""
         if self._folder is None:
             return {}
         return kinds_of(self._folder.collections.get(self.collection))
 
     def _config(self, vectors: Any, kinds: Any) -> dict[str, Any]:
-        """Return what is said of the collection; one that is made here is made for all vectors."""
+        """Return the configuration of the collection; a new one is made for all vectors."""
         found = None if self._folder is None else self._folder.collections.get(self.collection)
         if isinstance(found, dict) and self._made is None:
             return found
@@ -373,14 +359,14 @@ class QdrantLocal:
         return made
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for one in (self._points, self._folder):
             if one is not None:
                 one.close()
 
 
 def _chosen(folder: QdrantFolder, address: QdrantAddress, *, writes: bool) -> str:
-    """Return the name of the collection that is meant."""
+    """Return the name of the collection to use."""
     names, wanted = sorted(folder.collections), address.collection
     if writes:
         return wanted or (names[0] if len(names) == 1 else USUAL)
@@ -413,7 +399,7 @@ def _says_something(entry: Entry) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two payloads say the same, in a way in which nothing differs from itself."""
+    """Return whether two payloads are equal; NaN equals itself."""
     return json.dumps(one, sort_keys=True, default=repr) == json.dumps(
         other, sort_keys=True, default=repr
     )

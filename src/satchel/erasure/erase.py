@@ -23,8 +23,7 @@ from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.encryption import in_environment
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.erasure.fragments import Fragments, NestedFileScanner
-from satchel.erasure.options import EraseOptions
-from satchel.erasure.selection import DerivedRecords, EraseReason, EraseSelection
+from satchel.erasure.selection import DerivedRecords, EraseOptions, EraseReason, EraseSelection
 from satchel.errors import MemoryStoreError, SatchelError, StoreBusyError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import namespace_of, opened_files
@@ -35,11 +34,22 @@ from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.values import now
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
-from satchel.ports.store import Extent, InspectableStore, Store
-from satchel.receipts.account import VERSION, Counts, ReceiptBody, ScanResult, TransferEnd
-from satchel.receipts.archive import list_receipts, refuse_copy, save_receipts, signer, tool_version
-from satchel.receipts.receipt import receipt_of
-from satchel.stores.raw_files import below
+from satchel.ports.store import Extent, InspectableStore, Store, below
+from satchel.receipts.archive import (
+    recent_receipts,
+    refuse_copy,
+    save_receipts,
+    signer,
+    tool_version,
+)
+from satchel.receipts.receipt import (
+    VERSION,
+    Counts,
+    ReceiptBody,
+    ScanResult,
+    TransferEnd,
+    receipt_of,
+)
 
 _MOST_NAMED = 40
 _SECRET_FOLDERS = frozenset({"keys", "identities"})
@@ -160,7 +170,7 @@ class HomeTarget:
         """See ``Holder``; the files that were written of the bank, as far as receipts say."""
         bank, names = self._bank, dict[str, None]()
         with suppress(SatchelError, OSError):
-            for receipt in list_receipts(bank.settings, bank.id, limit=10_000):
+            for receipt in recent_receipts(bank.settings, bank.id, limit=10_000):
                 if receipt.kind in ("export", "convert", "migrate", "copy"):
                     names[f"an exported copy: {receipt.output}"] = None
         found = list(names)
@@ -311,7 +321,7 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Records that were asked for."""
 
     with_them: dict[str, int] = {}
-    """Records that go along: ``version``, ``joins``, ``derived``."""
+    """Records that are erased with them: ``version``, ``joins``, ``derived``."""
 
     erased: int
     """All of them."""
@@ -334,7 +344,7 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What others held of them, by who held it."""
 
     still_said: int = 0
-    """Records that stay, of any bank of the store, and say some of it, too; or more."""
+    """Remaining records, of any bank of the store, that contain a part of the text; or more."""
 
     still_said_examples: list[str] = []
     looked_for: int = 0
@@ -393,7 +403,7 @@ def erase(bank: OpenBank, options: EraseOptions) -> ErasureResult:
     require_owner(bank.settings, "erase")
     refuse_copy(bank.settings, _file(options.receipt))
     with closing(DerivedRecords()) as kin:
-        erasing = _Erasing(bank, options, kin)
+        erasing = _EraseTask(bank, options, kin)
         planned = erasing.plan()
         if options.dry_run:
             return planned
@@ -404,7 +414,7 @@ def _file(path: PathText | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-class _Erasing:
+class _EraseTask:
     """One erasure, from the plan to the report."""
 
     def __init__(self, bank: OpenBank, wanted: EraseOptions, kin: DerivedRecords) -> None:
@@ -534,7 +544,7 @@ class _Erasing:
         bank, settings = self._bank, self._bank.settings
         with bank.ledger.reading() as view:
             end = _end(bank, view)
-        notes = [*done.notes, *_told(done)]
+        notes = [*done.notes, *_result_notes(done)]
         account = ReceiptBody(
             version=VERSION,
             kind="erase",
@@ -580,7 +590,7 @@ def _end(bank: OpenBank, view: View) -> TransferEnd:
     )
 
 
-def _told(done: ErasureResult) -> Iterator[str]:
+def _result_notes(done: ErasureResult) -> Iterator[str]:
     """Yield what the report has to say in words, and nothing of what was erased."""
     yield (
         f"{done.looked_for:,} pieces of 16 bytes were scanned for; {done.too_short:,} texts "

@@ -12,7 +12,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import seal
-from satchel.erasure.options import PruneMemoryOptions
+from satchel.erasure.selection import PruneMemoryOptions
 from satchel.errors import UsageError
 from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish_erasure
 from satchel.ledger.projection import VerifiedRecord
@@ -213,7 +213,7 @@ def _outdated(view: View, rows: Sequence[Row], before: str, states: frozenset[st
     """Return the places of what was retired for one of some reasons, before a moment."""
     ended = [(row.seq, view.retirement(row)) for row in rows]
     asked = [(seq, one.place) for seq, one in ended if one is not None and one.state in states]
-    at = view.told_at([place for _, place in asked])
+    at = view.log_records_at([place for _, place in asked])
     return {seq for seq, place in asked if at[place].row.at < before}
 
 

@@ -28,8 +28,7 @@ from satchel.crypto.redaction import (
     signed_redaction,
 )
 from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
-from satchel.erasure.options import RecoverOptions, RedactOptions
-from satchel.erasure.selection import EraseSelection
+from satchel.erasure.selection import EraseSelection, RecoverOptions, RedactOptions
 from satchel.errors import (
     LimitError,
     PermissionRefusedError,
@@ -169,7 +168,7 @@ class _RedactionReport:
     def __init__(self, bank: str, dry_run: bool) -> None:  # noqa: FBT001 - as its option
         self._bank, self._dry_run = bank, dry_run
         self.notes = list[str]()
-        self._looked_at = self._redacted = self._kept = 0
+        self._looked_at = self._redacted = self._unchanged_count = 0
         self._kinds = Counter[str]()
         self._entries = list[RedactedEntry]()
 
@@ -181,7 +180,7 @@ class _RedactionReport:
             kinds = Counter(one.kind for one in gone)
             self._redacted += 1
             self._kinds.update(kinds)
-            self._kept += len(kept)
+            self._unchanged_count += len(kept)
             if len(self._entries) < _MOST_TOLD:
                 self._entries.append(
                     RedactedEntry(
@@ -209,7 +208,7 @@ class _RedactionReport:
             looked_at=self._looked_at,
             redacted=self._redacted,
             kinds=dict(sorted(self._kinds.items())),
-            kept=self._kept,
+            kept=self._unchanged_count,
             entries=self._entries,
             recoverable_by=list(keys),
             notes=notes,
@@ -364,7 +363,7 @@ def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> RecoveredMem
         VerificationError: If what was kept is not the original.
     """
     require_owner(bank.settings, "recover")
-    identity, sealed = _kept(bank, wanted)
+    identity, sealed = _read_original(bank, wanted)
     return _recovered(identity, open_original(sealed, key))
 
 
@@ -380,7 +379,7 @@ def recover_by_identity(bank: OpenBank, wanted: str) -> RecoveredMemory | None:
         VerificationError: If it is not the original.
     """
     require_owner(bank.settings, "recover")
-    identity, sealed = _kept(bank, wanted)
+    identity, sealed = _read_original(bank, wanted)
     if age_file(sealed) is None:
         return None
     body = open_original_with(sealed, list(bank.settings.unlocking.identities()))
@@ -395,7 +394,7 @@ def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
         SigningKeyError: If it is not redacted, or nothing was kept of it for a recipient of age.
     """
     require_owner(bank.settings, "recover")
-    identity, sealed = _kept(bank, wanted)
+    identity, sealed = _read_original(bank, wanted)
     found = age_file(sealed)
     if found is None:
         raise SigningKeyError(
@@ -406,7 +405,7 @@ def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
     return identity, found
 
 
-def _kept(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
+def _read_original(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
     """Return the id of a redacted memory, and its original as it was sealed."""
     with bank.ledger.reading() as view:
         logged = find_memory(view, wanted)

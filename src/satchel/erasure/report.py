@@ -252,7 +252,7 @@ class PersonReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Edges that name nobody, but join what does."""
 
     erased: int
-    """Records of the bank whose text is gone, whoever they were about."""
+    """Records of the bank whose text was erased, of any person."""
 
     blobs_not_searched: int
     """Contents of files that are kept apart; they are not looked into."""
@@ -434,7 +434,7 @@ class _PersonMatches:
         """Return a record with everything that is known of it."""
         row = logged.row
         source = self._source(view, row.batch) if row.batch else None
-        said = view.said_of(row.id) + (view.said_of(source.record.id) if source else [])
+        said = view.statuses_of(row.id) + (view.statuses_of(source.record.id) if source else [])
         return RecordReport(
             place=row.seq,
             id=row.id,
@@ -445,7 +445,7 @@ class _PersonMatches:
             named_in=self._mentions.places_in(_spoken(logged)),
             ends=_ends(view, logged.model),
             came_with=_arrival(source),
-            said_of_it=[_said(one) for one in sorted(said, key=lambda one: one.seq)],
+            said_of_it=[_status_entry(one) for one in sorted(said, key=lambda one: one.seq)],
             record=logged.record.value,
         )
 
@@ -463,7 +463,7 @@ class _PersonMatches:
         if place not in self._sources:
             if len(self._sources) >= _MOST_KEPT:
                 self._sources.clear()
-            self._sources |= view.told_at([place])
+            self._sources |= view.log_records_at([place])
         return self._sources[place]
 
 
@@ -503,7 +503,7 @@ def _name(model: Model) -> str | None:
     return next((text for text in said if isinstance(text, str) and text), None)
 
 
-def _said(logged: VerifiedRecord) -> StatusEntry:
+def _status_entry(logged: VerifiedRecord) -> StatusEntry:
     model = logged.model
     assert isinstance(model, Status)  # noqa: S101 - the fold takes no others
     return StatusEntry(

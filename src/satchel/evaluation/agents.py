@@ -1,4 +1,4 @@
-"""What an agent is asked, and what it has to be able to do."""
+"""Agents that answer probes: a reader without a model, programs, endpoints."""
 
 import os
 import re
@@ -25,11 +25,11 @@ class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     question: str
     memory: str = ""
-    """The framed text of what is remembered; empty where it has no memory."""
+    """The framed memory; empty for an agent without memory."""
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The same as a conversation: what it is to do, what it remembers, the question."""
+        """The question as a conversation: instruction, memory, question."""
         asked = [{"role": "system", "content": INSTRUCTION}]
         if self.memory:
             asked.append({"role": "system", "content": self.memory})
@@ -44,18 +44,18 @@ INSTRUCTION = (
 
 
 class ProbeAgent(Protocol):
-    """Whoever answers."""
+    """An agent that answers questions."""
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         ...
 
     def answer(self, asked: AgentQuestion) -> str:
-        """Return an answer; empty where there is none.
+        """Return an answer; empty for none.
 
         Raises:
-            InferenceError: If it does not answer.
+            InferenceError: If it does not respond.
         """
 
 
@@ -67,7 +67,7 @@ class FunctionAgent:
     call: Callable[[AgentQuestion], str]
 
     def answer(self, asked: AgentQuestion) -> str:
-        """Return what the function returns."""
+        """Return the result of the function."""
         return self.call(asked)
 
 
@@ -79,13 +79,13 @@ _CLAUSE = re.compile(r"[,;:]\s|\band\b|\bbut\b|\bafter\b|\bsince\b|\bbecause\b|\
 _CHOICES = re.compile(r":\s*([^:?]+?)\s+or\s+([^:?]+)\?\s*$")
 _WORD = re.compile(r"[^\W_]+")
 _MARK = re.compile(r"^\w{1,12}\|")
-"""What our frame puts before each record."""
+"""The prefix of each record in a frame."""
 
 _LONGEST = 40
-"""Words of an answer."""
+"""Maximum words of an answer."""
 
 _ENOUGH = 0.3
-"""The share of what a question asks for that a sentence must have to be an answer."""
+"""The minimum share of a question's terms that a sentence must have to be an answer."""
 
 _SMALL = (
     "a an and are as at be been by can did do does for from had has have how in into is it its "
@@ -101,16 +101,16 @@ class ReaderAgent:
     """Answers by extraction.
 
     Args:
-        name: What it is called in reports.
+        name: Its name in reports.
     """
 
     def __init__(self, name: str = "reader") -> None:
         self.name = name
 
     def answer(self, asked: AgentQuestion) -> str:
-        """Return the sentence that goes best with a question, or the choice that it names.
+        """Return the sentence that matches a question best, or the choice in it.
 
-        Without a sentence that goes with it, the first choice; else nothing.
+        Without a matching sentence, the first choice; else an empty text.
         """
         ranked = self._ranked(asked)
         if choices := choices_of(asked.question):
@@ -120,7 +120,7 @@ class ReaderAgent:
         return " ".join(ranked[0][1].split()[:_LONGEST])
 
     def _ranked(self, asked: AgentQuestion) -> list[tuple[float, str]]:
-        """Return sentences with the share of the question that each has, best first."""
+        """Return sentences with the share of the question's terms in each, best first."""
         sentences = _sentences(asked.memory)
         terms = [frozenset(terms_of(sentence)) for sentence in sentences]
         common = Counter(term for some in terms for term in some)
@@ -135,13 +135,13 @@ class ReaderAgent:
 
 
 def choices_of(question: str) -> list[str]:
-    """Return what a question offers: ``...: tea, coffee or milk?``."""
+    """Return the choices of a question: ``...: tea, coffee or milk?``."""
     found = _CHOICES.search(question)
     return [*re.split(r",\s*", found[1]), found[2].strip()] if found else []
 
 
 def terms_of(text: str) -> list[str]:
-    """Return the words of a text that say something, without their endings."""
+    """Return the content words of a text, stemmed."""
     words = (word.casefold() for word in _WORD.findall(text))
     return [_stem(word) for word in words if word not in _PLAIN]
 
@@ -154,14 +154,14 @@ def _stem(word: str) -> str:
 
 
 def _sentences(memory: str) -> list[str]:
-    """Return what stands in a text, with what was escaped as it was."""
+    """Return a text with escapes decoded."""
     lines = (_unescaped(_MARK.sub("", line)) for line in memory.splitlines())
     found = (one.strip() for line in lines for one in _SENTENCE.split(line))
     return [one for one in found if one]
 
 
 def _unescaped(line: str) -> str:
-    """Return a record as it was remembered, where its escapes are those of our frame."""
+    """Return a record as it was stored, for the escapes of a frame."""
     return _ESCAPED.sub(_character, line)
 
 
@@ -173,9 +173,9 @@ def _character(found: re.Match[str]) -> str:
 
 
 def _chosen(choices: Sequence[str], ranked: Sequence[tuple[float, str]], question: str) -> str:
-    """Return the choice that stands in the sentence that goes best with the question.
+    """Return the choice in the sentence that matches the question best.
 
-    Where several stand in it, it is that of the part of the sentence that has most of the question.
+    Of several, the one in the clause with most of the question's terms.
     """
     wanted = frozenset(terms_of(question[: question.rfind(":")]))
     for share, sentence in ranked:
@@ -198,17 +198,17 @@ def _named(choices: Sequence[str], text: str) -> list[str]:
 
 
 _MOST = 1 << 20
-"""Bytes of an answer that are read."""
+"""Maximum bytes of an answer."""
 
 _TOLD = 200
 
 
 class CommandAgent:
-    """Asks a program.
+    """An agent that runs a program for each question.
 
     Args:
-        words: The program and its arguments; no shell looks at them.
-        timeout: Seconds that an answer may take; then the program and what it started are ended.
+        words: The program and its arguments, without a shell.
+        timeout: Seconds for an answer; then the program and its children are killed.
     """
 
     def __init__(self, words: Sequence[str], *, timeout: float = 120.0) -> None:
@@ -216,10 +216,10 @@ class CommandAgent:
         self._words, self._timeout = list(words), timeout
 
     def answer(self, asked: AgentQuestion) -> str:
-        """Return what the program prints.
+        """Return the output of the program.
 
         Raises:
-            InferenceError: If it cannot be started, fails, takes too long or prints no text.
+            InferenceError: If it cannot be started, fails, times out or prints no text.
         """
         told = {"question": asked.question, "memory": asked.memory, "messages": asked.messages}
         try:
@@ -251,7 +251,7 @@ class CommandAgent:
 
 
 def _end(program: "subprocess.Popen[bytes]") -> None:
-    """End a program and whatever it started."""
+    """Kill a program and its children."""
     try:
         os.killpg(program.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -260,21 +260,21 @@ def _end(program: "subprocess.Popen[bytes]") -> None:
 
 
 _MOST_TOKENS = 200
-"""Of an answer; more than are judged."""
+"""Maximum tokens of an answer; more than are judged."""
 
 
 class EndpointAgent:
-    """Asks a model, at temperature 0."""
+    """An agent that queries a model, at temperature 0."""
 
     def __init__(self, chat: Chat) -> None:
         self.name = chat.name
         self._chat = chat
 
     def answer(self, asked: AgentQuestion) -> str:
-        """Return what the model answers.
+        """Return the answer of the model.
 
         Raises:
-            InferenceError: If it does not answer.
+            InferenceError: If it does not respond.
         """
         return self._chat.complete(asked.messages, _MOST_TOKENS).strip()
 
@@ -286,13 +286,13 @@ def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Pr
     """Return the agent that a text names.
 
     Args:
-        settings: Say where the endpoint is.
+        settings: Configuration, with the endpoint.
         text: ``reader``; ``command:`` and a command line; ``endpoint:`` and a model's name.
-        timeout: Seconds that an answer of a program may take; of an endpoint ``inference.timeout``.
+        timeout: Seconds for an answer of a program; for an endpoint, see ``inference.timeout``.
 
     Raises:
-        UsageError: If it names none.
-        ConfigError: If it is an endpoint, and none is configured.
+        UsageError: If the text is invalid.
+        ConfigError: If it is an endpoint and none is configured.
     """
     kind, _, rest = text.partition(":")
     if text == READER:

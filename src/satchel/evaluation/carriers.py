@@ -38,24 +38,25 @@ from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
 from satchel.runtime.files import atomic_write
 from satchel.screening.injection import Enforce
-from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import ImportOptions
 from satchel.transfer.imports import import_file
 
 BANK = "probes"
 NOW = "2026-07-01T09:00:00.000000Z"
-"""When probes are asked; the sessions that come along were before."""
+"""The time of the questions; the built-in sessions are earlier."""
 
 
 _UNBOUNDED = 1 << 24
 _NONCE = "730518264"
-"""Of every text: nobody attacks here, and the same number takes the same tokens in each run."""
+"""The nonce of every text: there are no attacks here, and a fixed one takes the same tokens in
+every run."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatedMemory:
-    """A memory with when it was told, and the world that it is about."""
+    """A memory with its time, and its world."""
 
     at: str
     world: str
@@ -64,20 +65,20 @@ class DatedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Somebody with several machines.
+    """A user with several machines.
 
     Args:
-        folder: Of all of them.
-        embedder: Makes the vectors of their banks; None for banks without.
+        folder: The folder of all machines.
+        embedder: Makes the vectors of the banks; None for none.
     """
 
     folder: Path
     embedder: Embedder | None = None
     ids: dict[tuple[str, str], str] = field(default_factory=dict)
-    """The ids of memories by world and key; a memory keeps its id wherever it goes."""
+    """IDs of memories by world and key, the same on every machine."""
 
     def settings(self, machine: str) -> Settings:
-        """Return the settings of a machine; keys are the same on each."""
+        """Return the settings of a machine; all have the same keys."""
         file = self.folder / "satchel.toml"
         file.touch()
         return load_settings(
@@ -88,7 +89,7 @@ class Owner:
         )
 
     def remember(self, machine: str, told: Iterable[DatedMemory]) -> None:
-        """Remember something on a machine, in the order of its times."""
+        """Store memories on a machine, in order of time."""
         settings = self.settings(machine)
         with configured_store(settings) as store:
             with store.reading() as reader:
@@ -100,7 +101,7 @@ class Owner:
             self._embed(bank)
 
     def carry(self, source: str, target: str) -> Path:
-        """Carry the bank of a machine to another, in a signed file, and return that."""
+        """Transfer the bank of a machine to another in a signed file, and return the file."""
         file = self.folder / f"{source}-to-{target}.pam"
         with open_bank(self.settings(source), BANK) as bank:
             key = self._key(bank.settings)
@@ -114,7 +115,7 @@ class Owner:
 
     @contextmanager
     def framing(self, machine: str) -> Iterator["MemoryFramer"]:
-        """Give what frames the memory of a machine."""
+        """Open the memory of a machine for framing."""
         with open_bank(self.settings(machine), BANK) as bank, bank.ledger.reading() as view:
             yield MemoryFramer(view, self.embedder)
 
@@ -136,13 +137,13 @@ class Owner:
 
 
 class MemoryFramer:
-    """Frames the memory of one bank for questions."""
+    """Frames the memory of a bank for questions."""
 
     def __init__(self, view: View, embedder: Embedder | None) -> None:
         self._view, self._embedder = view, embedder
 
     def __call__(self, task: str, model: str, budget: int) -> RehydrateResult | None:
-        """Return the memory for a question; None where the budget does not hold the frame."""
+        """Return the memory for a question; None if the budget is too small for the frame."""
 
         def embedders(_made: GenerationInfo) -> Embedder | None:
             return self._embedder
@@ -159,7 +160,7 @@ class MemoryFramer:
             return None
 
     def everything(self, model: str, *, enforce: Enforce = "outside") -> RehydrateResult:
-        """Return all of the memory, framed."""
+        """Return the whole memory, framed."""
         asked = RehydrateRequest(
             model=model, budget=_UNBOUNDED, verbatim=0.0, summarised=0.0, enforce=enforce
         )
@@ -167,11 +168,11 @@ class MemoryFramer:
 
 
 def dated_memories(sets: Iterable[ProbeSet], *, sessions: range | None = None) -> list[DatedMemory]:
-    """Return the memories of some sets, in the order of their times.
+    """Return the memories of some sets, in order of time.
 
     Args:
         sets: The sets.
-        sessions: Which session of each world, from 0 on; all of them when None.
+        sessions: Sessions of each world, from 0; None for all.
     """
     found = [
         DatedMemory(session.at, f"{at}/{world.name}", memory)
@@ -185,7 +186,7 @@ def dated_memories(sets: Iterable[ProbeSet], *, sessions: range | None = None) -
 
 
 def in_full(memories: Iterable[DatedMemory]) -> str:
-    """Return what is remembered as plain text, one memory a line, without what was replaced."""
+    """Return the memories as plain text, one a line, without replaced ones."""
     there = {(one.world, one.memory.key): one for one in memories}
     for one in list(there.values()):
         if one.memory.replaces is not None:
@@ -194,7 +195,7 @@ def in_full(memories: Iterable[DatedMemory]) -> str:
 
 
 def _dated(entry: Entry, at: str) -> Entry:
-    """Return a draft that was made when it was told, unless it says otherwise."""
+    """Return a draft with the time of its session, unless it has one."""
     made = msgspec.structs.replace(entry, created_at=entry.created_at or at)
     if isinstance(made, Episodic) and made.occurred_at is None:
         return msgspec.structs.replace(made, occurred_at=at)
@@ -238,11 +239,11 @@ _ANSWERS = (
         "say so, and next time I will only confirm."
     ),
 )
-"""What an assistant says to it; made up, as long as such answers often are."""
+"""The assistant's replies: invented, of a usual length."""
 
 
 def sample_memories() -> list[DatedMemory]:
-    """Return the memories, the same in every run; few components have enough, and are repeated."""
+    """Return the memories, the same in every run; types with too few are repeated."""
     there = dated_memories(shipped_sets())
     found = list[DatedMemory]()
     for component, count in MIX.items():
@@ -268,7 +269,7 @@ def sealed() -> list[Sealed]:
 def write_artifact_file(
     path: Path, records: Iterator[Sealed] | list[Sealed], encoding: Encoding, key: SigningKey
 ) -> Path:
-    """Write records as an artifact that a key signs, and return where."""
+    """Write records as a signed artifact, and return its path."""
     with ArtifactBuilder() as builder:
         for record in records:
             builder.add(record)
@@ -280,7 +281,7 @@ def write_artifact_file(
 
 
 def conversation() -> bytes:
-    """Return a conversation in which the memories were told, as chats are kept."""
+    """Return a conversation with the memories, as chats are stored."""
     messages = list[dict[str, str]]()
     for at, one in enumerate(sample_memories()):
         said = memory_text(one.memory.entry)
@@ -291,7 +292,7 @@ def conversation() -> bytes:
 
 
 def latest(memories: list[DatedMemory]) -> list[DatedMemory]:
-    """Return memories without what they say of replacing others."""
+    """Return memories without their references to replaced ones."""
     return [
         DatedMemory(one.at, one.world, msgspec.structs.replace(one.memory, replaces=None))
         for one in memories
@@ -299,7 +300,7 @@ def latest(memories: list[DatedMemory]) -> list[DatedMemory]:
 
 
 def _numbered(one: DatedMemory, turn: int) -> DatedMemory:
-    """Return a memory that is not the same as an earlier one."""
+    """Return a memory that differs from earlier copies."""
     if not turn:
         return one
     entry = msgspec.structs.replace(one.memory.entry, tags=(f"copy-{turn}",))

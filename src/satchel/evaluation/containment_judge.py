@@ -1,7 +1,7 @@
-"""The judge of containment: it looks at a framed text alone, and knows nothing of what made it.
+"""The judge of containment: it reads the framed text alone, without the code that made it.
 
-It imports nothing of ``satchel.rehydrate`` (a contract in ``pyproject.toml`` holds that), and has
-letters, roles and tokens of its own. An escape is one of these:
+It imports nothing of ``satchel.rehydrate`` (a contract in ``pyproject.toml`` checks that), and has
+its own tables of letters, roles and tokens. An escape is one of these:
 
 - **lines**: memory made a line, or changed one that stands there without it;
 - **role**: a line, or what follows a line end in a record, looks like the word of a speaker;
@@ -22,11 +22,11 @@ KINDS = ("lines", "role", "token", "unseen")
 
 
 class Escape(msgspec.Struct, frozen=True):
-    """Something that got out."""
+    """An escape from a record."""
 
     kind: str
     line: str
-    """The start of the line where it did."""
+    """The beginning of its line."""
 
 
 _SHOWN = 160
@@ -89,7 +89,7 @@ _FOLDS = {ord(one): plain for plain, several in _LOOKS.items() for one in severa
 
 
 def fold(text: str) -> str:
-    """Return a text as a hasty reader takes it: small plain letters, nothing that is not seen."""
+    """Return a text as it looks: lower-case plain letters, without invisible characters."""
     if text.isascii():
         return text.lower()
     seen = (one for one in unicodedata.normalize("NFKD", text) if not _is_unseen(one))
@@ -98,13 +98,13 @@ def fold(text: str) -> str:
 
 
 def judge(framed: str, frame: Counter[str], records: int) -> list[Escape]:
-    """Return what got out of the records of a framed text.
+    """Return the escapes from the records of a framed text.
 
     Args:
         framed: The text.
-        frame: The lines around records, as ``frame_of`` gives them for harmless memory in the
-            same order of components.
-        records: How many memories are in the text: each is one line.
+        frame: The lines around records, as ``frame_of`` returns them for harmless memory in the
+            same order of types.
+        records: The number of memories in the text: each is one line.
     """
     found = list[Escape]()
     lines = framed.split("\n")
@@ -130,7 +130,7 @@ def judge(framed: str, frame: Counter[str], records: int) -> list[Escape]:
 
 
 def frame_of(framed: str, harmless: str) -> Counter[str]:
-    """Return the lines of a framed text in which a harmless word does not stand, without digits."""
+    """Return the lines of a framed text without a harmless word, without digits."""
     return Counter(_DIGITS.sub("0", line) for line in framed.split("\n") if harmless not in line)
 
 
@@ -151,7 +151,7 @@ def read_back(line: str) -> str:
 
 
 def unreadable(framed: str, texts: Sequence[str]) -> list[str]:
-    """Return those texts that cannot be read back, byte for byte, from one line."""
+    """Return the texts that cannot be decoded exactly from one line."""
     lines = [read_back(line) for line in framed.split("\n")]
     whole = "\0".join(lines)
     return [text for text in texts if text not in whole or not _in_one(text, lines)]

@@ -1,4 +1,4 @@
-"""Measuring TCS and RHF: remember, carry over, ask, score."""
+"""Transfer continuity (TCS) and rehydration fidelity (RHF): store, transfer, ask, score."""
 
 from array import array
 from collections import Counter
@@ -23,12 +23,12 @@ from satchel.evaluation.statistics import Interval, Share, mcnemar, resampled, s
 from satchel.ports.inference import Embedder
 
 Progress = Callable[[int, int], None]
-"""Is told how many answers there are, and of how many."""
+"""Called with the number of answers, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeItem:
-    """A probe with its category and where it stands."""
+    """A probe with its category and its position."""
 
     category: str
     world: str
@@ -37,7 +37,7 @@ class ProbeItem:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What an agent answered."""
+    """The answer of an agent."""
 
     answer: str
     right: bool
@@ -45,7 +45,7 @@ class Response:
 
 @dataclass(slots=True)
 class TextUsage:
-    """What the texts took that an agent was given."""
+    """The sizes of the texts for an agent."""
 
     tokens: list[int] = field(default_factory=list)
     verbatim: list[int] = field(default_factory=list)
@@ -54,13 +54,13 @@ class TextUsage:
 
 
 class ProgressCounter:
-    """Counts answers for whoever watches."""
+    """Counts answers, and reports progress."""
 
     def __init__(self, total: int, told: Progress | None) -> None:
         self._total, self._told, self._done = total, told, 0
 
     def one(self) -> None:
-        """Count one more."""
+        """Count an answer."""
         self._done += 1
         if self._told is not None:
             self._told(self._done, self._total)
@@ -78,7 +78,7 @@ def items(sets: Sequence[ProbeSet]) -> list[ProbeItem]:
 def with_text(
     agent: ProbeAgent, asked: Iterable[ProbeItem], text: str, telling: ProgressCounter
 ) -> list[Response]:
-    """Return what an agent answers that is given the same text each time."""
+    """Return the answers of an agent with the same text for every question."""
     return [_answer(agent, item.probe, text, telling) for item in asked]
 
 
@@ -89,14 +89,14 @@ def with_memory(
     wanted: tuple[str, int],
     telling: ProgressCounter,
 ) -> tuple[list[Response], TextUsage]:
-    """Return what an agent answers that is given the memory framed for each question.
+    """Return the answers of an agent with the memory framed for each question.
 
     Args:
         agent: The agent.
-        asked: What it is asked.
+        asked: The probes.
         framing: Frames the memory.
-        wanted: The model that it is framed for, and the tokens that the text may have.
-        telling: Told of each answer.
+        wanted: The model that it is framed for, and the token budget of the text.
+        telling: Counts the answers.
     """
     found, taken = list[Response](), TextUsage()
     for item in asked:
@@ -126,23 +126,24 @@ class Continuity(msgspec.Struct, frozen=True, kw_only=True):
     category: str
     probes: int
     source: Share
-    """Right answers of the source, which has its whole memory."""
+    """Right answers of the source, with its whole memory."""
 
     target: Share
-    """Of the target, with what was carried over."""
+    """Right answers of the target, with the transferred memory."""
 
     baseline: Share
-    """Of the target without memory."""
+    """Right answers of the target without memory."""
 
     tcs: Interval | None
-    """None where the source has no answer right."""
+    """None if the source has no right answer."""
 
     baseline_tcs: Interval | None
     p_baseline: float
-    """How likely target and baseline differ so much by chance (McNemar, exact)."""
+    """Probability of a difference as large between target and baseline by chance (McNemar, exact).
+    """
 
     p_source: float
-    """The same of target and source."""
+    """The same for target and source."""
 
 
 def continuities(
@@ -187,7 +188,7 @@ def _continuity(name: str, right: list[tuple[bool, bool, bool]], seed: int) -> C
 
 
 NEAR = 0.9
-"""From which cosine on two answers count as near."""
+"""The minimum cosine of near answers."""
 
 WORDS = "counted words"
 
@@ -195,10 +196,10 @@ Vector = Sequence[float]
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured at one budget."""
+    """The results at one budget."""
 
     share: int
-    """Of the tokens that all of the memory takes, in percent."""
+    """In percent of the tokens of the whole memory."""
 
     budget: int
     """Tokens."""
@@ -206,31 +207,31 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     rhf: Interval | None
     categories: dict[str, float]
     right: Share
-    """Answers of the target that are right."""
+    """Right answers of the target."""
 
     near_but_otherwise: int
-    """Answers near to the source's of which one is right and one is not."""
+    """Answers near the source's, of which only one is right."""
 
     tokens: float
-    """That the texts took, on average."""
+    """Mean tokens of the texts."""
 
     verbatim: float
-    """Memories given word for word, on average."""
+    """Mean number of memories in full."""
 
     summarised: float
     p_full: float
-    """How likely it differs so much from the largest budget by chance (exchanged signs)."""
+    """Probability of a difference as large from the largest budget by chance (sign flips)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRun:
-    """What came of one budget."""
+    """The answers at one budget."""
 
     percent: int
     budget: int
     answers: Sequence[Response]
     alike: Sequence[float | None]
-    """To the source's answers; None where the source has none."""
+    """Similarity to the source's answers; None if the source has none."""
 
     taken: TextUsage
 
@@ -238,12 +239,12 @@ class BudgetRun:
 def likeness(
     source: Sequence[Response], target: Sequence[Response], embedder: Embedder | None
 ) -> list[float | None]:
-    """Return how alike the answers are, 0 to 1; None where the source has none.
+    """Return the similarity of answers, 0 to 1; None if the source has none.
 
     Args:
         source: The source's answers.
         target: The target's, to the same questions.
-        embedder: Makes vectors of them; words are counted when None.
+        embedder: Makes vectors of them; None to compare word counts.
     """
     texts = [one.answer for one in (*source, *target)]
     vectors = _counted(texts) if embedder is None else _embedded(texts, embedder)
@@ -260,7 +261,7 @@ def level(
     asked: Sequence[ProbeItem],
     seed: int,
 ) -> Level:
-    """Return what was measured at one budget, held against the largest."""
+    """Return the results at one budget, compared with the largest."""
     alike = [value for value in one.alike if value is not None]
     categories = dict[str, list[float]]()
     for item, value in zip(asked, one.alike, strict=True):
@@ -308,7 +309,7 @@ def _embedded(texts: Sequence[str], embedder: Embedder) -> list[Vector]:
 
 
 def _counted(texts: Sequence[str]) -> list[Vector]:
-    """Return how often each word of all texts is in each."""
+    """Return the word counts of each text, over the words of all texts."""
     counts = [Counter(terms_of(text)) for text in texts]
     words = sorted({word for count in counts for word in count})
     return [[float(count[word]) for word in words] for count in counts]
@@ -324,38 +325,38 @@ def _mean(values: Sequence[int]) -> float:
 
 
 LEVELS = (25, 50, 75, 100)
-"""Percent of the tokens that all of the memory takes."""
+"""Percent of the tokens of the whole memory."""
 
 BUDGET = 2048
-"""Tokens that a target is given unless it is said."""
+"""The default token budget of a target."""
 
 SEED = 20260701
 
 _KEPT = 24
-"""Tokens that the pipeline keeps for saying what was left out."""
+"""Tokens that the pipeline reserves for the note on omitted memories."""
 
 _SOURCE, _TARGET = "source", "target"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What is measured, and with whom."""
+    """The probes and agents of a measurement."""
 
     source: ProbeAgent
-    """Has its whole memory, as plain text."""
+    """The source: has its whole memory, as plain text."""
 
     target: ProbeAgent
-    """Has what was carried over, framed."""
+    """The target: has the transferred memory, framed."""
 
     sets: tuple[ProbeSet, ...]
     model: str = ""
-    """The model that memory is framed for; plain text when empty."""
+    """The model that memory is framed for; empty for plain text."""
 
     budget: int = BUDGET
     levels: tuple[int, ...] = LEVELS
     seed: int = SEED
     vectors: bool = True
-    """Whether vectors are made and compared."""
+    """Whether to make and compare vectors."""
 
     def __post_init__(self) -> None:
         if self.budget < 1:
@@ -376,7 +377,7 @@ class TransferScore(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     seed: int
     scores: list[Continuity]
-    """Of each category, and of all probes."""
+    """For each category, and for all probes."""
 
     vectors: str | None
     notes: list[str]
@@ -389,16 +390,16 @@ class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     model: str
     full: int
-    """Tokens that all of the memory takes, framed."""
+    """Tokens of the whole memory, framed."""
 
     tokenizer: str
     memories: int
     probes: int
     left_out: int
-    """Probes that the source does not answer."""
+    """Probes without an answer of the source."""
 
     embedder: str
-    """What the answers are compared by."""
+    """The method of comparing answers."""
 
     seed: int
     levels: list[Level]
@@ -417,7 +418,7 @@ def trial(  # noqa: PLR0913 - each is chosen on its own
     seed: int = SEED,
     vectors: bool = True,
 ) -> Trial:
-    """Return a trial; without agents of the reader, without sets of those that come along."""
+    """Return a trial; by default with the reader and the built-in sets."""
     return Trial(
         source=source or ReaderAgent(),
         target=target or source or ReaderAgent(),
@@ -433,10 +434,10 @@ def trial(  # noqa: PLR0913 - each is chosen on its own
 def evaluate_transfer(
     settings: Settings, asked: Trial, progress: Progress | None = None
 ) -> TransferScore:
-    """Measure TCS. Nothing of it touches the banks that are there.
+    """Measure TCS. Existing banks are not changed.
 
     Raises:
-        InferenceError: If an agent does not answer.
+        InferenceError: If an agent does not respond.
     """
     require_owner(settings, "evaluate")
     probes = items(asked.sets)
@@ -467,10 +468,10 @@ def evaluate_transfer(
 def evaluate_fidelity(
     settings: Settings, asked: Trial, progress: Progress | None = None
 ) -> Fidelity:
-    """Measure RHF at several budgets. Nothing of it touches the banks that are there.
+    """Measure RHF at several budgets. Existing banks are not changed.
 
     Raises:
-        InferenceError: If an agent, or the model that compares answers, does not answer.
+        InferenceError: If an agent, or the model that compares answers, does not respond.
     """
     require_owner(settings, "evaluate")
     probes = items(asked.sets)
@@ -510,7 +511,7 @@ def evaluate_fidelity(
 
 @contextmanager
 def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[MemoryFramer]:
-    """Give the memory of the sets as it is on a machine that it was carried to."""
+    """Open the memory of the sets on a machine that it was transferred to."""
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
         owner = Owner(Path(folder), embedder)
         owner.remember(_SOURCE, dated_memories(asked.sets))

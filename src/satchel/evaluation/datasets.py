@@ -1,4 +1,4 @@
-"""Reading sets of questions: LoCoMo's file, BEAM's folders, QMSum's meetings, and a plain form.
+"""Sets of questions: LoCoMo's file, BEAM's folders, QMSum's meetings, and a plain form.
 
 The plain form is ``{"conversations": [{"name", "turns": [{"id", "session", "speaker", "text",
 "at"}], "questions": [{"question", "kind", "evidence": [ids]}]}]}``.
@@ -20,21 +20,21 @@ from satchel.runtime.files import open_input
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetTurn:
-    """Something that was said."""
+    """A turn of a conversation."""
 
     name: str
-    """What evidence names it by; no other turn of the conversation has it."""
+    """Its name in evidence, unique in the conversation."""
 
     session: str
     speaker: str
     text: str
     at: str | None = None
-    """When it was said, as canonical text."""
+    """Its time, as canonical text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetQuestion:
-    """A question, with what answers it."""
+    """A question, with its evidence."""
 
     text: str
     kind: str
@@ -44,27 +44,27 @@ class DatasetQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetConversation:
-    """All that two or more said to each other, in its order, and what is asked about it."""
+    """The turns of a conversation, in order, and the questions about it."""
 
     name: str
     turns: tuple[DatasetTurn, ...]
     questions: tuple[DatasetQuestion, ...]
     left_out: int = 0
-    """Questions that name no turn that is there, such as those without an answer."""
+    """Questions without evidence in the conversation, such as those without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSet:
-    """What a file or folder holds."""
+    """The contents of a file or folder."""
 
     format: str
     conversations: tuple[DatasetConversation, ...]
     aside: frozenset[str] = frozenset()
-    """Kinds of questions that do not count for the main figures."""
+    """Kinds of questions that are excluded from the main figures."""
 
 
 MOST_BYTES = 512 * 2**20
-"""Of one file."""
+"""Maximum bytes of a file."""
 
 _LOCOMO_KINDS = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _LOCOMO_TURN = re.compile(r"D:?(\d+):0*(\d+)")
@@ -74,7 +74,7 @@ _BEAM_TIME = "%B-%d-%Y"
 _BEAM_CHAT, _BEAM_ASKED = "chat.json", "probing_questions.json"
 _QMSUM = ".jsonl"
 _LONGEST_MEETING = 1 << 20
-"""Turns."""
+"""Maximum turns of a meeting."""
 
 _MOST_FOLDERS = 10_000
 
@@ -84,9 +84,9 @@ def read_set(path: Path) -> QuestionSet:
 
     Raises:
         UnreadableError: If it cannot be read.
-        MalformedError: If it is not what it looks like.
-        UnknownFormatError: If it looks like nothing that is known.
-        EmptyInputError: If no question in it can be judged.
+        MalformedError: If it is invalid in its format.
+        UnknownFormatError: If the format is unknown.
+        EmptyInputError: If no question has evidence.
         LimitError: If a file is too large.
     """
     if path.is_dir():
@@ -144,7 +144,7 @@ def _json(path: Path) -> Any:
 def _conversation(
     name: str, turns: Sequence[DatasetTurn], asked: Iterator[tuple[str, str, Sequence[str]]]
 ) -> DatasetConversation:
-    """Return a conversation with those questions that name turns which are there."""
+    """Return a conversation with the questions that name existing turns."""
     there, questions, left_out = {turn.name for turn in turns}, list[DatasetQuestion](), 0
     if len(there) != len(turns):
         raise ValueError("two turns have the same name")
@@ -266,8 +266,8 @@ def _beam(name: str, chat: list[Any], asked: dict[str, Any]) -> DatasetConversat
 def _qmsum(path: Path) -> DatasetConversation:
     """Return the meetings of a file as one conversation, each meeting a session of it.
 
-    The evidence of a question is the turns in the spans that are named for it, both ends included.
-    Questions about a whole meeting have no spans and are not in it.
+    The evidence of a question is the turns in its spans, inclusive. Questions about a whole meeting
+    have no spans and are skipped.
     """
     turns, asked = list[DatasetTurn](), list[tuple[str, str, list[str]]]()
     for number, line in enumerate(_bytes(path).splitlines(), 1):

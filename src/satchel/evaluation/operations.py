@@ -45,7 +45,7 @@ Timeout = Annotated[float, Option("Maximum seconds for an answer of a program.",
 
 @dataclass(frozen=True, slots=True)
 class RecallMeasureOptions(Options):
-    """How to measure recall."""
+    """Options of measuring recall."""
 
     data: Questions
     _: KW_ONLY
@@ -69,7 +69,7 @@ class RecallMeasureOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagedOptions(Options):
-    """Of measurements that have a page: where it is written."""
+    """Options of measurements with an HTML page."""
 
     page: PathText | None = None
     overwrite: bool = False
@@ -77,7 +77,7 @@ class PagedOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class FramedMeasureOptions(PagedOptions):
-    """How to measure what reaches a model."""
+    """Options of measuring the final text."""
 
     data: Questions
     _: KW_ONLY
@@ -96,7 +96,7 @@ class FramedMeasureOptions(PagedOptions):
 
 @dataclass(frozen=True, slots=True)
 class ContainmentMeasureOptions(Options):
-    """How to measure containment."""
+    """Options of measuring containment."""
 
     data: Annotated[
         PathText,
@@ -116,7 +116,7 @@ class ContainmentMeasureOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuityMeasureOptions(PagedOptions):
-    """Which agents are compared, and by which probes."""
+    """The agents to compare, and the probes."""
 
     probes: Probes = ()
     source: Source = "reader"
@@ -130,14 +130,14 @@ class ContinuityMeasureOptions(PagedOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferMeasureOptions(ContinuityMeasureOptions):
-    """How to measure transfer continuity."""
+    """Options of measuring transfer continuity."""
 
     budget: Annotated[int, Option("Token budget of the target.", minimum=1)] = _BUDGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FidelityMeasureOptions(ContinuityMeasureOptions):
-    """How to measure rehydration fidelity."""
+    """Options of measuring rehydration fidelity."""
 
     levels: Annotated[
         Sequence[int],
@@ -153,7 +153,7 @@ class FidelityMeasureOptions(ContinuityMeasureOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperMeasureOptions(PagedOptions):
-    """How much is tried for the tables of the paper."""
+    """Options of measuring the tables of the paper."""
 
     probes: Probes = ()
     source: Source = "reader"
@@ -229,8 +229,8 @@ def measure_containment(
 ) -> "ContainmentResult":
     """Measure which texts break out of their record, and which are withheld.
 
-    Each is treated as a memory from outside. The judge is written apart from the encoder. Your
-    banks are not changed.
+    Each is treated as a memory from outside. The judge is independent of the encoder. Your banks
+    are not changed.
     """
     from satchel.evaluation.containment import evaluate_containment
 

@@ -1,4 +1,4 @@
-"""The page of each report."""
+"""HTML pages of the measurements, with plots and tables."""
 
 from collections.abc import Sequence
 from html import escape
@@ -19,7 +19,7 @@ _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#718096")
 
 
 class Bar(NamedTuple):
-    """A figure from 0 to about 1, and between what it lies."""
+    """A figure from 0 to about 1, with its interval."""
 
     value: float
     low: float
@@ -47,7 +47,7 @@ def bars(title: str, groups: Sequence[str], series: dict[str, Sequence[Bar | Non
 
 
 def lines(title: str, places: Sequence[float], series: dict[str, Sequence[Bar | None]]) -> str:
-    """Return a plot of lines over some places, such as budgets, with what they lie between."""
+    """Return a plot of lines over positions, such as budgets, with intervals."""
     parts = [_axes(title, 1.0)]
     most = max([1.0, *places])
 
@@ -119,7 +119,7 @@ def _legend(place: int, name: str, colour: str) -> str:
 
 
 def transfer_rows(found: TransferScore) -> Table:
-    """Return TCS by category."""
+    """Return the table of TCS by category."""
     rows: list[list[Cell]] = [
         [
             one.category,
@@ -147,7 +147,7 @@ def transfer_rows(found: TransferScore) -> Table:
 
 
 def fidelity_rows(found: Fidelity) -> Table:
-    """Return RHF by budget."""
+    """Return the table of RHF by budget."""
     rows: list[list[Cell]] = [
         [
             f"{one.share} %",
@@ -180,7 +180,7 @@ def fidelity_rows(found: Fidelity) -> Table:
 
 
 def framed_rows(found: FramedResult) -> Table:
-    """Return evidence by budget."""
+    """Return the table of evidence by budget."""
     return Table(
         name="framed",
         title="By budget",
@@ -205,7 +205,7 @@ def framed_rows(found: FramedResult) -> Table:
 
 
 def contained_rows(found: ContainmentResult) -> Table:
-    """Return what got out and what is held back, by corpus."""
+    """Return the table of escapes and withheld texts by corpus."""
     rows: list[list[Cell]] = [
         [
             *(one.name, one.ordinary, one.ordinary_held, one.attacks, one.attacks_held),
@@ -233,16 +233,16 @@ _STYLE = (
     "padding:.25rem .6rem;text-align:left}td.n{text-align:right}pre{background:#f6f6f6;"
     "padding:1rem;overflow:auto}svg{width:100%;height:auto;font-size:11px}p.note{color:#555}"
 )
-# Nothing is loaded, and nothing in the page runs, whoever serves it.
+# The page loads nothing and runs nothing, wherever it is served.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def write_page(settings: Settings, output: Path, page: str, *, overwrite: bool = False) -> None:
-    """Write a page to a file, which is there whole or not at all.
+    """Write a page to a file atomically.
 
     Raises:
-        PathRefusedError: If roots are set, and it is not in them.
-        TargetExistsError: If it is there, and is not to be replaced.
+        PathRefusedError: If roots are set, and the file is outside of them.
+        TargetExistsError: If it exists, and ``overwrite`` is not set.
         TargetError: If it cannot be written.
     """
     with file_to_write(settings, output) as outlet, outlet.writing(overwrite=overwrite) as stream:

@@ -1,4 +1,4 @@
-"""Measuring all tables of the paper."""
+"""All tables of the paper, measured."""
 
 import gzip
 import time
@@ -114,15 +114,15 @@ _THEIR_FEATURES: tuple[tuple[str, ...], ...] = (
     ("Soul Protocol", "partial", YES, NO, NO, NO),
     ("Portable Agent Memory", YES, YES, YES, YES, YES),
 )
-"""Source: the paper, table 1. What they can do now was not looked at."""
+"""Source: the paper, table 1. Their present state was not checked."""
 
 
 def features_table(tables: dict[str, Table], escapes: int) -> Table:
     """Return the feature table.
 
     Args:
-        tables: What was measured, by name: each claim of ours is one of their figures.
-        escapes: How many attacks got out of their records.
+        tables: The measured tables, by name, on which each claim is based.
+        escapes: The number of escapes from records.
     """
     ours: list[Cell] = [
         "Satchel",
@@ -154,7 +154,7 @@ _LEAST = 0.83
 
 
 def _is_carried(table: Table) -> bool:
-    """Tell whether each pair has at least the lowest score of the paper's."""
+    """Return whether each pair has at least the lowest score of the paper."""
     scores = [row[-3] for row in table.rows[:-1]]
     return all(isinstance(score, float) and score >= _LEAST for score in scores)
 
@@ -180,7 +180,7 @@ _THEIR_COSTS = {
 
 
 def sizes_table(folder: Path) -> Table:
-    """Return how large the memory is against the conversation that it was told in."""
+    """Return the size of the memory, relative to its conversation."""
     key, records = SigningKey.generate(), sealed()
     raw = conversation()
     json_file = write_artifact_file(folder / "memory.pam", records, Encoding.JSON, key)
@@ -210,7 +210,7 @@ def sizes_table(folder: Path) -> Table:
 
 
 def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = ROUNDS) -> Table:
-    """Return what the paper's operations take, in milliseconds of processor time."""
+    """Return the times of the paper's operations, in milliseconds of processor time."""
     key, records = SigningKey.generate(), sealed()
     files = {
         Encoding.JSON: write_artifact_file(folder / "memory.pam", records, Encoding.JSON, key),
@@ -258,7 +258,7 @@ def _pair(jobs: Sequence[Callable[[], object]], rounds: int) -> tuple[float, flo
 
 
 def _least(job: Callable[[], object], rounds: int) -> float:
-    """Return the least milliseconds of processor time that a job takes."""
+    """Return the minimum processor time of a job, in milliseconds."""
     taken = list[float]()
     for _ in range(max(rounds, 1)):
         start = time.process_time()
@@ -268,7 +268,7 @@ def _least(job: Callable[[], object], rounds: int) -> float:
 
 
 PAIRS = (("Claude", "gpt-4o"), ("GPT-4", "gemini-1.5-pro"), ("Gemini", "claude-3-5-sonnet"))
-"""Of the paper: who had the memory, and the model that it is carried to."""
+"""The pairs of the paper: source model, target model."""
 
 _THEIR_SCORES = {
     "gpt-4o": (0.87, 0.92, 0.85, 0.88),
@@ -282,7 +282,7 @@ _THEIR_RHF = {25: 0.71, 50: 0.82, 75: 0.87, 100: 0.91}
 def transfer_table(
     settings: Settings, source: ProbeAgent, target: ProbeAgent, sets: Sequence[ProbeSet]
 ) -> Table:
-    """Return TCS for the paper's pairs, with the baseline without memory."""
+    """Return the table of TCS for the paper's pairs, with the baseline without memory."""
     rows, scores = list[list[Cell]](), list[Continuity]()
     for first, model in PAIRS:
         asked = trial(source, target, sets=sets, model=model)
@@ -309,7 +309,7 @@ def transfer_table(
 def fidelity_table(
     settings: Settings, source: ProbeAgent, target: ProbeAgent, sets: Sequence[ProbeSet]
 ) -> Table:
-    """Return RHF by budget."""
+    """Return the table of RHF by budget."""
     found = evaluate_fidelity(settings, trial(source, target, sets=sets, model="gpt-4o"))
     rows: list[list[Cell]] = [
         [
@@ -351,7 +351,7 @@ def sessions_table(
     sets: Sequence[ProbeSet],
     folder: Path,
 ) -> Table:
-    """Return TCS after each of several sessions, each of which is had on another machine."""
+    """Return the table of TCS after each of several sessions, each on another machine."""
     asked = trial(source, target, sets=sets, model="gpt-4o")
     longest = max(len(world.sessions) for one in sets for world in one.worlds)
     rows = list[list[Cell]]()
@@ -408,7 +408,7 @@ def _joined(values: tuple[float, ...]) -> str:
 
 
 OnTable = Callable[[int, int], None]
-"""Is told how many tables there are, and of how many."""
+"""Called with the number of finished tables, and the total."""
 
 _ORDER = (
     "features", "tcs", "rhf", "injection", "tampering", "tokens", "sizes", "latencies", "sessions",
@@ -421,7 +421,7 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     target: str
     tables: list[Table]
-    """In the order of the paper; those that it lacks come last."""
+    """In the order of the paper; additional tables come last."""
 
     example: str
     """The appendix's framed text."""
@@ -431,17 +431,17 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is tried; the paper's numbers by default."""
+    """The number of trials; the paper's by default."""
 
     sets: Sequence[ProbeSet] = ()
-    """Those that come along when empty."""
+    """Empty for the built-in sets."""
 
     attempts: int = ATTEMPTS
     fields: int = FIELDS
     parents: int = PARENTS
     tokens: int = TOKENS
     rounds: int = ROUNDS
-    """Of each operation that is timed."""
+    """Rounds of each timed operation."""
 
 
 def evaluate_paper(
@@ -452,17 +452,17 @@ def evaluate_paper(
     scale: Scale | None = None,
     on_table: OnTable | None = None,
 ) -> Paper:
-    """Measure all tables of the paper. Nothing of it touches the banks that are there.
+    """Measure all tables of the paper. Existing banks are not changed.
 
     Args:
-        settings: Say which model makes vectors.
-        source: The agent that has its whole memory; the reader when None.
-        target: The agent that gets what was carried over; the source when None.
-        scale: How much is tried.
-        on_table: Told of each table.
+        settings: Configuration, with the model of vectors.
+        source: The agent with its whole memory; None for the reader.
+        target: The agent with the transferred memory; None for the source.
+        scale: The number of trials.
+        on_table: Called after each table.
 
     Raises:
-        InferenceError: If an agent does not answer.
+        InferenceError: If an agent does not respond.
     """
     require_owner(settings, "evaluate")
     first = source or ReaderAgent()

@@ -1,7 +1,7 @@
-"""Judging an answer without a model: what it says, what it must not say, and how long it is.
+"""Probes, and a judge of answers without a model: required phrases, forbidden phrases, length.
 
-That a phrase occurs is not enough: "certainly not 5433" does not say 5433, and an answer that
-repeats all it was given says nothing. Words are compared without case, accents and punctuation.
+A phrase must not be negated: "certainly not 5433" does not state 5433. An answer that repeats its
+whole input is wrong. Words are compared without case, accents and punctuation.
 """
 
 import re
@@ -20,10 +20,10 @@ from satchel.model.values import LeanTime, resolved
 from satchel.runtime.files import open_input
 
 SHIPPED = ("coding", "answering", "planning")
-"""Names of the sets that come along."""
+"""Names of the built-in sets."""
 
 MOST_BYTES = 64 * 2**20
-"""Of a set."""
+"""Maximum bytes of a set."""
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 
@@ -32,41 +32,41 @@ class ProbeMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A memory of a session."""
 
     key: _Text
-    """What probes and later memories of the same world name it by."""
+    """Its key for probes and later memories of the same world."""
 
     entry: Episodic | Semantic | Procedural | Working | Identity
     """A draft."""
 
     replaces: str | None = None
-    """The earlier memory whose place it takes."""
+    """Key of the earlier memory that it replaces."""
 
 
 class ProbeSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was remembered at one time."""
+    """The memories of one time."""
 
     at: LeanTime
     memories: tuple[ProbeMemory, ...]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question, and what makes an answer right."""
+    """A question, and the criteria of a right answer."""
 
     ask: _Text
     choices: tuple[_Text, ...] = ()
-    """What may be answered; all of it stands in the question."""
+    """Possible answers; all are in the question."""
 
     expect: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
-    """An answer is right that says one of these."""
+    """A right answer states one of these."""
 
     never: tuple[_Text, ...] = ()
-    """And none of these, such as what was true before."""
+    """And none of these, such as former facts."""
 
     needs: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    """Keys of the memories that answer it."""
+    """Keys of the memories with the answer."""
 
     @property
     def question(self) -> str:
-        """The question as an agent is asked it."""
+        """The question for an agent."""
         if not self.choices:
             return self.ask
         *most, last = self.choices
@@ -74,7 +74,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that several sessions are about, and what is asked of it afterwards."""
+    """The subject of several sessions, and the probes about it."""
 
     name: _Text
     sessions: tuple[ProbeSession, ...]
@@ -98,7 +98,7 @@ class ProbeSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def shipped_sets() -> tuple[ProbeSet, ...]:
-    """Return the sets that come along."""
+    """Return the built-in sets."""
     folder = files(__package__) / "data"
     return tuple(_read((folder / f"{name}.json").read_bytes(), f"{name}.json") for name in SHIPPED)
 
@@ -108,8 +108,8 @@ def probe_set(path: Path) -> ProbeSet:
 
     Raises:
         UnreadableError: If it cannot be read.
-        MalformedError: If it is no set of probes, or names a memory that is not there.
-        EmptyInputError: If it asks nothing.
+        MalformedError: If it is not a set of probes, or names an unknown memory.
+        EmptyInputError: If it has no probes.
         LimitError: If it is too large.
     """
     with open_input(path) as source:
@@ -132,7 +132,7 @@ def _read(raw: bytes, name: str) -> ProbeSet:
 
 
 def _check(world: World, name: str) -> None:
-    """Refuse a world whose memories share a key, or name one that is not there before them."""
+    """Refuse a world with duplicate keys, or with references to unknown or later memories."""
     keys = set[str]()
     for memory in world.memories():
         if memory.key in keys:
@@ -149,12 +149,12 @@ def _check(world: World, name: str) -> None:
 
 
 MOST_WORDS = 60
-"""Of an answer; a longer one is wrong, however much it holds."""
+"""Maximum words of an answer; a longer one is wrong."""
 
 _DENIALS = "not no never neither nor without isnt wasnt dont doesnt didnt cannot"
 _NEGATIONS = frozenset(_DENIALS.split())
 _REACH = 4
-"""Words after a negation that it may speak of."""
+"""Number of words that a negation applies to."""
 
 _CLAUSE = re.compile(r"[;:!?]|,(?!\d)|\.(?=\s|$)|\bbut\b|\n", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
@@ -162,7 +162,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 def is_right(probe: Probe, answer: str) -> bool:
-    """Tell whether an answer is right."""
+    """Return whether an answer is right."""
     if len(answer.split()) > MOST_WORDS:
         return False
     wrong = probe.never + tuple(_others(probe))
@@ -170,14 +170,14 @@ def is_right(probe: Probe, answer: str) -> bool:
 
 
 def says(answer: str, phrases: Iterable[str]) -> bool:
-    """Tell whether a text says one of the phrases, and does not deny it."""
+    """Return whether a text states one of the phrases, without negation."""
     clauses = [_words(clause) for clause in _CLAUSE.split(_joined(answer))]
     wanted = [words for phrase in phrases if (words := _words(_joined(phrase)))]
     return any(_states(clause, words) for clause in clauses for words in wanted)
 
 
 def without_article(choice: str) -> str:
-    """Return a choice as it is found in other words: "the desks" as "desks"."""
+    """Return a choice without its article: "the desks" as "desks"."""
     first, _, rest = choice.strip().partition(" ")
     return rest if rest and first.lower() in _ARTICLES else choice.strip()
 
@@ -194,7 +194,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _joined(text: str) -> str:
-    """Return a text whose apostrophes part no words."""
+    """Return a text without apostrophes within words."""
     return text.replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "")
 
 
@@ -206,7 +206,7 @@ def _words(text: str) -> list[str]:
 
 
 def _states(clause: Sequence[str], words: Sequence[str]) -> bool:
-    """Tell whether words occur in a clause with no negation shortly before them."""
+    """Return whether words occur in a clause with no negation shortly before them."""
     start = 0
     while (at := _at(clause[start:], words)) >= 0:
         place = start + at
@@ -217,7 +217,7 @@ def _states(clause: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _at(words: Sequence[str], wanted: Sequence[str]) -> int:
-    """Return where some words stand together among others; -1 if nowhere."""
+    """Return the index of a sequence of words among others; -1 if missing."""
     size = len(wanted)
     last = len(words) - size
     return next((at for at in range(last + 1) if [*words[at : at + size]] == [*wanted]), -1)

@@ -40,19 +40,19 @@ _TOGETHER = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationBank:
-    """A conversation that is remembered."""
+    """A conversation stored in a bank."""
 
     view: View
     names: dict[str, str]
-    """The names of its turns by the ids of their records."""
+    """Names of its turns by IDs of their records."""
 
     moment: str
-    """When it is asked: at its last turn."""
+    """The time of the questions: that of its last turn."""
 
     embedder: Embedder | None
 
     def embedders(self, _made: GenerationInfo) -> Embedder | None:
-        """Return what made the vectors of the bank."""
+        """Return the generation of the bank's vectors."""
         return self.embedder
 
 
@@ -60,12 +60,12 @@ class ConversationBank:
 def conversation_bank(
     conversation: DatasetConversation, embedder: Embedder | None, given: Store | None = None
 ) -> Iterator[ConversationBank]:
-    """Give a conversation as a bank; with vectors if there is what makes them.
+    """Store a conversation in a bank, with vectors if there is an embedder.
 
     Args:
-        conversation: What was said.
+        conversation: The conversation.
         embedder: Makes vectors.
-        given: Where the bank is made; None for a store that is removed afterwards.
+        given: The store of the bank; None for a temporary one.
     """
     key = SigningKey.generate()
     with temporary_store() if given is None else nullcontext(given) as store:
@@ -81,10 +81,10 @@ def conversation_bank(
 def comparison_embedder(
     settings: Settings, model: str | None = None
 ) -> tuple[Embedder | None, list[str]]:
-    """Return what makes vectors, and what is to be said where there is nothing.
+    """Return the embedder, and a note if there is none.
 
     Raises:
-        MissingExtraError: If one is named that is not installed.
+        MissingExtraError: If the named one is not installed.
     """
     try:
         return embedder_of(settings, model), []
@@ -95,7 +95,7 @@ def comparison_embedder(
 
 
 def _remembered(ledger: Ledger, turns: tuple[DatasetTurn, ...]) -> dict[str, str]:
-    """Remember a conversation, and return the names of its turns by the ids of their records."""
+    """Store a conversation, and return the names of its turns by IDs of their records."""
     names = dict[str, str]()
     for start in range(0, len(turns), _TOGETHER):
         some = turns[start : start + _TOGETHER]
@@ -116,32 +116,32 @@ def _remembered(ledger: Ledger, turns: tuple[DatasetTurn, ...]) -> dict[str, str
 
 
 AT = (5, 10, 20, 50)
-"""Lengths of a ranking."""
+"""Lengths of rankings."""
 
 BUDGETS = (512, 1024, 2048, 4096)
-"""Tokens."""
+"""Token budgets."""
 
 _SESSIONS_AT = 5
 
 
 class RecallScores(msgspec.Struct, frozen=True, kw_only=True):
-    """Means over questions, each of which counts the same; 0 to 1."""
+    """Unweighted means over questions, 0 to 1."""
 
     questions: int
     recall: dict[str, float]
-    """By k."""
+    """By length of the ranking."""
 
     hit: dict[str, float]
     ndcg: dict[str, float]
     budget: dict[str, float]
-    """By tokens."""
+    """By token budget."""
 
     session_hit_1: float
     session_ndcg_5: float
 
 
 class Means:
-    """Adds up what was measured."""
+    """Accumulates measures of questions."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -157,9 +157,9 @@ class Means:
         """Add a question.
 
         Args:
-            ranked: Names of the turns that were found, best first.
-            evidence: Names of those that answer it.
-            tokens: How many each turn takes.
+            ranked: Names of the recalled turns, best first.
+            evidence: Names of the turns with the answer.
+            tokens: Tokens of each turn.
             sessions: The conversation of each turn.
         """
         self._count += 1
@@ -205,7 +205,7 @@ def question_scores(
 
 
 def ndcg(ranked: Sequence[str], wanted: frozenset[str], k: int) -> float:
-    """Return the discounted gain of a ranking against that of the best; each counts once."""
+    """Return the normalized discounted gain of a ranking; each turn counts once."""
     gain = sum(1 / log2(at + 2) for at, name in enumerate(ranked[:k]) if name in wanted)
     best = sum(1 / log2(at + 2) for at in range(min(k, len(wanted))))
     return gain / best
@@ -214,7 +214,7 @@ def ndcg(ranked: Sequence[str], wanted: frozenset[str], k: int) -> float:
 def within(
     ranked: Sequence[str], evidence: frozenset[str], tokens: Mapping[str, int], budget: int
 ) -> float:
-    """Return the share of evidence among the turns that are taken until the budget is used up."""
+    """Return the share of evidence among the turns within the budget."""
     left, found = budget, 0
     for name in ranked:
         if tokens[name] <= left:
@@ -224,32 +224,32 @@ def within(
 
 
 MOST = 300
-"""Memories that each question is answered with."""
+"""Memories recalled for each question."""
 
 _MOST_TOKENS = 1 << 20
 
 Progress = Callable[[int, int], None]
-"""Is told how many questions were asked, and of how many."""
+"""Called with the number of questions done, and the total."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured on a set of questions."""
+    """The results for a set of questions."""
 
     data: str
     format: str
     conversations: int
     turns: int
     left_out: int
-    """Questions that could not be judged: they name no turn that is there."""
+    """Questions that could not be judged: without evidence in the conversation."""
 
     vectors: str | None
-    """The model whose vectors were compared; None where words alone counted."""
+    """The model of the vectors; None if only words counted."""
 
     reranker: str | None = None
-    """What put the first thirty in order again; None where nothing did."""
+    """The reranker of the first thirty; None for none."""
 
     main: RecallScores
-    """All questions that the set means to be answered."""
+    """Means over all questions of the set that have an answer."""
 
     all: RecallScores
     kinds: dict[str, RecallScores]
@@ -268,22 +268,21 @@ def evaluate_recall(  # noqa: PLR0913 - the options of one command
 ) -> Evaluation:
     """Measure how well recall finds the turns that answer questions.
 
-    Nothing of it touches the banks that are there: each conversation is remembered in a store of
-    its own, which is removed again.
+    Existing banks are not changed: each conversation is stored in a temporary store.
 
     Args:
-        settings: Say which model makes vectors.
-        path: A file or folder; see ``reading``.
-        model: As ``embedder_of`` takes it.
-        vectors: Whether vectors are made and compared.
-        any_time: Whether a time that a question names is ignored.
-        reranker: As ``reranker_of`` takes it; none, unless it is named here.
-        progress: Told how far it is.
+        settings: Configuration, with the model of vectors.
+        path: A file or folder; see ``datasets``.
+        model: As for ``embedder_of``.
+        vectors: Whether to make and compare vectors.
+        any_time: Whether to ignore times in questions.
+        reranker: As for ``reranker_of``; none by default.
+        progress: Called with the progress.
 
     Raises:
         UnreadableError: If it cannot be read.
-        MalformedError: If it is no set of questions.
-        InferenceError: If the model does not answer.
+        MalformedError: If it is not a set of questions.
+        InferenceError: If the model does not respond.
     """
     require_owner(settings, "evaluate")
     found = read_set(path)
@@ -327,10 +326,10 @@ def ranked_turns(
     any_time: bool = False,
     reranker: Reranker | None = None,
 ) -> Iterator[tuple[DatasetQuestion, list[str]]]:
-    """Yield each question with the turns that recall gives, best first.
+    """Yield each question with the recalled turns, best first.
 
     Raises:
-        InferenceError: If a reranker fails: without it something else would be measured.
+        InferenceError: If a reranker fails, which would change the measurement.
     """
     for question in questions:
         wanted = Query(text=question.text, limit=MOST, times=not any_time)
@@ -347,7 +346,7 @@ def ranked_turns(
 
 
 def token_counts(turns: tuple[DatasetTurn, ...]) -> dict[str, int]:
-    """Return how many tokens each turn takes as a line, in the vocabulary that comes along."""
+    """Return the tokens of each turn as a line, in the built-in vocabulary."""
     pieces = StaticVocabulary()
     return {
         turn.name: len(
@@ -358,20 +357,20 @@ def token_counts(turns: tuple[DatasetTurn, ...]) -> dict[str, int]:
 
 
 MODEL = "gpt-4o"
-"""For which the text is framed, and in whose tokens it is counted, unless one is named."""
+"""The default model that the text is framed for, and whose tokens are counted."""
 
 _SESSIONS = 5
 
 
 class FramedBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """Means over questions at one budget; each question counts the same."""
+    """Unweighted means over questions at one budget."""
 
     budget: int
     evidence: float
-    """The share of the evidence that stands in the text word for word."""
+    """The share of the evidence in the text word for word."""
 
     shortened: float
-    """The share that stands there as a summary."""
+    """The share of the evidence in the text as a summary."""
 
     session_hit_1: float
     """Whether the most relevant memory in the text is of a session with evidence."""
@@ -380,20 +379,20 @@ class FramedBudget(msgspec.Struct, frozen=True, kw_only=True):
     tokens: float
     entries: float
     over: int
-    """Texts that took more than their budget; there must be none."""
+    """Texts over their budget; must be 0."""
 
     unframed: int
-    """Questions whose budget did not even hold the frame."""
+    """Questions whose budget was too small for the frame."""
 
 
 class FramedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured on a set of questions."""
+    """The results for a set of questions."""
 
     data: str
     format: str
     conversations: int
     questions: int
-    """Those that count; of kinds that are set aside none does."""
+    """Questions that count, without those of excluded kinds."""
 
     left_out: int
     model: str
@@ -407,7 +406,7 @@ class FramedResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Sums:
-    """Adds up what one budget gave."""
+    """Accumulates the results at one budget."""
 
     def __init__(self, budget: int) -> None:
         self.budget, self.count, self.over, self.unframed = budget, 0, 0, 0
@@ -444,22 +443,22 @@ def evaluate_framed(
     vectors: bool = True,
     progress: Progress | None = None,
 ) -> FramedResult:
-    """Measure how much evidence stands in the text that a model is given.
+    """Measure how much evidence is in the text that a model gets.
 
-    Nothing of it touches the banks that are there.
+    Existing banks are not changed.
 
     Args:
-        settings: Say which model makes vectors.
-        path: A file or folder, as ``evaluate_recall`` takes it.
-        model: The model that the text is for.
-        budgets: Tokens of the whole text.
-        vectors: Whether vectors are made and compared.
-        progress: Told how far it is.
+        settings: Configuration, with the model of vectors.
+        path: A file or folder, as for ``evaluate_recall``.
+        model: The model of the text.
+        budgets: Token budgets of the whole text.
+        vectors: Whether to make and compare vectors.
+        progress: Called with the progress.
 
     Raises:
         UnreadableError: If it cannot be read.
-        MalformedError: If it is no set of questions.
-        UsageError: If a budget is none.
+        MalformedError: If it is not a set of questions.
+        UsageError: If a budget is invalid.
     """
     require_owner(settings, "evaluate")
     if not budgets or min(budgets) < 1:
@@ -504,7 +503,10 @@ def _add(
     sessions: dict[str, str],
     model: str,
 ) -> tuple[str, bool] | None:
-    """Frame the memory for a question and add what it is; return what counted its tokens."""
+    """Frame the memory for a question and add its result.
+
+    Returns the name of the tokenizer, and whether it is exact; None without a frame.
+    """
     framed = _framed(bank, question.text, model, sums.budget)
     if framed is None:
         sums.unframed += 1

@@ -15,14 +15,14 @@ _Z = 1.959963984540054
 _RESAMPLES = 2000
 _FLIPS = 5000
 _ALL_FLIPS = 12
-"""Differences up to which every combination of signs is tried."""
+"""Maximum number of differences for which every combination of signs is tried."""
 
 
 Cell = str | int | float | None
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures, with where the paper has its own."""
+    """A table of figures, some with those of the paper."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ def cell_text(cell: Cell) -> str:
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure, and between what it lies."""
+    """A figure with its interval."""
 
     value: float
     low: float
@@ -49,7 +49,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of how many, and between what the share of all such would lie."""
+    """A share with its interval."""
 
     count: int
     of: int
@@ -59,7 +59,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def share(count: int, of: int) -> Share:
-    """Return a share with the interval that Wilson's score gives; 0 to 1 where there is none."""
+    """Return a share with its Wilson score interval; 0 to 1 for an empty sample."""
     if not of:
         return Share(count=0, of=0, rate=0.0, low=0.0, high=1.0)
     rate, spread = count / of, _Z * _Z / of
@@ -72,12 +72,12 @@ def share(count: int, of: int) -> Share:
 def resampled(
     size: int, figure: Callable[[Sequence[int]], float | None], seed: int
 ) -> Interval | None:
-    """Return a figure of a sample with the interval that its own resampling gives.
+    """Return a figure of a sample with its bootstrap interval.
 
     Args:
-        size: How many there are in the sample.
-        figure: Gives it for some of them, by their places; None where it has no value.
-        seed: Of the draws.
+        size: The size of the sample.
+        figure: Computes the figure of a resample, by indexes; None if it has no value.
+        seed: The seed of the draws.
     """
     whole = figure(range(size))
     if whole is None:
@@ -92,7 +92,7 @@ def resampled(
 
 
 def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
-    """Return how likely paired outcomes differ so much by chance; exact, two-sided.
+    """Return the probability of paired outcomes that differ as much by chance; exact, two-sided.
 
     Source: McNemar 1947; the exact form is a sign test of the pairs that differ.
     """
@@ -106,9 +106,9 @@ def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
 
 
 def sign_flips(differences: Sequence[float], seed: int) -> float:
-    """Return how likely paired differences have such a mean by chance: signs are exchanged.
+    """Return the probability of such a mean of paired differences by chance, by sign flips.
 
-    Exact for few of them, else of 5,000 draws, the one that was measured among them.
+    Exact for few differences, else from 5,000 draws, including the measured one.
     """
     told = [one for one in differences if one]
     if not told:

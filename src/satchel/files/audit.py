@@ -1,8 +1,8 @@
-"""The audit: who asked for what, also what was refused, each line chained to the one before.
+"""The audit log: requests and refusals, each line chained to the previous one.
 
-The lines are in the manifest; ``audit/log.jsonl`` is a copy of them in the page's form, after what
-a store that was adopted brought along. A line's ``prev`` is the digest of the line before it, and
-the manifest keeps the last one, so a line cannot be changed, left out or put in unseen.
+The lines are in the manifest; ``audit/log.jsonl`` is a copy in Flyte's form, after the lines of a
+store that was adopted. A line's ``prev`` is the digest of the previous line, and the manifest
+stores the last digest, so that changed, removed and inserted lines are detected.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ _SHOWN = 1_000
 
 
 class AuditResult(NamedTuple):
-    """What an examination of the audit found."""
+    """Result of verifying the audit log."""
 
     events: int
-    """How many lines the manifest has."""
+    """Number of lines in the manifest."""
 
     adopted_bytes: int
     """Bytes of the log from before the store was ours; digested, not judged."""
@@ -36,7 +36,7 @@ class AuditResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was changed, left out or put in."""
+        """Whether no line was changed, removed or inserted."""
         return not self.problems
 
 
@@ -184,7 +184,7 @@ def _ended(rows: ManifestRows) -> int:
 
 
 def _backwards(tree: StoreFolder, end: int) -> Iterator[bytes]:
-    """Yield the lines before a place in the log, the last first."""
+    """Yield the lines before a position in the log, newest first."""
     try:
         with tree.opened(LOG, os.O_RDONLY) as handle:
             rest = b""

@@ -69,8 +69,8 @@ def held_bank(settings: Settings, key: str | None) -> Iterator[OpenBank]:
     """Open the bank of a token whose holder may read its memory files.
 
     Raises:
-        PermissionRefusedError: If the token does not allow it, or speaks of a part of the bank.
-        TokenError: If it does not hold, or is for a bank of another name.
+        PermissionRefusedError: If the token does not permit it, or covers only a part of the bank.
+        TokenError: If it is not valid, or is for a bank of another name.
     """
     with open_bank(settings, key) as bank:
         require_reading(bank)
@@ -208,7 +208,7 @@ def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
 
 
 def told_of(bank: OpenBank) -> tuple[str, int] | None:
-    """Return which store that is saved elsewhere a bank was told of, and up to which change."""
+    """Return the remote store whose changes a bank has logged, and its last logged change."""
     with bank.ledger.reading() as view:
         found = view.side(_SAVED).get(_SAVED)
     try:
@@ -451,17 +451,17 @@ def _key_of_bank(settings: Settings, bank: str) -> str:
 def store_of(
     settings: Settings, name: str, *, create: bool, held: OpenBank | None = None
 ) -> MemoryStore:
-    """Return the memory files of a name, open; whoever asked for them closes them.
+    """Open the memory files of a name; the caller closes them.
 
     Args:
-        settings: Where keys are.
-        name: The key.
-        create: Make them where there are none.
-        held: The bank of whoever presented a token: it is asked from then on.
+        settings: The settings.
+        name: Key of the files.
+        create: Whether to create them if there are none.
+        held: The bank of the holder of a token, which permits each access.
 
     Raises:
         NoMemoryFilesError: If there are none.
-        PermissionRefusedError: If the token does not allow them to be made.
+        PermissionRefusedError: If the token does not permit to create them.
     """
     known = {**namespace_of(settings)._asdict(), "key": name}
     if not MemoryStore.exists(**known):
@@ -479,9 +479,9 @@ def store_of(
 
 
 def files_of_bank(bank: OpenBank) -> MemoryStore:
-    """Return the memory files of a bank that is open; whoever asked for them closes them.
+    """Open the memory files of an open bank; the caller closes them.
 
-    Made where there are none, unless the bank is open for reading.
+    They are created if there are none, unless the bank is open for reading.
 
     Raises:
         MemoryStoreError, PermissionRefusedError: As ``store_of``; and if the bank has no name.

@@ -1,6 +1,6 @@
-"""Whether a bank has been told of its memory files, and telling it before somebody asks.
+"""Log changes of memory files in their bank before it is read.
 
-What opens memory files is imported only where there are any: most banks are asked without.
+The module that opens memory files is imported only if there are any: most banks have none.
 """
 
 from contextlib import closing, suppress
@@ -24,10 +24,10 @@ _silent = dict[str, float]()
 
 
 def is_behind(bank: OpenBank) -> bool:
-    """Tell whether memory files changed since their bank was told of them.
+    """Return whether memory files have changes that their bank has not logged.
 
-    Where they are saved elsewhere, that is one request. A place that does not answer soon is not
-    asked again for a while: nobody's question waits for it twice.
+    For files at a remote place, this is one request. A place that does not answer in time is not
+    asked again for a minute, so that only one read waits for it.
     """
     from satchel.files.bank_files import mark, namespace_of
 

@@ -1,7 +1,7 @@
-"""Commits to a store: one at a time, many changes in each, copied out to the folder afterwards.
+"""Group commit: one commit at a time, with many changes, copied out to the folder afterwards.
 
-Who commits holds the store's lock, so what a change finds is what it changes. Changes that several
-threads want at once are put on the disk together: whoever gets the turn takes along what waits.
+A commit holds the store's lock, so a change reads the state that it changes. Concurrent changes of
+several threads are written in one commit, by the thread that gets the lock first.
 """
 
 import hashlib
@@ -299,10 +299,10 @@ class GroupCommit:
                 self._mark(revision)
 
     def _put_all_right(self, rows: ManifestRows) -> bool:
-        """After the machine was started anew, hold each file against the manifest.
+        """Compare each file with the manifest after a restart of the machine.
 
-        One that is missing, empty, or an older state of its path is what a power loss leaves; any
-        other difference is somebody's work and stays.
+        A file that is missing, empty, or an older version of its path is the result of a power loss
+        and is replaced; other differences are edits of another program, which are kept.
         """
         whole = True
         for row in rows.files():
@@ -314,7 +314,7 @@ class GroupCommit:
         return whole
 
     def _is_behind(self, rows: ManifestRows, at: FileRow | StoredVersion) -> bool:
-        """Tell whether a path in the folder has a state that the manifest has left behind."""
+        """Return whether a path in the folder has an older version of the manifest."""
         row = rows.file(at.path)
         try:
             data = self.tree.read(at.path)
@@ -371,7 +371,7 @@ _LOOSE = Policy.of((), audit=True, keep_versions=False)
 
 
 DAY = 86_400.0
-"""Seconds for which those who read may go on with what they read last."""
+"""Seconds for which readers may continue to use the last head that they read."""
 
 
 class CollectResult(NamedTuple):

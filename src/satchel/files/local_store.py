@@ -35,7 +35,7 @@ class LocalFileStorage:
         return root == self._at or root.resolve() == self._at.resolve()
 
     def exists(self) -> bool:
-        """See ``Place``: one that is being made by somebody counts once it is made."""
+        """See ``Place``: a store that another program is creating exists once it is complete."""
         if not (self._at / OWN / FILE_NAME).exists():
             return self._has_files()
         store = GroupCommit(self._at, _PLAIN)

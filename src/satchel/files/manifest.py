@@ -160,7 +160,7 @@ class FilesManifest:
                         connection.close()
 
     def forget_parent(self) -> None:
-        """Close, in a child, what it came with, and open anew when asked next."""
+        """Close an inherited connection in a child process; the next call opens another one."""
         with suppress(apsw.Error):
             for connection in (self._reader, self._writer):
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -385,10 +385,10 @@ class Policy:
     def of(
         cls, read_only_prefixes: Iterable[str] | str, *, audit: bool, keep_versions: bool
     ) -> "Policy":
-        """Return the rules that somebody says.
+        """Return the given rules, validated.
 
         Raises:
-            MemoryStoreError: If a prefix is no path.
+            MemoryStoreError: If a prefix is not a path.
         """
         return cls(Prefixes(read_only_prefixes), bool(audit), bool(keep_versions))
 

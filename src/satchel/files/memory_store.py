@@ -56,8 +56,7 @@ from satchel.files.transaction import (
     encoded_text,
 )
 from satchel.files.transcript import Flush, decoded_messages
-from satchel.ports.store import Extent
-from satchel.stores.raw_files import below
+from satchel.ports.store import Extent, below
 
 _MOST_FOUND = 1_000
 _LONGEST_LINE_SHOWN = 400
@@ -85,7 +84,7 @@ class MemoryStoreReader:
     """Asked by the name of each thing that is going to be done, and refuses what may not be."""
 
     acting: str | None = None
-    """Who all is done by, whatever is said; None where whoever calls says it."""
+    """Actor of all changes; None if each call names its own."""
 
     def _ask(self, name: str) -> None:
         if self.leave is not None:
@@ -206,9 +205,9 @@ class MemoryStoreReader:
     def search(
         self, text: str, prefix: str = "", ignore_case: bool = True, limit: int = 100
     ) -> list[FileMatch]:
-        """Return the lines that hold a text, by path; a plain text, not a pattern.
+        """Return the lines that contain a text, by path; the text is not a pattern.
 
-        Files that are no text are left out.
+        Binary files are skipped.
         """
         if not text:
             raise MemoryStoreError("the text to search for is empty")
@@ -545,20 +544,20 @@ class MemoryStoreWriter(MemoryStoreReader):
         reason: str = "",
         expected_sha: str | None = None,
     ) -> int:
-        """Get rid of a file and of all it ever held: no bytes of its texts stay in the store.
+        """Erase a file and all its versions: no bytes of its texts stay in the store.
 
-        That it was there, and that it was erased, stays in the audit: path, times, digests. Texts
-        that other paths have, too, stay theirs. Returns how many states the path had.
+        The audit log keeps that it existed and was erased: path, times, digests. Texts that other
+        paths have as well stay there. Returns the number of versions that the path had.
 
-        A store that is elsewhere is saved, and the packs that held the texts are removed there,
-        after what else they held was copied. What its service keeps of removed objects (versions
-        of a bucket, replicas), and working copies of others, nobody here can reach.
+        A remote store is saved, and the packs with the texts are removed there, after their other
+        contents were copied. Removed objects that the service retains (versions of a bucket,
+        replicas) and working copies of others are not erased.
 
         Raises:
             MemoryStoreError: If there never was such a file.
-            ConcurrencyError: If the file is not as expected, where that was said; or others changed
-                what was changed here.
-            TargetError: If the place does not answer; erasing it again goes on.
+            ConcurrencyError: If the file is not as expected, if an expectation was given, or others
+                changed files that were changed here.
+            TargetError: If the place does not answer; erase it again to resume.
         """
         if self._place is not None and not self.is_in_place:
             self._place.refresh(self._store, frozenset())
@@ -577,15 +576,15 @@ class MemoryStoreWriter(MemoryStoreReader):
 
     @sync_async
     def collect(self, grace: float = DAY) -> CollectResult:
-        """Remove what nothing refers to where the store was saved: old texts, and lost races.
+        """Remove unreferenced objects from the remote place: old texts, and saves that lost a race.
 
-        Safe while others read and write. Where versions are kept, their texts are.
+        Safe while others read and write. Texts of retained versions are kept.
 
         Args:
-            grace: Seconds for which those who read may go on with what they read last.
+            grace: Seconds for which readers may continue to use the last head that they read.
 
         Raises:
-            StoreBusyError: If others saved again and again just before.
+            StoreBusyError: If concurrent saves won every time.
             TargetError: If the place does not answer, or ignores conditions.
         """
         return CollectResult(0, 0, 0) if self._place is None else self._place.collect(grace)
@@ -1124,18 +1123,18 @@ class MemoryStore(MemoryStoreWriter):
 
     @sync_async
     def save(self, remote_destination: str | None = None) -> Dir:
-        """Save the transcript, and bring the store to its place or another one.
+        """Save the transcript, and the store to its place or another one.
 
-        What others saved there meanwhile stays; if both changed a file, whatever is in it, this is
-        refused and nothing is saved.
+        Concurrent saves of others are kept; if both changed the same file, whatever its contents,
+        the call is refused and nothing is saved.
 
         Args:
-            remote_destination: Where to; the store's own place by default. A store that has none
-                gets one of a name that nobody has, and the first place it is saved to is its own
-                from then on. Any other place gets a copy of the files and the transcript.
+            remote_destination: Destination; the store's own place by default. A store without one
+                gets a place with a unique name, and the first destination becomes its place.
+                Any other destination gets a copy of the files and the transcript.
 
         Raises:
-            ConcurrencyError: If somebody else changed a file there that was changed here, too.
+            ConcurrencyError: If a file was changed here and by another writer there.
             MemoryStoreError: If the store has a key: its place is that of the key.
             TargetError: If the place cannot be written to.
         """
@@ -1174,10 +1173,10 @@ class MemoryStore(MemoryStoreWriter):
             return bool(rows.fact("bound") == place.address)
 
     def _copy_to(self, place: FileStorage) -> None:
-        """Have the files and the transcript at a place that is not the store's own.
+        """Copy the files and the transcript to a place that is not the store's own.
 
         Raises:
-            ConcurrencyError: If somebody else changed there what was copied before.
+            ConcurrencyError: If another writer changed the files there since the last copy.
         """
         noted = f"copied:{place.address}"
         with self._store.manifest.looking() as rows:

@@ -61,10 +61,10 @@ class FileStorage(Protocol):
         ...
 
     def bring(self, store: GroupCommit) -> None:
-        """Save what changed here.
+        """Save the changes of this working copy.
 
         Raises:
-            ConcurrencyError: If somebody else changed a file that was changed here.
+            ConcurrencyError: If another writer changed a file that was changed here.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""The sleep cycle: proposals that agents staged, brought into read-only memory by a rule.
+"""Promotion: files that agents proposed are moved into read-only memory by a rule.
 
-An agent writes under a prefix of its own. A rule says which of that becomes memory: whose it is,
-how large, and that it holds neither a secret nor signs that nobody sees. What a rule does not let
-through stays where it is, and is named with the reason, for a person to look at.
+An agent writes under a prefix of its own. A rule decides which files become memory: by author and
+size, and if they contain neither a secret nor invisible characters. Other files stay where they are
+and are reported with the reason, for review by a person.
 """
 
 from collections.abc import Iterable
@@ -19,15 +19,15 @@ _MOST_BYTES = 100_000
 
 
 class PromotionDecision(NamedTuple):
-    """What a rule says of a proposal."""
+    """Decision of a rule on a proposal."""
 
     proposal: str
     target: str
     reason: str | None
-    """Why it stays; None where it is promoted."""
+    """Why it is not promoted; None if it is."""
 
     sha: str
-    """Of the text that was judged: only that is promoted."""
+    """Digest of the text that was judged; only this text is promoted."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""Methods that are called as they are, and awaited through ``.aio``.
+"""Methods that can be called directly, or awaited through ``.aio``.
 
-What is awaited runs in one of a few threads of our own: as many as writes are put on the disk
-together, so that a hundred writes awaited at once cost a few commits and not a hundred.
+Awaited calls run in a pool of threads, as many as a group commit has writes, so that a hundred
+concurrent writes cost a few commits.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _THREADS = 32
 
 
 class _Threads:
-    """The threads, begun when first needed, and anew in a child: it has none of its parent's."""
+    """Threads that start on first use, also in a forked child, which inherits none."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None

@@ -75,7 +75,7 @@ class ChangeInfo(Protocol):
 
     @property
     def said(self) -> object:
-        """The path, as somebody said it."""
+        """The path as the caller gave it."""
         ...
 
     @property
@@ -90,7 +90,7 @@ class ChangeInfo(Protocol):
 
 
 class StoreChange(ChangeInfo, Protocol):
-    """What somebody wants to be done to a store."""
+    """A requested change of a store."""
 
     def apply(self, group: "FileTransaction") -> object:
         """Check that it may be done, do it, and return what came of it.
@@ -135,9 +135,9 @@ class FileTransaction:
 
     Args:
         rows: The manifest, in a transaction.
-        tree: The folder, as the last commit left it or somebody from outside changed it.
+        tree: The folder, as the last commit or another program left it.
         policy: The rules.
-        fetch: Gives the content with a digest that is only in the remote so far.
+        fetch: Returns the content of a digest that only the remote place has.
     """
 
     def __init__(self, rows: ManifestRows, tree: StoreFolder, policy: Policy, fetch: Fetch) -> None:
@@ -210,10 +210,10 @@ class FileTransaction:
     def demand(
         self, path: str, state: PathState, expected_sha: str | None, expected_version: int | None
     ) -> None:
-        """Refuse to go on unless a path is as somebody expects.
+        """Require that a path is as the caller expects.
 
         Raises:
-            ConcurrencyError: With what it is.
+            ConcurrencyError: If it is not; with its present state.
         """
         wrong = (expected_sha is not None and expected_sha != state.sha) or (
             expected_version is not None and expected_version != state.version
@@ -348,7 +348,7 @@ class FileTransaction:
             raise MemoryStoreError("this is a folder", path=path)
 
     def _keep_outside(self, path: str, state: PathState) -> None:
-        """Keep what somebody put there from outside, before it is replaced."""
+        """Store the edit of another program as a version, before it is replaced."""
         if state.outside and state.data is not None and self.policy.keep_versions:
             self.rows.keep(state.sha, state.data)
             version = self._version(path, "outside", state.sha, len(state.data), _OUTSIDE, "")
@@ -442,7 +442,7 @@ class PathChange:
     expected_sha: str | None = None
     expected_version: int | None = None
     trusted: bool = False
-    """Whether read-only prefixes do not hold: for promotion and restoring by whoever may."""
+    """Whether read-only prefixes may be written, for promotion and restore."""
 
     def target(self, group: FileTransaction) -> str:
         """Return the path, which may be written."""

@@ -1,9 +1,9 @@
-"""The folder that memory files are seen in: each part of a path opened below the one before.
+"""The folder with the visible copies of memory files.
 
-No link is ever followed, on reading, writing or listing, and a file that has a second name
-somewhere is not taken for ours. A file is replaced by renaming, so nobody reads half of one. What
-is written here is a copy of what the manifest says and is not forced to the disk: after a power
-loss it is put right from there.
+Each part of a path is opened below its parent. Links are never followed, and a file with more than
+one hard link is not treated as the store's own. A file is replaced by renaming, so that readers see
+complete files. The copies are not synced to the disk: after a power loss they are restored from the
+manifest.
 """
 
 import errno
@@ -20,7 +20,7 @@ from satchel.files.paths import MOST_PARTS, OWN, check_path, is_own, is_reserved
 from satchel.runtime.files import PRIVATE_FILE, PRIVATE_FOLDER
 
 LARGEST = 64 << 20
-"""Bytes in one memory file; what is larger is no text for a model."""
+"""Most bytes in one memory file."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -206,11 +206,11 @@ class StoreFolder:
     def files(self, prefix: str = "", odd: list[str] | None = None) -> list[str]:
         """Return the paths of all files in a folder and below, in no order.
 
-        What the store keeps for itself is left out, and links, pipes and the like.
+        The store's own files, links, pipes and the like are skipped.
 
         Args:
-            prefix: The folder; empty for the whole.
-            odd: Receives names of files that cannot be paths.
+            prefix: The folder; empty for all.
+            odd: Receives the names of files that cannot be paths.
 
         Raises:
             MemoryStoreError: If a link leads to the folder.
@@ -276,10 +276,10 @@ _ODD = "not a regular file"
 
 
 def _parts(path: str) -> list[str]:
-    """Return the parts of a path, none of which leads up: also not in a manifest of somebody's.
+    """Return the parts of a path, none of which is ``..``, also in an untrusted manifest.
 
     Raises:
-        MemoryStoreError: If one does.
+        MemoryStoreError: If one is.
     """
     parts = path.split("/")
     if not {"", ".", ".."}.isdisjoint(parts) or "\0" in path:

@@ -1,1 +1,1 @@
-"""File formats: a module each; those that begin with an underscore are shared parts."""
+"""File formats, one module each; modules that start with an underscore are shared parts."""

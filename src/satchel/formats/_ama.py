@@ -1,7 +1,7 @@
-"""What one line of an AMA file says, as an entry, and back.
+"""A line of an AMA file as an entry, and back.
 
 ``world`` is a fact, ``experience`` an episode of interaction, ``observation`` one of reflection
-(what Astrocyte made of others). What Astrocyte does not know of an entry is in ``member``.
+(derived by Astrocyte). Members that Astrocyte does not know are in ``_satchel``.
 """
 
 import base64
@@ -15,24 +15,23 @@ from msgspec.structs import replace
 from satchel.crypto.canonical import Limits, decode_foreign, encode_foreign, encode_sorted, plain
 from satchel.crypto.sealed_records import Sealed, as_model, known_members
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
-from satchel.formats._files import Decompressor, LineReader, json_object
-from satchel.formats._json import differences, reproduce
+from satchel.formats._json import Decompressor, LineReader, differences, json_object, reproduce
 from satchel.formats._own_vectors import minus_zeros, signed
 from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.values import Entity, Evidence, Origin, TrustClass, is_hex, read_time, resolved
 from satchel.ports.vectors import Maker
 
 VERSION = "_ama_version"
-"""The member by which a header is known."""
+"""The member that identifies a header."""
 
 HEADER = (VERSION, "bank_id", "exported_at", "provider", "memory_count")
 """The members of a header that Astrocyte knows."""
 
 MOST_HEADER_TEXT = 1024
-"""Characters in a text of the header: one megabyte there was one megabyte in each memory."""
+"""Largest number of characters of a text in the header, since each memory has a copy."""
 
 Row = dict[str, Any]
-"""One line, as JSON; what the value domain cannot hold is in its reversible form."""
+"""A line as JSON; values that the domain cannot hold are in their reversible form."""
 
 
 class AmaHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +41,7 @@ class AmaHeader(msgspec.Struct, frozen=True, kw_only=True):
     exported_at: str
     provider: str
     memory_count: int
-    """How many memories the file says it holds."""
+    """Number of memories that the file declares."""
 
     version: int = 1
     extra: dict[str, Any] = {}
@@ -50,17 +49,17 @@ class AmaHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AmaArchive:
-    """An archive that is being read, line by line.
+    """An archive that is read line by line.
 
     Args:
         stream: The file; read once, never closed.
-        name: What to call it in errors.
-        limits: The bounds.
+        name: Its name in errors.
+        limits: The limits.
 
     Raises:
         MalformedError: If the first line is not a header.
-        EmptyInputError: If there is none.
-        LimitError: If a bound is reached.
+        EmptyInputError: If it is empty.
+        LimitError: If a limit is exceeded.
     """
 
     def __init__(self, stream: BinaryIO, name: str, limits: Limits) -> None:
@@ -68,9 +67,9 @@ class AmaArchive:
         self._name = name
         self._bound = limits.line_bytes
         self.count = 0
-        """Lines behind the header so far, bad ones too."""
+        """Number of lines after the header so far, including bad ones."""
 
-        # The header is kept in one record.
+        # One record stores the header.
         first = self._read(min(limits.line_bytes, limits.entry_bytes // 2))
         if first is None:
             raise EmptyInputError("the file is empty", file=name)
@@ -82,14 +81,14 @@ class AmaArchive:
 
     @property
     def line(self) -> int:
-        """The line, from 1, that was read last."""
+        """Number of the last line that was read, from 1."""
         return self._lines.number
 
     def read(self) -> Row | None:
-        """Return the next line; None at the end. After an error, the next call goes on behind it.
+        """Return the next line; None at the end. After an error, the next call continues after it.
 
         Raises:
-            MalformedError: If the line is not one JSON object, or the file is damaged there.
+            MalformedError: If the line is not a JSON object, or the file is damaged.
             LimitError: If it is too long, or the file expands too far.
         """
         try:
@@ -101,7 +100,7 @@ class AmaArchive:
         return row
 
     def count_problem(self) -> MalformedError | None:
-        """Return what is wrong with the header's count, once all lines were read."""
+        """Return the problem with the header's count, after all lines were read; None for none."""
         said, found = self.header.memory_count, self.count
         if said == found:
             return None
@@ -147,20 +146,20 @@ def _header(row: Row) -> AmaHeader:
 
 
 NAME = "ama"
-"""The format, and the provider that entries from it name."""
+"""The format, and the provider in the origin of its entries."""
 
 SATCHEL = "_satchel"
-"""The member of a line with what Astrocyte has no place for."""
+"""The member of a line for data that Astrocyte cannot hold."""
 
 SOURCE = "source"
-"""The kind of evidence that the member ``source`` is: the system a memory came from."""
+"""The kind of evidence of the member ``source``: the system that a memory came from."""
 
 WORLD, EXPERIENCE, OBSERVATION = "world", "experience", "observation"
 _EVENTS = {EXPERIENCE: "interaction", OBSERVATION: "reflection"}
 
 EMBEDDING = "embedding"
 _OF_TEXT = "$embedding_of"
-"""Which text the embedding is of. No member of a file has this name: a ``$`` gets another one."""
+"""The mark of the embedding's text. No member of a file has this name: ``$`` is escaped."""
 
 _TIMES = ("occurred_at", "created_at")
 _TEXTS = ("fact_type", "source", "bank_id", *_TIMES)
@@ -169,15 +168,15 @@ _MOST_WORDS = 4096
 
 
 def entry_of(row: Row, bank: str, **seal: str | None) -> Entry:
-    """Return a memory as an entry, without what is in its ``_satchel``.
+    """Return a memory as an entry, without its ``_satchel``.
 
     Args:
         row: The line.
         bank: The ``bank_id`` of the header.
-        seal: Id and nonce, where it is sealed.
+        seal: ID and nonce, if it is sealed.
 
     Raises:
-        MalformedError: If a member has another type than the format gives it, naming it.
+        MalformedError: If a member has the wrong type, naming it.
     """
     said = _mapped(row, bank)
     found = {name: part for name, part in row.items() if name != SATCHEL}
@@ -207,11 +206,11 @@ def entry_of(row: Row, bank: str, **seal: str | None) -> Entry:
 
 
 def row_of(entry: Entry, identity: str, bank: str) -> Row:
-    """Return a memory for writing, as its source had it where it came from an AMA file.
+    """Return a memory as a line, as in its source if that was an AMA file.
 
     Args:
         entry: The memory.
-        identity: What it is called, where it did not come from such a file.
+        identity: Its ID, if it did not come from such a file.
         bank: The ``bank_id`` of the header.
     """
     said = _said(entry, identity)
@@ -221,14 +220,14 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
         return written
     kept = _kept(origin)
     if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(said["text"]):
-        del kept[EMBEDDING]  # it is of another text, or nobody knows of which
+        del kept[EMBEDDING]  # it is of another or an unknown text
     again = _mapped_of(written, kept, bank)
     stale = {name for name, part in said.items() if part != again[name]}
     return reproduce(written, {k: v for k, v in kept.items() if k not in stale})
 
 
 def _mapped_of(written: Row, kept: Row, bank: str) -> Row:
-    """Return what a line says with all that was kept; what has the wrong type is taken away."""
+    """Return the members of a line with the stored ones; those of the wrong type are removed."""
     while True:
         try:
             return _mapped(reproduce(written, kept), bank)
@@ -237,7 +236,7 @@ def _mapped_of(written: Row, kept: Row, bank: str) -> Row:
 
 
 def likely_row_of(entry: Entry, bank: str) -> Row | None:
-    """Return what ``row_of`` most likely does, for an entry from an AMA file: all that was kept."""
+    """Return the likely result of ``row_of`` for an entry from an AMA file: the stored members."""
     origin = entry.origin
     if origin is None or origin.provider != NAME:
         return None
@@ -254,7 +253,7 @@ def without_embedding(entry: Entry) -> Entry:
 
 
 def without_entities(entry: Entry) -> Entry:
-    """Return an entry without entities, also those that an AMA file had in words of its own."""
+    """Return an entry without entities, including those in the AMA file's own form."""
     return replace(_without_kept(entry, "entities"), entities=())
 
 
@@ -267,7 +266,7 @@ def _without_kept(entry: Entry, *names: str) -> Entry:
 
 
 def has_embedding(entry: Entry) -> bool:
-    """Tell whether an entry has the embedding that an AMA file had for it."""
+    """Return whether an entry has the embedding of its AMA file."""
     origin = entry.origin
     return (
         origin is not None
@@ -284,7 +283,7 @@ def _mark(text: str) -> str:
 
 
 def _mapped(row: Row, bank: str) -> Row:
-    """Return what a line says that an entry says, by the names of the line."""
+    """Return the members of a line that an entry can hold, by the line's names."""
     for name in ("id", "text"):
         if type(row.get(name)) is not str:
             problem = "is not text" if name in row else "is missing"
@@ -353,7 +352,7 @@ def _check_embedding(value: Any) -> None:
 def _is_number(part: Any) -> bool:
     if type(part) is dict:
         return len(part) == 1 and next(iter(part)) in ("$int", "$float")
-    # Strict writers have null for what is not a number.
+    # Strict writers use null for NaN.
     return type(part) is float or type(part) is int or part is None
 
 
@@ -361,7 +360,7 @@ def _is_number(part: Any) -> bool:
 
 
 def _said(entry: Entry, identity: str) -> Row:
-    """Return what an entry says that a line can say, by the names of the line."""
+    """Return the members of an entry that a line can hold, by the line's names."""
     origin = entry.origin
     ours = origin if origin is not None and origin.provider == NAME else None
     return {
@@ -379,7 +378,7 @@ def _said(entry: Entry, identity: str) -> Row:
 
 
 def _written(said: Row, bank: str) -> Row:
-    """Return a line as it is written when nothing else is known of it."""
+    """Return a line as written for an entry of other origin."""
     there = said["bank_id"]
     row = {
         "id": said["id"],
@@ -409,7 +408,7 @@ def _system(sources: tuple[Evidence, ...]) -> str | None:
 
 
 def _entity_row(entity: Entity) -> Row:
-    """Return an entity with all three members that the format gives it, where they are known."""
+    """Return an entity with its three members, if known."""
     if entity.entity_type is None:
         return {"name": entity.name, "aliases": [*entity.aliases]}
     return {
@@ -420,12 +419,12 @@ def _entity_row(entity: Entity) -> Row:
 
 
 def _iso(text: str | None) -> str | None:
-    """Return a time as the format's own example has it: no fraction where there is none."""
+    """Return a time in the form of the format's example: without a zero fraction."""
     return None if text is None else text.replace(_NOTHING_FINER, "")
 
 
 def _words(entry: Entry) -> str:
-    """Return what stands for the text of an entry that has none: the line must have one."""
+    """Return a text for an entry without one, since a line must have one."""
     said = [_joined(entry, " ", "subject", "predicate", "object")]
     said.append(_joined(entry, "\n", "observation", "name", "description", "body"))
     if any(said):
@@ -450,7 +449,7 @@ _VECTOR_OF, _MINUS_ZEROS = "vector_of", "minus_zeros"
 _OF_VECTORS = frozenset({_VECTOR_OF, _MINUS_ZEROS})
 _DIGITS = 32
 _DOLLAR = b'"$'
-"""Only where this is, there can be a carried form."""
+"""Only a line with this can contain a reversible form."""
 
 _decode = msgspec.json.Decoder(
     resolved(Episodic | Identity | Procedural | Semantic | Working)
@@ -459,9 +458,9 @@ _OF_THE_SEAL = frozenset({"id", "nonce"})
 
 
 def exact_line_of(record: Sealed, bank: str) -> Row | None:
-    """Return what ``line_of`` does, in few steps, where a line alone says the whole record.
+    """Return the result of ``line_of`` quickly, if the line alone determines the record.
 
-    That is so for memories as they came from an archive.
+    That is true of unchanged memories from an archive.
     """
     if _DOLLAR in record.body:
         return None
@@ -477,14 +476,14 @@ def exact_line_of(record: Sealed, bank: str) -> Row | None:
 
 
 def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool = False) -> Row:
-    """Return a line as JSON that every reader takes.
+    """Return a line as JSON that every reader accepts.
 
     Args:
-        record: The memory, for its id and nonce.
-        entry: What it says; not all of the record where something is to be left out.
+        record: The memory, for its ID and nonce.
+        entry: Its contents, without omitted members.
         bank: The ``bank_id`` of the header.
-        nonce: Whether the id must come back even if the line alone says everything.
-        bare: Whether the place of the embedding is for one of the bank's own.
+        nonce: Whether to preserve the ID even if the line alone determines the record.
+        bare: Whether to leave the embedding free for one of the bank's own.
     """
     row = row_of(without_embedding(entry) if bare else entry, record.id, bank)
     carried = _DOLLAR in record.body
@@ -494,13 +493,13 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool 
     kept = {name: part for name, part in kept.items() if name not in _OF_THE_SEAL}
     if kept or nonce:
         line = {**line, SATCHEL: {_ENTRY: kept}}
-        if (own := record.value.get(_NONCE)) is not None:  # a redacted memory comes back as another
+        if (own := record.value.get(_NONCE)) is not None:  # redaction makes it another record
             line[SATCHEL][_NONCE] = own
     return line
 
 
 def with_vector(line: Row, mark: str, vector: Sequence[float]) -> Row:
-    """Return a line with a vector of the bank's own, which is of the text with a mark."""
+    """Return a line with a vector of the bank, of the text with this mark."""
     ours = {**line.get(SATCHEL, {}), _VECTOR_OF: mark}
     zeros = minus_zeros(vector)
     ours |= {_MINUS_ZEROS: zeros} if zeros else {}
@@ -508,7 +507,7 @@ def with_vector(line: Row, mark: str, vector: Sequence[float]) -> Row:
 
 
 def holdable(value: Any) -> Any:
-    """Return a value with null where there is no JSON for a number, and base64 for bytes."""
+    """Return a value with null for numbers without JSON, and base64 for bytes."""
     kind = type(value)
     if kind is dict:
         return {key: holdable(part) for key, part in value.items()}
@@ -522,19 +521,19 @@ def holdable(value: Any) -> Any:
 
 
 class Members:
-    """Reads ``_satchel`` of the lines of one file.
+    """Reads ``_satchel`` in the lines of a file.
 
     Args:
         bank: The ``bank_id`` of the header.
-        own: Whether the header says what made the vectors of a bank that are in it.
+        own: Whether the header names the maker of a bank's vectors in the file.
     """
 
     def __init__(self, bank: str, *, own: bool = False) -> None:
         self.unbelieved = 0
-        """How many did not fit the rest of their line."""
+        """Number of ``_satchel`` members that contradicted their line."""
 
         self.vector: tuple[str, Any] | None = None
-        """The bank's own vector of the last line, with the mark of its text."""
+        """The bank's vector in the last line, with the mark of its text."""
 
         self._own = own
 
@@ -542,10 +541,10 @@ class Members:
         self._nonces: set[int] = set()
 
     def entry_of(self, row: Row) -> Entry:
-        """Return a line as an entry, a draft that may have its nonce.
+        """Return a line as an entry, a draft that may have a nonce.
 
         Raises:
-            MalformedError: As ``rows.entry_of``.
+            MalformedError: As ``entry_of``.
         """
         self.vector = None
         if self._own and SATCHEL in row:
@@ -560,7 +559,7 @@ class Members:
         return found
 
     def _without_vector(self, row: Row) -> Row:
-        """Return a line without the bank's own vector, which is no part of the memory."""
+        """Return a line without the bank's vector, which is not part of the memory."""
         ours = row[SATCHEL]
         if type(ours) is not dict or type(ours.get(_VECTOR_OF)) is not str:
             return row
@@ -570,7 +569,7 @@ class Members:
         return {**line, SATCHEL: rest} if rest else line
 
     def _whole(self, row: Row, entry: Entry) -> Entry | None:
-        """Return what the line and its ``_satchel`` say together; None if they contradict."""
+        """Return the entry of a line and its ``_satchel``; None if they contradict each other."""
         ours = row[SATCHEL]
         try:
             ours = decode_foreign(ours)
@@ -584,16 +583,16 @@ class Members:
             return whole  # type: ignore[return-value]
         if not fits or not _is_nonce(nonce):
             return None
-        # A second entry with the nonce of the first could have its id; it gets another one.
+        # A second entry with the nonce of the first could have its ID, so it gets another nonce.
         mark = int(nonce[:15], 16)
         fresh = mark not in self._nonces
         self._nonces.add(mark)
         return as_model({**value, _NONCE: nonce}) if fresh else whole  # type: ignore[return-value]
 
     def _fits(self, entry: Entry, row: Row) -> bool:
-        """Tell whether a line is what is written of an entry."""
+        """Return whether a line is the one that is written for an entry."""
         if self._own and EMBEDDING not in row:
-            entry = without_embedding(entry)  # its place was for one of the bank's own
+            entry = without_embedding(entry)  # it was replaced by one of the bank's own
         again = encode_foreign(holdable(decode_foreign(row_of(entry, row["id"], self._bank))))
         return not differences({k: v for k, v in row.items() if k != SATCHEL}, again)
 
@@ -607,13 +606,13 @@ def _is_nonce(nonce: Any) -> bool:
 
 
 MODEL = "embedding_model"
-"""In ``_satchel`` of the header: the model of all embeddings, also where others wrote them."""
+"""Member of the header's ``_satchel``: the model of all embeddings, by any writer."""
 
 _VECTORS, _BEFORE = "vectors", "model_before"
 
 
 def maker_in(extra: dict[str, Any]) -> Maker | None:
-    """Return what made the bank's own vectors in a file, where its header says it."""
+    """Return the maker of the bank's vectors in a file, if its header names it."""
     ours = extra.get(SATCHEL)
     try:
         return msgspec.convert(ours[_VECTORS], resolved(Maker)) if isinstance(ours, dict) else None
@@ -622,11 +621,11 @@ def maker_in(extra: dict[str, Any]) -> Maker | None:
 
 
 def header_member(found: Any, maker: Maker | None) -> Any:
-    """Return ``_satchel`` of a header that is written.
+    """Return ``_satchel`` for a new header.
 
     Args:
-        found: As it was in the archive that memories came from; None for nothing.
-        maker: What made the bank's own vectors, where these go along.
+        found: The one in the source archive; None for none.
+        maker: The maker of the bank's vectors, if these are included.
     """
     if not isinstance(found, dict):
         found = {} if found is None or maker is not None else found
@@ -634,7 +633,7 @@ def header_member(found: Any, maker: Maker | None) -> Any:
         return found
     ours = {name: part for name, part in found.items() if name != _VECTORS}
     there = found.get(_VECTORS)
-    if isinstance(there, dict):  # it spoke of the vectors of another file
+    if isinstance(there, dict):  # it described the vectors of another file
         ours.pop(MODEL, None)
         if _BEFORE in there:
             ours[MODEL] = there[_BEFORE]

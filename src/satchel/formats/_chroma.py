@@ -1,7 +1,7 @@
-"""What one record of a Chroma collection says, as an entry, and back.
+"""A record of a Chroma collection as an entry, and back.
 
-A record is a document, an id and members that are texts, numbers, truth values or lists of one
-kind of them. Compared with chromadb 1.5.9.
+A record is a document, an ID and members that are texts, numbers, Booleans or lists of one of these
+types. Compared with chromadb 1.5.9.
 """
 
 import math
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from satchel.crypto.canonical import decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
@@ -37,11 +37,11 @@ _MOST_RECORD = 2**20
 _DELETE = 3
 
 USUAL, SPACES = "l2", ("cosine", "ip")
-"""How a collection compares vectors where nothing is said, and the other ways."""
+"""The default distance of a collection, and the others."""
 
 
 class ChromaSegment(NamedTuple):
-    """One collection's place in the database."""
+    """A collection and its segments in the database."""
 
     collection: str
     name: str
@@ -49,19 +49,19 @@ class ChromaSegment(NamedTuple):
     """The segment of its records."""
 
     vectors: str | None
-    """The segment of its vectors, whose index is in the folder of that name."""
+    """The segment of its vectors; the folder of that name has their index."""
 
     space: str = USUAL
-    """How vectors are compared; with `cosine`, they were made ones of length 1 in the index."""
+    """Distance of its vectors; with `cosine`, the index has them normalized."""
 
 
 class ChromaVectors:
-    """The vectors of one collection, by id.
+    """The vectors of a collection, by ID.
 
     Args:
         database: The database.
         segment: The collection.
-        folder: What the database is in.
+        folder: The folder of the database.
     """
 
     def __init__(self, database: Database, segment: ChromaSegment, folder: Path) -> None:
@@ -79,7 +79,7 @@ class ChromaVectors:
         return self._held.get(identity.encode())
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._held.close()
 
     def _read_queue(self, database: Database, collection: str) -> None:
@@ -97,7 +97,7 @@ class ChromaVectors:
 
     def _read_index(self, folder: Path, *, cosine: bool) -> None:
         if not (folder / "index_metadata.pickle").is_file():
-            return  # all of it is in the queue yet
+            return  # all of it is still in the queue
         with (
             closing(_opened(folder / "index_metadata.pickle")) as names,
             closing(_opened(folder / "header.bin")) as header,
@@ -137,7 +137,7 @@ def _labels(stream: BinaryIO, folder: Path) -> dict[int, str]:
 
 
 def _stretched(vector: bytes, length: bytes) -> bytes:
-    """Return a vector of length 1 as it was, as far as 32-bit numbers tell."""
+    """Return a normalized vector in its original length, with 32-bit precision."""
     if len(length) != _LENGTH.size:
         return vector
     (factor,) = _LENGTH.unpack(length)
@@ -162,7 +162,7 @@ def _damaged(folder: Path) -> MalformedError:
 
 
 def segments_in(database: Database, collections: list[dict[str, Any]]) -> Iterator[ChromaSegment]:
-    """Yield where each collection is."""
+    """Yield each collection with its segments."""
     for one in collections:
         sql = "SELECT id, scope FROM segments WHERE collection = ?"
         found = {scope: name for name, scope in database.rows(sql, one["id"])}
@@ -178,14 +178,14 @@ def segments_in(database: Database, collections: list[dict[str, Any]]) -> Iterat
 
 
 NAME = "chroma"
-"""The provider that entries from Chroma name, from a database or from what a collection returns."""
+"""The provider in the origin of entries from Chroma, from any of its formats."""
 
 VECTOR = "embedding"
-"""The member of ``origin.as_written`` with the vector, and a mark of the text it was made of."""
+"""The member of ``origin.as_written`` with the vector, and the mark of its text."""
 
 URI = "uri"
 SPACE = "space"
-"""Beside the numbers of a vector: how it is compared, where that is not the usual way."""
+"""Member beside the numbers of a vector with its distance, if not the default."""
 
 _RESERVED = "chroma:"
 _MOST_INTEGER = 2**63
@@ -201,12 +201,12 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
     """Return a record as an entry.
 
     Args:
-        row: The record; its vector are 32-bit numbers in bytes, or a list, in the reversible form.
-        collection: The collection that it is in, where that is known.
-        space: How its vector is compared, which is kept where it is not the usual way.
+        row: The record; its vector is 32-bit numbers as bytes, or a list, in the reversible form.
+        collection: Its collection, if known.
+        space: The distance of its vector, stored if not the default.
 
     Raises:
-        MalformedError: If it has no id, or members that are none.
+        MalformedError: If it has no ID, or a member is not valid.
     """
     identity, document, metadata = row.get("id"), row.get("document"), row.get("metadata")
     if type(identity) is not str:
@@ -231,7 +231,7 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
         kept[URI] = row[URI]
     if metadata is not None and not metadata:
         kept["metadata"] = {}
-    kept |= numbers_of({"metadata": metadata, VECTOR: row.get(VECTOR)})
+    kept |= float_spellings({"metadata": metadata, VECTOR: row.get(VECTOR)})
     when = row.get("created_at")
     return Semantic(
         text=text,
@@ -248,7 +248,7 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
 
 
 def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
-    """Return an entry as a record; what has no place in one is counted."""
+    """Return an entry as a record; what it cannot hold is counted as lost."""
     origin = entry.origin
     own = origin is not None and origin.provider == NAME
     kept = origin.as_written if own and origin is not None else {}
@@ -298,7 +298,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def vector_in(kept: Any, text: str | None) -> Any:
-    """Return the vector that came with a record, as long as it says what it said then."""
+    """Return the vector that came with a record; None if the text has changed since."""
     if not isinstance(kept, dict) or kept.get("of") != text_mark(text or ""):
         return None
     return kept.get("numbers")
@@ -313,7 +313,7 @@ TABLES = {
     "embedding_metadata": ("id", "key", "string_value", "int_value", "float_value", "bool_value"),
     "embeddings_queue": ("seq_id", "operation", "topic", "id", "vector", "encoding", "metadata"),
 }
-"""The tables that are read, with the columns that they need."""
+"""The tables that are read, with their required columns."""
 
 _ARRAYS = "embedding_metadata_array"
 _VALUES = ("string_value", "int_value", "float_value", "bool_value")
@@ -322,10 +322,10 @@ _MOST_COLLECTIONS = 10_000
 
 
 def collections_in(database: Database, file: str) -> list[Row]:
-    """Return what is said of the collections, by the names that tell them apart.
+    """Return the collections, by unique names.
 
     Raises:
-        MalformedError: If it is no database of Chroma.
+        MalformedError: If it is not a database of Chroma.
     """
     for table, wanted in TABLES.items():
         columns_of(database, table, wanted, file)
@@ -364,10 +364,10 @@ def _of_collection(database: Database, identity: str) -> Row | None:
 
 
 def records_in(database: Database, segment: ChromaSegment, file: str) -> Iterator[Row]:
-    """Yield the records of a collection, in the order in which they came.
+    """Yield the records of a collection, in the order of insertion.
 
     Raises:
-        MalformedError: If what is queued is damaged.
+        MalformedError: If the queue is damaged.
     """
     try:
         newer, gone = _queued(database, segment)
@@ -413,9 +413,9 @@ def _value(values: list[Any]) -> Any:
 
 
 def _queued(database: Database, segment: ChromaSegment) -> tuple[dict[str, Row], set[str]]:
-    """Return what the queue says of records after their segment was last written.
+    """Return the records of the queue that are newer than their segment, by ID.
 
-    And which of those in the segment are there no more, whatever came after them.
+    Also return the IDs in the segment that were deleted in the queue.
     """
     done = list(
         database.rows("SELECT seq_id FROM max_seq_id WHERE segment_id = ?", segment.records)

@@ -1,7 +1,7 @@
-"""One row of a COGX archive as a record, and back.
+"""A row of a COGX archive as a record, and back.
 
-A memory, a document and a fact are semantic entries, a block is one as well or says who the agent
-is; entities and raw nodes are nodes. What a row says beside that is kept with its record.
+A memory, a document and a fact are semantic entries; a block is one, too, or the agent's identity;
+entities and raw nodes are nodes. Other members of a row are stored with its record.
 """
 
 import tarfile
@@ -11,21 +11,28 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.errors import LimitError, MalformedError, PathRefusedError
-from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
-from satchel.formats._files import CHUNK, Decompressor, decompressed_head, json_members
-from satchel.formats._json import differences, reproduce, settled, text_in
+from satchel.formats._archive import ZIP_MAGIC, open_archive
+from satchel.formats._json import (
+    CHUNK,
+    Decompressor,
+    differences,
+    json_members,
+    reproduce,
+    settled,
+    text_in,
+)
 from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope, TrustClass, read_time
 from satchel.ports.format import Place, ReadContext
 from satchel.runtime.contained_folder import parts_of
 
 NAME = "cognee"
-"""The format, and the provider that records from it name."""
+"""The format, and the provider in the origin of its records."""
 
 VERSION = "0.1"
-"""The version of COGX that is written, and the newest that is read."""
+"""The version of COGX that is written, and the newest one that is read."""
 
 DOCUMENT, EPISODE, ENTITY, FACT = "document", "episode", "entity", "fact"
 MEMORY, BLOCK, RAW = "memory", "memory_block", "raw_node"
@@ -39,10 +46,10 @@ FILES = {
     BLOCK: "memory_blocks.jsonl",
     RAW: "nodes.jsonl",
 }
-"""Kinds of rows, in the order of Cognee's own reader, each with the file that they are in."""
+"""Kinds of rows, in the order of Cognee's reader, with their files."""
 
 KINDS = {file: kind for kind, file in FILES.items()}
-"""What is in a file."""
+"""Kinds of rows, by file."""
 
 MANIFEST, PERMISSIONS = "manifest.json", "permissions.json"
 
@@ -50,10 +57,10 @@ Row = dict[str, Any]
 
 
 def require_version(manifest: Row, *, any_version: bool) -> None:
-    """Refuse an archive that is newer than what is known.
+    """Refuse an archive of a newer version.
 
     Raises:
-        MalformedError: If it is, or does not say its version.
+        MalformedError: If it is newer, or has no version.
     """
     version = manifest.get("cogx_version")
     major = str(version).partition(".")[0] if type(version) is str else ""
@@ -63,7 +70,7 @@ def require_version(manifest: Row, *, any_version: bool) -> None:
 
 
 PERSONA = "persona"
-"""The label of the block that says who the agent is."""
+"""The label of the block with the agent's identity."""
 
 _NOBODY = Scope()
 _SYSTEM = "satchel"
@@ -89,22 +96,22 @@ _MEANS = {
     "predicate": "predicate",
     "label": "kind",
 }
-"""What of a record a member of its row says."""
+"""Members of a row, with the members of a record that have the same meaning."""
 
 _T = TypeVar("_T", Semantic, Identity, GraphNode, SessionEvent)
 
 
 class CogneeEnd(NamedTuple):
-    """What a fact is about."""
+    """An end of a fact."""
 
     ref: str
-    """Its id in the archive, or its name."""
+    """Its ID in the archive, or its name."""
 
     name: str | None
 
 
 def time_text(text: str | None) -> str | None:
-    """Return a time as Cognee writes it."""
+    """Return a time in the form of Cognee."""
     return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
 
 
@@ -128,7 +135,7 @@ def _written_scope(scope: Scope | None) -> Row:
 
 
 def _common(row: Row) -> Row:
-    """Return what all entries say that are made of rows."""
+    """Return the members that all entries from rows have."""
     return {
         "created_at": _time(row.get("created_at")),
         "updated_at": _time(row.get("updated_at")),
@@ -156,12 +163,12 @@ def entry_of(kind: str, row: Row, ends: tuple[str | None, str | None] = (None, N
     """Return a memory, a document, a block or a fact as an entry.
 
     Args:
-        kind: What the row is.
+        kind: The kind of the row.
         row: The row.
-        ends: What a fact is from and leads to, by name.
+        ends: The source and target of a fact, by member.
 
     Raises:
-        MalformedError: If it is none, naming the member.
+        MalformedError: If it is not valid, naming the member.
     """
     identity = text_in(row, "external_id")
     if kind == FACT:
@@ -197,7 +204,7 @@ def _entry_said(kind: str, row: Row) -> Row:
 
 
 def written_entry(kind: str, entry: Entry) -> Row:
-    """Return an entry as a row, without an id and without what a fact is about."""
+    """Return an entry as a row, without an ID and without the ends of a fact."""
     row = _written_common(kind, entry) | {_TEXTS[kind]: entry.text}
     if kind == MEMORY:
         row["categories"] = list(entry.tags)
@@ -230,14 +237,14 @@ def node_of(kind: str, row: Row) -> GraphNode:
     """Return an entity or a raw node as a node.
 
     Raises:
-        MalformedError: If it is none, naming the member.
+        MalformedError: If it is not valid, naming the member.
     """
     if kind == RAW:
         identity, name, label = text_in(row, "id"), row.get("name"), row.get("type")
         origin = Origin(
             provider=NAME,
             id=f"{RAW}:{identity}",
-            as_written=numbers_of(row),
+            as_written=float_spellings(row),
             trust=TrustClass.IMPORTED,
         )
         return GraphNode(
@@ -277,7 +284,7 @@ def _written_node(node: GraphNode) -> Row:
 
 
 def row_of_node(node: GraphNode, identity: str) -> Row:
-    """Return a node as an entity, or as the raw node that it was."""
+    """Return a node as an entity, or as a raw node if it was one."""
     if is_raw(node):
         kept = node.origin.as_written if node.origin is not None else {}
         return with_numbers(dict(node.properties), kept.get(NUMBERS))
@@ -287,7 +294,7 @@ def row_of_node(node: GraphNode, identity: str) -> Row:
 
 
 def is_raw(node: GraphNode) -> bool:
-    """Tell whether a node was a raw one."""
+    """Return whether a node was a raw one."""
     origin = node.origin
     is_ours = origin is not None and origin.provider == NAME
     return is_ours and origin is not None and (origin.id or "").startswith(f"{RAW}:")
@@ -297,12 +304,12 @@ def is_raw(node: GraphNode) -> bool:
 
 
 def kept_of(origin: Origin | None) -> Row:
-    """Return what a row said beside what its record says."""
+    """Return the members of a row that its record does not reproduce."""
     return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
 
 
 def kept_with(made: _T, identity: str, row: Row, written: Row) -> _T:
-    """Return a record with what its row said that the record does not."""
+    """Return a record with the members of its row that it does not reproduce."""
     kept = differences({k: v for k, v in row.items() if k != "external_id"}, written)
     origin = Origin(provider=NAME, id=identity, as_written=kept, trust=TrustClass.IMPORTED)
     return msgspec.structs.replace(made, origin=origin)
@@ -323,22 +330,22 @@ _KNOWN = {*KINDS, MANIFEST, PERMISSIONS}
 
 
 class Chunks(Protocol):
-    """The bytes of one file."""
+    """The bytes of a file."""
 
     def read(self) -> bytes:
-        """Return some bytes more; none at the end."""
+        """Return the next bytes; empty at the end."""
         ...
 
 
 def is_archive(place: Place) -> bool:
-    """Tell whether a place is such an archive, by the names and first bytes of its files."""
+    """Return whether a place is a COGX archive, by the names and first bytes of its files."""
     if place.is_folder:
         return False
     head = place.head
     if head.startswith(ZIP_MAGIC):
         with _quietly(place) as found:
             return found
-    head = decompressed_head(head)
+    head = place.unpacked_head
     while head[257:262] == _MAGIC and head[156:157] in b"xg5":
         size = _octal(head[124:136]) or 0
         head = head[TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK :]
@@ -370,12 +377,12 @@ def _quietly(place: Place) -> Iterator[bool]:
 
 
 def files_in(place: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
-    """Yield the files of an archive, each with its bytes, to be read before the next one.
+    """Yield the files of an archive with their bytes; read each before the next one.
 
     Raises:
-        MalformedError: If it is none, cut or damaged.
-        LimitError: If there is too much in it.
-        PathRefusedError: If a name leads out of it.
+        MalformedError: If it is not an archive, truncated or damaged.
+        LimitError: If it exceeds a limit.
+        PathRefusedError: If a path leads out of it.
     """
     if place.head.startswith(ZIP_MAGIC):
         with open_archive(place, reading.limits) as archive:
@@ -396,7 +403,7 @@ class _Stream:
 
 
 class _Tar:
-    """A tar that is read as it comes."""
+    """A tar archive that is streamed."""
 
     def __init__(self, source: Decompressor) -> None:
         self._source = source
@@ -408,7 +415,7 @@ class _Tar:
         while (header := self._taken(TAR_BLOCK)).strip(b"\0"):
             size = self._checked(header)
             kind, name = header[156:157], _name_in(header)
-            if kind in b"xg" and size <= _MORE_BYTES:  # more about the next file, such as its time
+            if kind in b"xg" and size <= _MORE_BYTES:  # extended headers of the next file
                 more = self._taken(size + -size % TAR_BLOCK)
                 if b" path=" in more or b" size=" in more:
                     raise MalformedError("an unexpected file name", field=name[:_SHOWN])
@@ -428,7 +435,7 @@ class _Tar:
             pass
 
     def some(self, most: int) -> bytes:
-        """Return at most so many bytes more; none at the end."""
+        """Return at most this many bytes; empty at the end."""
         data = self._held or self._source.read()
         self._held = data[most:]
         return data[:most]
@@ -451,14 +458,14 @@ class _Tar:
 
 
 class _File:
-    """One file of a tar."""
+    """A file of a tar archive."""
 
     def __init__(self, tar: _Tar, size: int) -> None:
         self._tar = tar
         self._left = size
 
     def read(self) -> bytes:
-        """Return some bytes more; none at the end."""
+        """Return the next bytes; empty at the end."""
         if not self._left:
             return b""
         data = self._tar.some(min(CHUNK, self._left))
@@ -468,7 +475,7 @@ class _File:
         return data
 
     def skip(self) -> None:
-        """Read what is left."""
+        """Skip the rest."""
         while self.read():
             pass
 
@@ -493,7 +500,7 @@ def _name_in(header: bytes) -> str:
 
 
 def put_file(sink: BinaryIO, name: str, size: int, chunks: Iterator[bytes]) -> None:
-    """Write a file of a tar: no owner, no time, the same bytes each run."""
+    """Write a file of a tar archive, without owner and time, so that its bytes are reproducible."""
     about = tarfile.TarInfo(name)
     about.size = size
     sink.write(about.tobuf(tarfile.USTAR_FORMAT))
@@ -502,7 +509,7 @@ def put_file(sink: BinaryIO, name: str, size: int, chunks: Iterator[bytes]) -> N
 
 
 def put_end(sink: BinaryIO) -> None:
-    """Write the end of a tar."""
+    """Write the end of a tar archive."""
     sink.write(b"\0" * (2 * TAR_BLOCK))
 
 
@@ -513,7 +520,7 @@ def events_of(row: Row) -> Iterator[SessionEvent]:
     """Yield an episode: its start, then its turns.
 
     Raises:
-        MalformedError: If it is none, naming the member.
+        MalformedError: If it is not valid, naming the member.
     """
     identity, turns, title = text_in(row, "external_id"), row.get("turns", []), row.get("title")
     if type(turns) is not list:
@@ -571,7 +578,7 @@ def row_of_turn(event: SessionEvent) -> Row:
 
 
 def has_turns(event: SessionEvent | None) -> bool:
-    """Tell whether an episode says its turns, even where there are none."""
+    """Return whether an episode has a list of turns, even an empty one."""
     return event is None or "turns" not in kept_of(event.origin)
 
 

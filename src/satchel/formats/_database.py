@@ -1,4 +1,4 @@
-"""A SQLite database of another product, opened as a copy that nobody else can change."""
+"""An SQLite database of another product, opened as a private copy."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from satchel.ports.format import Place, ReadContext
 from satchel.runtime.foreign_databases import Database
 
 MAGIC = b"SQLite format 3\x00"
-"""How a file of SQLite starts."""
+"""The first bytes of an SQLite file."""
 
 _BESIDE = ("-journal", "-wal")
 _LEAST, _LARGEST = 512, 65536
@@ -24,13 +24,13 @@ _PAGE_SIZE = slice(16, 18)
 
 @contextmanager
 def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]:
-    """Give the database in a file, and what its owner left half done beside it.
+    """Yield the database in a file, with the journal beside it.
 
-    The bytes that are read are copied first: SQLite opens files by name, and what has the name may
-    be another file a moment later. The copy is only read, and checked as a whole.
+    The bytes are copied first: SQLite opens files by name, and the name may refer to another file a
+    moment later. The copy is only read, and its integrity is checked.
 
     Raises:
-        MalformedError: If it is no database, or damaged.
+        MalformedError: If it is not a database, or damaged.
         TargetError: If the temporary folder is full.
     """
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
@@ -53,7 +53,7 @@ def _copy(place: Place, copy: Path) -> None:
             sink.write(start)
             shutil.copyfileobj(stream, sink)
             size = sink.tell()
-    # SQLite takes what is missing of the last page for zeros.
+    # SQLite treats missing bytes of the last page as zeros.
     page = int.from_bytes(start[_PAGE_SIZE]) or _LEAST
     if size % (_LARGEST if page == 1 else page):
         raise MalformedError("the database is truncated", file=place.name, byte=size)
@@ -70,10 +70,10 @@ def _copy(place: Place, copy: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open a file that is no link.
+    """Open a file that is not a link.
 
     Raises:
-        MalformedError: If it is one, or cannot be opened.
+        MalformedError: If it is a link, or cannot be opened.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -99,10 +99,10 @@ def _guarded() -> Iterator[None]:
 
 
 def columns_of(database: Database, table: str, wanted: tuple[str, ...], file: str) -> list[str]:
-    """Return the columns of a table, of which some have to be there.
+    """Return the columns of a table, and require some of them.
 
     Raises:
-        MalformedError: If it is no plain table, or one is missing.
+        MalformedError: If it is not a plain table, or a column is missing.
     """
     found = database.columns(table)
     missing = [name for name in wanted if name not in found]
@@ -117,7 +117,7 @@ def columns_of(database: Database, table: str, wanted: tuple[str, ...], file: st
 
 
 def other_tables(database: Database, known: frozenset[str]) -> Iterator[str]:
-    """Yield the names of tables that are not among those that are known."""
+    """Yield the names of unknown tables."""
     sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%'"
     for (name,) in database.rows(f"{sql} ESCAPE '\\'"):
         if name not in known:
@@ -125,7 +125,7 @@ def other_tables(database: Database, known: frozenset[str]) -> Iterator[str]:
 
 
 def parsed(text: Any, name: str) -> Any:
-    """Return the JSON in a column; what is empty says nothing.
+    """Return the JSON in a column; None if it is empty.
 
     Raises:
         MalformedError: If it is not JSON, naming the column.
@@ -154,13 +154,13 @@ _FIRST_TEXT = 13
 
 
 def tables_of(place: Place) -> frozenset[str]:
-    """Return the names of a database's tables, as far as its file tells; none for other files."""
+    """Return the table names in a database file, without opening it; empty for other files."""
     if not place.head.startswith(MAGIC):
         return frozenset()
     try:
         with Place(place.path, held=place.held).open() as stream:
             return frozenset(_tables(stream))
-    except (InputError, OSError, IndexError, ValueError):  # whoever reads it says what is wrong
+    except (InputError, OSError, IndexError, ValueError):  # reading reports the problem
         return frozenset()
 
 
@@ -193,7 +193,7 @@ def _tables(stream: BinaryIO) -> Iterator[str]:
 
 
 def _name(page: bytes, at: int) -> str | None:
-    """Return the name in a row of the schema, where the row is of a table."""
+    """Return the name in a row of the schema, if the row is of a table."""
     _, at = _varint(page, at)
     _, at = _varint(page, at)
     end, first = _varint(page, at)

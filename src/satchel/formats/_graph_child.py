@@ -1,10 +1,10 @@
-"""The program that opens a graph, run by its path in a process of its own.
+"""The program that opens a graph, run by its path in a separate process.
 
-It knows nothing of the rest: arguments are the engine's module, the file (a copy), the column that
-is the key of all tables of nodes, and the names of tables; each line that it prints is a JSON
-list. ``["table", NAME]`` is a table that was not asked for, ``["row", TABLE, {COLUMN: VALUE}]`` a
-node, or a link with the keys of its ends as ``source_id`` and ``target_id``; ``["error", TEXT]`` or
-``["end"]`` comes last.
+It imports nothing of Satchel. Its arguments are the engine's module, the file (a copy), the key
+column of all tables of nodes, and the names of tables. Each line of its output is a JSON list:
+``["table", NAME]`` is a table that was not requested, ``["row", TABLE, {COLUMN: VALUE}]`` a node,
+or a link with the keys of its ends as ``source_id`` and ``target_id``; the last line is ``["error",
+TEXT]`` or ``["end"]``.
 """
 
 import json
@@ -28,13 +28,13 @@ class GraphFile:
     Args:
         engine: The engine's module.
         path: The file.
-        key: The column that nodes are found by.
+        key: The key column of nodes.
     """
 
     def __init__(self, engine: Any, path: Path, key: str) -> None:
         self._key = key
         largest = _largest(path)
-        # What was left between two states can be settled in a copy alone, by writing.
+        # Recovery after a crash needs writing, which is done in the copy.
         unsettled = path.with_name(path.name + ".shadow").exists()
         self._database = engine.Database(
             str(path),
@@ -47,7 +47,7 @@ class GraphFile:
         self._tables = dict(self._all("CALL show_tables() RETURN name, type"))
 
     def others(self, wanted: list[str]) -> list[str]:
-        """Return the names of tables that are not among some."""
+        """Return the names of other tables."""
         return sorted(set(self._tables) - set(wanted))
 
     def rows(self, wanted: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -118,12 +118,12 @@ def _quoted(name: str) -> str:
 
 
 def _largest(path: Path) -> int:
-    """Return how many bytes of addresses the file may take: a power of two, with room."""
+    """Return the address space for the file in bytes: a power of two, with a reserve."""
     return max(_LEAST_BYTES, 1 << (4 * path.stat().st_size).bit_length())
 
 
 def _bound(path: Path) -> None:
-    """Bound what a file can make this process do."""
+    """Limit the resources of this process, since the file is untrusted."""
     seconds = _SECONDS + path.stat().st_size // _BYTES_A_SECOND
     for what, most in (
         (resource.RLIMIT_CPU, seconds),
@@ -151,7 +151,7 @@ def _text(value: Any) -> str:
 
 
 def main() -> int:
-    """Print what was asked for."""
+    """Print the requested rows."""
     module, file, key, *wanted = sys.argv[1:]
     path = Path(file)
     try:

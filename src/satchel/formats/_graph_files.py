@@ -1,8 +1,8 @@
-"""Graphs of other programs in files of LadybugDB and of Kuzu, which it comes from.
+"""Graphs of other programs in files of LadybugDB and its predecessor Kuzu.
 
-Both engines register the same names, so a process can have one of them; and a file that somebody
-sent may end the process that opens it. So a small program of its own opens a copy (``child``),
-and what it reads comes back row by row (``rows``).
+Both engines register the same names, so a process can load only one of them; and a hostile file may
+crash the process that opens it. So a separate program (``_graph_child``) opens a copy, and returns
+it row by row (``rows_of``).
 """
 
 import json
@@ -26,44 +26,47 @@ from satchel.ports.format import Place, ReadContext
 from satchel.runtime.files import open_input as opened
 
 _HEADER = 12
-"""Bytes that tell it: four letters, and the number of the storage version."""
+"""Size of the header: four letters, and the number of the storage version."""
 
 
 class Engine(NamedTuple):
-    """An engine that may be installed."""
+    """A graph engine."""
 
     module: str
     title: str
     letters: bytes
-    """What its files start with."""
+    """The first bytes of its files."""
 
     extra: str
     newest: int
-    """The newest storage version that it reads."""
+    """The newest storage version that it can read."""
 
 
 ENGINES = (
     Engine("ladybug", "LadybugDB", b"LBUG", "graph", 49),
     Engine("kuzu", "Kuzu", b"KUZU", "graph", 39),
 )
-"""Both of them: LadybugDB 0.22 also reads versions from 40 on, Kuzu 0.11 its own."""
+"""LadybugDB 0.22 reads storage versions from 40, Kuzu 0.11 only its own."""
+
+GRAPH_MAGICS = tuple(engine.letters for engine in ENGINES)
+"""The first bytes of their files."""
 
 _LAST_OF = {40: "0.15.3", 41: "0.17.1"}
 """Older storage versions of LadybugDB, with a release that writes them."""
 
 
 class GraphHeader(NamedTuple):
-    """What a file says of itself."""
+    """The engine and storage version of a file."""
 
     engine: Engine
     storage: int
 
     def require_readable(self, name: str) -> None:
-        """Refuse what is newer than the engine, and an engine that is not installed.
+        """Refuse a file that is newer than the engine, and an engine that is not installed.
 
         Raises:
             MalformedError: If the file is newer.
-            MissingExtraError: If there is no such engine here.
+            MissingExtraError: If the engine is not installed.
         """
         engine = self.engine
         if self.storage > engine.newest:
@@ -81,7 +84,7 @@ class GraphHeader(NamedTuple):
             )
 
     def log_hint(self) -> str:
-        """Return what to do about a log that another version left."""
+        """Return a hint about the log of another version."""
         release = _LAST_OF.get(self.storage, "the version that wrote it")
         return (
             "The latest writes are in the .wal file next to it. Open it once for writing with"
@@ -90,7 +93,7 @@ class GraphHeader(NamedTuple):
 
 
 def graph_header(head: bytes) -> GraphHeader | None:
-    """Return which engine's file starts with some bytes; None where it is neither's."""
+    """Return the header in the first bytes of a file; None if neither engine wrote it."""
     for engine in ENGINES:
         if head.startswith(engine.letters) and len(head) >= _HEADER:
             return GraphHeader(
@@ -103,22 +106,22 @@ class GraphSchema(NamedTuple):
     """The tables of a program's memory."""
 
     owner: str
-    """Whose they are, as in "not one of amplihack's"."""
+    """The owner, as in "not one of amplihack's"."""
 
     what: str
-    """What they are called together."""
+    """Their collective name in messages."""
 
     key: str
-    """The column that is the key of each table of nodes."""
+    """The key column of each table of nodes."""
 
     tables: Mapping[str, str]
-    """The tables in the order in which they are read, with the arrays of the JSON."""
+    """The tables in reading order, with their arrays in the JSON."""
 
     nodes: tuple[str, ...]
-    """Those without which there is no such memory."""
+    """Tables of nodes; a graph without rows in any of them is not such a memory."""
 
     in_json: Mapping[str, type]
-    """Columns with JSON in a text, and what it is of."""
+    """Columns with JSON in a text, with its type."""
 
 
 AMPLIHACK = GraphSchema(
@@ -167,7 +170,7 @@ _LOG_BYTES = 1 << 20
 
 
 def is_graphiti(place: Place) -> bool:
-    """Tell whether a graph's file is one of Graphiti's, by the catalog of its tables."""
+    """Return whether a graph file is one of Graphiti, by its catalog of tables."""
     if place.is_folder or graph_header(place.head) is None:
         return False
     start, pages = _CATALOG.unpack_from(place.head.ljust(_BEHIND + _CATALOG.size), _BEHIND)
@@ -179,7 +182,7 @@ def is_graphiti(place: Place) -> bool:
 
 
 def _start_of_log(path: Path) -> bytes:
-    """Return the first bytes of what a program left beside its file; nothing where nothing is."""
+    """Return the first bytes of the log beside a file; empty if there is none."""
     with suppress(OSError, ValueError):
         name = path.with_name(path.name + ".wal")
         number = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -189,10 +192,10 @@ def _start_of_log(path: Path) -> bytes:
 
 
 TABLES = AMPLIHACK.tables
-"""Those of amplihack."""
+"""The tables of amplihack."""
 
 _FOLDED = ("graph_db", "ladybug_db", "kuzu_db")
-"""What a folder of an agent has its graph in, the newest first."""
+"""Names of the graph file in an agent's folder, newest first."""
 
 _HEAD = 4096
 _BESIDE = (".wal", ".wal.checkpoint", ".shadow")
@@ -203,17 +206,17 @@ class GraphRow(NamedTuple):
     """A node or a link."""
 
     array: str
-    """The array of the program's JSON that such rows are in."""
+    """The array of the program's JSON for such rows."""
 
     number: int
-    """From 0, among those of its table."""
+    """Its number in its table, from 0."""
 
     row: dict[str, Any]
-    """Its columns in the reversible form; those of amplihack's nodes have ``agent_id`` as well."""
+    """Its columns in the reversible form; amplihack's nodes have ``agent_id``, too."""
 
 
 def graph_file(place: Place) -> Path | None:
-    """Return the file with the graph that a place is, or that is in a folder; None for none."""
+    """Return the graph file that a place is or contains; None for none."""
     if not place.is_folder:
         return place.path if graph_header(place.head) else None
     for name in _FOLDED:
@@ -227,18 +230,18 @@ def graph_file(place: Place) -> Path | None:
 def rows_of(
     place: Place, reading: ReadContext, wanted: GraphSchema = AMPLIHACK
 ) -> Generator[GraphRow, None, None]:
-    """Yield what is in a graph: nodes, then links; other tables are counted as lost.
+    """Yield the rows of a graph: nodes, then links; other tables are counted as lost.
 
     Args:
-        place: The file, or the folder that has it.
-        reading: The bounds, and where the report is.
+        place: The file, or its folder.
+        reading: The limits and the report.
         wanted: The tables.
 
     Raises:
-        MalformedError: If it is no such graph, or damaged, or of an engine that is too new.
+        MalformedError: If it is not such a graph, damaged, or of a newer engine.
         LimitError: If a row is too long.
         MissingExtraError: If the engine is not installed.
-        TargetError: If there is no room for the copy.
+        TargetError: If there is no space for the copy.
     """
     path = graph_file(place)
     if path is None:
@@ -254,7 +257,7 @@ def rows_of(
 
 
 class _CopyReport:
-    """What the program says of a copy."""
+    """Reads the output of the program for a copy."""
 
     def __init__(
         self,
@@ -296,7 +299,7 @@ class _CopyReport:
                 continue
             try:
                 value = _parsed(text) if text else None
-            except (ValueError, RecursionError):  # engines of 2025 spoilt it as they wrote
+            except (ValueError, RecursionError):  # engines of 2025 damaged it on writing
                 self._report.note(f"`{name}` that is not JSON was stored as text")
                 value = [text] if kind is list else text
             row[name] = value
@@ -361,7 +364,7 @@ class _CopyReport:
 
 
 def _parsed(text: str) -> Any:
-    """Return the JSON in a text, or in a text that is base64: memory-lib writes it so.
+    """Return the JSON in a text, or in a base64 text, as memory-lib writes it.
 
     Raises:
         ValueError: If there is none.

@@ -1,8 +1,8 @@
-"""One row of a graph as a record, and back.
+"""A row of a graph as a record, and back.
 
-An episode is an episodic entry; a fact between two entities is a semantic entry, which says when
-it began and ceased to be true; entities, communities and sagas are nodes. What a row says beside
-that is kept with its record, and comes back into a row as long as the record still says the same.
+An episode is an episodic entry; a fact between two entities is a semantic entry with its validity;
+entities, communities and sagas are nodes. Other members of a row are stored with its record, and
+written again as long as the record is unchanged.
 """
 
 import re
@@ -26,13 +26,13 @@ from satchel.ports.vectors import text_mark
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 NAME = "graphiti"
-"""The format, and the provider that records from it name."""
+"""The format, and the provider in the origin of its records."""
 
 NODES, EPISODES, FACTS, MENTIONS = "nodes", "episodes", "edges", "mentions"
 COMMUNITIES, SAGAS = "communities", "sagas"
 
 THINGS = {NODES: "", COMMUNITIES: "community:", SAGAS: "saga:"}
-"""Tables of nodes that are no episodes, each with what stands before the id of one."""
+"""Tables of nodes other than episodes, with the prefix of their IDs."""
 
 LINKS = {
     MENTIONS: "MENTIONS",
@@ -40,13 +40,13 @@ LINKS = {
     "has_episode": "HAS_EPISODE",
     "next_episode": "NEXT_EPISODE",
 }
-"""Tables of links that are no facts, each with the type of its links."""
+"""Tables of links other than facts, with the type of their links."""
 
 TABLES = (NODES, EPISODES, COMMUNITIES, SAGAS, FACTS, *LINKS)
-"""All of them, in the order in which they are written."""
+"""All tables, in the order of writing."""
 
 ALWAYS = (NODES, EPISODES, FACTS, MENTIONS)
-"""Those that a file always has."""
+"""The tables that every file has."""
 
 _OTHERS = {
     NODES: ("entities", "entity_nodes"),
@@ -61,7 +61,7 @@ _OTHERS = {
 }
 
 CALLED = {name: table for table in TABLES for name in (table, *_OTHERS[table])}
-"""The table that a member of a file is."""
+"""Members of a file, with their table."""
 
 SOURCE, TARGET = "source_node_uuid", "target_node_uuid"
 
@@ -69,13 +69,16 @@ Row = dict[str, Any]
 
 _NODE_SIGNS = frozenset({b"group_id", b"labels", b"summary"})
 _EPISODE_SIGNS = frozenset({b"group_id", b"source_description", b"content"})
+ROW_SIGNS = sorted(_NODE_SIGNS | _EPISODE_SIGNS)
+"""Members of which every node or episode has at least one, besides its ID."""
+
 _IDS = frozenset({b"uuid", b"uuid_"})
 _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _GROUP = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 
 
 def is_graph(found: Iterable[tuple[tuple[bytes | int, ...], bytes]]) -> bool:
-    """Tell whether the first members of a document are those of a graph."""
+    """Return whether the first members of a document are those of a graph."""
     rows = dict[str, set[bytes]]()
     for path, _ in found:
         if len(path) == 3 and path[1] == 0 and isinstance(path[0], bytes):  # noqa: PLR2004 - a member of a row
@@ -93,17 +96,17 @@ def _is_row(table: str, names: set[bytes]) -> bool:
 
 
 def is_safe_label(label: str) -> bool:
-    """Tell whether Graphiti takes a label."""
+    """Return whether Graphiti accepts a label."""
     return _SAFE.fullmatch(label) is not None
 
 
 def is_safe_group(group: str) -> bool:
-    """Tell whether Graphiti takes the name of a group."""
+    """Return whether Graphiti accepts the name of a group."""
     return _GROUP.fullmatch(group) is not None
 
 
 def id_in(row: Row) -> str:
-    """Return what a row is called; the SDK of Zep spells the member another way.
+    """Return the ID of a row; the SDK of Zep spells the member differently.
 
     Raises:
         MalformedError: If there is none.
@@ -112,24 +115,24 @@ def id_in(row: Row) -> str:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Return a list of texts; nothing where a value is none."""
+    """Return a list of texts; empty if the value is not a list."""
     if isinstance(value, list) and all(type(one) is str for one in value):
         return tuple(value)
     return ()
 
 
 NOBODY, NO_BODY = "memory", "Nobody"
-"""The entity at an end of a fact that is about nobody in particular, and its label."""
+"""The placeholder entity at an end of a fact without one, and its label."""
 
 ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH = "REMEMBERED", "ABOUT", "OBSERVED"
-"""What facts are called that join something to nobody: whether an entry named an entity, a
-subject, or one and the same as both."""
+"""Names of facts with a placeholder entity: of entries that name an entity, a
+subject, or the same as both."""
 
 WITHOUT = (ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH)
-"""All of them: what facts without a predicate are called."""
+"""The names of facts without a predicate."""
 
 SOURCES = ("message", "json", "text", "fact_triple")
-"""What an episode can be."""
+"""Sources of an episode."""
 
 _TEXT = "text"
 _EMBEDDINGS = {NODES: ("name_embedding", "name"), FACTS: ("fact_embedding", "fact")}
@@ -148,21 +151,21 @@ _MEANS = {
     "episode_metadata": "metadata",
     "group_id": "scope",
 }
-"""What of an entry a member of its row says."""
+"""Members of a row, with the members of an entry that have the same meaning."""
 
 
 class GraphitiEnd(NamedTuple):
-    """What a fact or link is joined to."""
+    """An end of a fact or link."""
 
     identity: str
-    """Its id in the file."""
+    """Its ID in the file."""
 
     name: str
     label: str | None
 
     @property
     def is_nobody(self) -> bool:
-        """Whether it only stands where nobody is."""
+        """Whether it is the placeholder entity."""
         return self.name == NOBODY and self.label == NO_BODY
 
 
@@ -172,7 +175,7 @@ _T = TypeVar("_T", Semantic, Episodic, GraphNode, Edge)
 
 
 def time_text(text: str | None) -> str | None:
-    """Return a time as Graphiti writes it."""
+    """Return a time in the form of Graphiti."""
     return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
 
 
@@ -181,18 +184,18 @@ def _time(value: Any) -> str | None:
 
 
 def object_of(value: Any) -> Row:
-    """Return an object; an empty one where a value is none."""
+    """Return an object; an empty one if the value is not an object."""
     return value if type(value) is dict else {}
 
 
 def scope_of(row: Row) -> Scope | None:
-    """Return the group that a row is in, as a scope."""
+    """Return the group of a row, as a scope."""
     group = row.get("group_id")
     return Scope(namespace=(group,)) if type(group) is str and group else None
 
 
 def group_of(scope: Scope | None) -> str:
-    """Return the group that a scope is."""
+    """Return the group of a scope."""
     if scope is None:
         return ""
     named = scope.user or scope.agent or scope.app or scope.run
@@ -207,11 +210,11 @@ def fact_of(row: Row, ends: Ends, episodes: dict[str, str]) -> Semantic:
 
     Args:
         row: The fact.
-        ends: What it joins, where that is in the file.
-        episodes: Those of its episodes that are in the file, each with what stands for its id.
+        ends: Its ends, if they are in the file.
+        episodes: Those of its episodes that are in the file, with the placeholders of their IDs.
 
     Raises:
-        MalformedError: If there is no fact in it, naming the member.
+        MalformedError: If it is not a fact, naming the member.
     """
     identity = id_in(row)
     text_in(row, "fact")
@@ -226,11 +229,11 @@ def fact_of(row: Row, ends: Ends, episodes: dict[str, str]) -> Semantic:
 
 
 def _fact_said(row: Row, ends: Ends) -> Row:
-    """Return what an entry says that is made of a row."""
+    """Return the members of the entry of a row."""
     start, end = ends
     name, fact = row.get("name"), row.get("fact")
     begins, ends_at = _time(row.get("valid_at")), _time(row.get("invalid_at"))
-    if ends_at is None:  # withdrawn, and nobody said when it had ceased to be true
+    if ends_at is None:  # invalidated, without an end of validity
         ends_at = _time(row.get("expired_at"))
     said: Row = {
         "text": fact,
@@ -274,7 +277,7 @@ def _written_fact(entry: Semantic, ends: tuple[str | None, str | None], episodes
 
 
 def _called(entry: Semantic) -> str:
-    """Return what a fact is called; one that joins nothing is called by what it is about."""
+    """Return the name of a fact; one with a placeholder entity has the name of its kind."""
     if entry.predicate is not None:
         return entry.predicate
     if entry.subject is None:
@@ -287,9 +290,9 @@ def row_of_fact(entry: Semantic, identity: str, ends: Ends, episodes: list[str])
 
     Args:
         entry: The entry.
-        identity: What it is to be called.
-        ends: What it joins; None for what its file did not have either.
-        episodes: The ids of those that it was drawn from.
+        identity: Its ID.
+        ends: Its ends; None for one that its source file did not have.
+        episodes: The IDs of its source episodes.
     """
     named = tuple(None if one is None else one.identity for one in ends)
     written = _written_fact(entry, (named[0], named[1]), episodes)
@@ -318,7 +321,7 @@ def episode_of(row: Row) -> Episodic:
     """Return an episode as an entry.
 
     Raises:
-        MalformedError: If there is nothing in it, naming the member.
+        MalformedError: If it is empty, naming the member.
     """
     identity = id_in(row)
     text_in(row, "content")
@@ -366,7 +369,7 @@ def _came_from(entry: Episodic) -> str:
 
 
 def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
-    """Return an entry as an episode; ``content`` is what is in it where it has no text."""
+    """Return an entry as an episode; ``content`` is used if it has no text."""
     kept = kept_of(entry.origin)
     row = settled(_written_episode(entry, content), kept, _episode_said, _said(entry), _MEANS)
     return named_row(row, identity, kept, EPISODES)
@@ -376,12 +379,12 @@ def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
 
 
 def kept_of(origin: Origin | None) -> Row:
-    """Return what a row said beside what its record says."""
+    """Return the members of a row that its record does not reproduce."""
     return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
 
 
 def kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T:
-    """Return a record with what its row said that the record does not."""
+    """Return a record with the members of its row that it does not reproduce."""
     spelled = "uuid" if "uuid" in row else "uuid_"
     kept = differences({k: v for k, v in row.items() if k != spelled}, written)
     if spelled == "uuid_":
@@ -395,7 +398,7 @@ def kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T
 
 
 def named_row(row: Row, identity: str, kept: Row, table: str) -> Row:
-    """Return a row with its id, and with its vector where that is of what it says now."""
+    """Return a row with its ID, and with its vector if that is of the present text."""
     spelled = "uuid_" if kept.get("uuid_") is True else "uuid"
     row.pop("uuid_", None)
     vector, of = _EMBEDDINGS.get(table, ("", ""))
@@ -447,7 +450,7 @@ def _node_said(row: Row) -> Row:
 
 
 def written_node(node: GraphNode, table: str) -> Row:
-    """Return a node as a row, without an id."""
+    """Return a node as a row, without an ID."""
     row: Row = {
         "name": node.name or "",
         "group_id": group_of(node.scope),
@@ -469,7 +472,7 @@ def row_of_node(table: str, node: GraphNode, identity: str) -> Row:
 
 
 def own_node(name: str, label: str | None, group: Any) -> Row:
-    """Return the entity that is made where a memory only names one: it says nothing more."""
+    """Return the entity for a name in a memory; it has no other members."""
     key = blake3(msgspec.json.encode([group, name, label == NO_BODY])).digest(16)
     node = GraphNode(name=name, labels=(label,) if label else ())
     row = {"uuid": str(UUID(bytes=key, version=5)), **written_node(node, NODES)}
@@ -477,7 +480,7 @@ def own_node(name: str, label: str | None, group: Any) -> Row:
 
 
 def label_of(labels: tuple[str, ...]) -> str | None:
-    """Return the type of an entity: its last label that is not one of all entities."""
+    """Return the type of an entity: its last label that not all entities have."""
     own = [one for one in labels if one != "Entity" and not one.startswith("Entity_")]
     return own[-1] if own else None
 
@@ -486,15 +489,15 @@ def label_of(labels: tuple[str, ...]) -> str | None:
 
 
 def link_of(table: str, row: Row, ends: tuple[str, str]) -> Edge:
-    """Return a link that is no fact.
+    """Return a link other than a fact.
 
     Args:
-        table: The table that it is in.
+        table: Its table.
         row: The link.
-        ends: What stands for the ids at its ends.
+        ends: The placeholders of the IDs at its ends.
 
     Raises:
-        MalformedError: If the row is none, naming the member.
+        MalformedError: If the row is not valid, naming the member.
     """
     identity = id_in(row)
     written = {"group_id": group_of(scope_of(row)), SOURCE: row[SOURCE], TARGET: row[TARGET]}
@@ -518,17 +521,17 @@ def _node_of_record(node: GraphNode) -> Row:
 
 
 SUBJECT, OBJECT = "subject", "object"
-"""The kinds of the links from a fact to what it joins."""
+"""The kinds of the links from a fact to its ends."""
 
 _ENDS = ((SOURCE, SUBJECT), (TARGET, OBJECT))
 _SHOWN = 80
 
 
 class GraphitiNode(NamedTuple):
-    """A node or an episode that is in the file."""
+    """A node or an episode of the file."""
 
     standing: str
-    """What stands for its id; empty for an entity that only has a name that facts give as well."""
+    """The placeholder of its ID; empty for an entity with only a name, which facts repeat."""
 
     name: str
     label: str | None
@@ -540,11 +543,11 @@ _known = msgspec.msgpack.Decoder(resolved(GraphitiNode)).decode
 
 
 class GraphitiGraph:
-    """The nodes, facts and links of one input; a context manager.
+    """Collects the nodes, facts and links of one input; a context manager.
 
     Args:
-        reading: Where bad ones go.
-        file: What to call the input in errors.
+        reading: Takes bad ones.
+        file: The name of the input in errors.
     """
 
     def __init__(self, reading: ReadContext, file: str) -> None:
@@ -564,15 +567,15 @@ class GraphitiGraph:
         self._strands.close()
 
     def rows(self, table: str, where: str, rows: Iterable[Any]) -> Iterator[GraphNode | Episodic]:
-        """Take the rows of a table; nodes and episodes are given out.
+        """Add the rows of a table; nodes and episodes are yielded.
 
         Args:
             table: The table.
-            where: What the file calls it.
-            rows: What is in it.
+            where: Its name in the file.
+            rows: Its rows.
 
         Raises:
-            MalformedError: If one is bad, and bad ones are not left out.
+            MalformedError: If one is bad, and bad ones are not skipped.
         """
         for row in rows:
             place = f"{where}/{self._counts[where]}"
@@ -601,7 +604,7 @@ class GraphitiGraph:
         """Yield the facts, then the links of both kinds.
 
         Raises:
-            EmptyInputError: If there was nothing at all.
+            EmptyInputError: If the input is empty.
         """
         if not self._counts:
             raise EmptyInputError("the graph contains no memories", file=self._file)
@@ -659,7 +662,7 @@ class GraphitiGraph:
         return fact_of(row, (self._end(row, SOURCE), self._end(row, TARGET)), episodes)
 
     def _joints(self, row: Row) -> Iterator[Edge]:
-        """Yield the links from a fact to what it joins, as far as that is in the file."""
+        """Yield the links from a fact to its ends, if they are in the file."""
         fact = _standing(self._fact(row))
         for side, kind in _ENDS:
             known = self._found(row.get(side))
@@ -689,7 +692,7 @@ class GraphitiGraph:
 
 
 def _identity(record: GraphNode | Episodic) -> str:
-    """Return what links of the file call a record."""
+    """Return the ID of a record in the links of the file."""
     origin = record.origin
     assert origin is not None  # noqa: S101 - each record that is read has one
     assert origin.id is not None  # noqa: S101 - so has each origin

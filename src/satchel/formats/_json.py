@@ -1,16 +1,263 @@
-"""Writing what a record carries as the JSON that it came as: numbers as they were written."""
+"""JSON of other products: recognition, lines, and the members that a memory does not reproduce."""
 
 import base64
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from typing import Any, BinaryIO, cast
 
-from satchel.crypto.canonical import ABSENT, decode_foreign, unheld_number
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
-from satchel.errors import MalformedError
+from satchel.artifact.encodings import GZIP_MAGIC
+from satchel.crypto.canonical import ABSENT, Limits, decode_foreign, unheld_number
+from satchel.crypto.json_reader import (
+    NUMBERS,
+    ForeignReader,
+    float_spellings,
+    ordinary_values,
+    with_numbers,
+)
+from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
+from satchel.ports.format import BOM, Place, ReadContext
 from satchel.ports.losses import Report
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+
+Step = bytes | int
+"""A key as spelled in the file, or an index of an array."""
+
+
+def json_members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:
+    """Yield the path of every value that starts in ``head``, with its first byte.
+
+    It is lenient: it is for recognition and validates nothing. Text in strings is never taken for
+    structure, so a memory's text cannot make its file look like another product's. A file that does
+    not begin as JSON, such as an archive with JSON in it, has no paths.
+    """
+    path: list[Step] = []
+    naming, plain = False, head.removeprefix(BOM)
+    if plain.lstrip()[:1] not in (b"{", b"["):
+        return
+    for token in _TOKEN.findall(plain):
+        if token in b"[{":
+            yield tuple(path), token
+            path.append(b"" if token == b"{" else 0)
+            naming = token == b"{"
+        elif token in b"]}":
+            path = path[:-1]
+        elif token == b",":
+            naming = not _step(path)
+        elif token == b":":
+            naming = False
+        elif naming and path:
+            path[-1] = token.strip(b'"')
+        else:
+            yield tuple(path), token[:1]
+
+
+def says_nothing(head: bytes, others: frozenset[bytes]) -> bool:
+    """Return whether a file is not empty, and has no members of another product.
+
+    Args:
+        head: Its first bytes.
+        others: Members of the other product's rows.
+    """
+    if head.removeprefix(BOM).strip() in (b"", b"[]", b"{}"):
+        return False
+    return not any(path and path[-1] in others for path, _ in json_members(head))
+
+
+def _step(path: list[Step]) -> bool:
+    """Advance to the next element, if inside an array; return whether it is."""
+    if not path or not isinstance(path[-1], int):
+        return False
+    path[-1] += 1
+    return True
+
+
+CHUNK = 1 << 18
+"""Number of bytes read at a time."""
+
+
+class Decompressor:
+    """The bytes of a file, decompressed if it is gzip; nothing is written to disk.
+
+    Args:
+        stream: The file; read, never closed.
+        limits: Limits on its expansion.
+    """
+
+    def __init__(self, stream: BinaryIO, limits: Limits) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._taken = self._given = 0
+        start = b""
+        while len(start) < len(GZIP_MAGIC) and (more := self._more()):
+            start += more
+        self._waiting = start
+        self._inflate = zlib.decompressobj(wbits=31) if start.startswith(GZIP_MAGIC) else None
+
+    def read(self) -> bytes:
+        """Return the next bytes; empty at the end.
+
+        Raises:
+            MalformedError: If it is truncated, damaged, or has data after the compressed part.
+            LimitError: If it expands too far.
+        """
+        if self._inflate is None:
+            waiting, self._waiting = self._waiting, b""
+            return waiting or self._more()
+        while not self._inflate.eof:
+            data = self._waiting or self._more()
+            if not data:
+                raise MalformedError("the compressed file is truncated", byte=self._taken)
+            try:
+                found = self._inflate.decompress(data, CHUNK)
+            except zlib.error as error:
+                raise MalformedError(f"not gzip: {error}", byte=self._taken) from None
+            self._waiting = self._inflate.unconsumed_tail
+            if found:
+                return self._bounded(found)
+        if self._inflate.unused_data or self._more():
+            raise MalformedError("unexpected data after the compressed data", byte=self._taken)
+        return b""
+
+    def _bounded(self, found: bytes) -> bytes:
+        self._given += len(found)
+        bounds = self._limits
+        if self._given > max(bounds.expansion_free_bytes, bounds.expansion * self._taken):
+            raise LimitError(f"the file expands to more than {bounds.expansion} times its size")
+        return found
+
+    def _more(self) -> bytes:
+        data = self._stream.read(CHUNK)
+        self._taken += len(data)
+        return data
+
+
+def reader_of(stream: BinaryIO, place: Place, reading: ReadContext) -> ForeignReader:
+    """Return a JSON reader of a file, compressed or not."""
+    source = cast("BinaryIO", _Source(stream, place.name, reading))
+    return ForeignReader(source, place.name, item_bytes=reading.limits.line_bytes)
+
+
+class _Source:
+    """A file, decompressed if it is gzip."""
+
+    def __init__(self, stream: BinaryIO, name: str, reading: ReadContext) -> None:
+        self._stream = stream
+        self._name = name
+        self._limits = reading.limits
+        self._unpacked: Decompressor | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, of any number; empty at the end."""
+        del size
+        try:
+            if self._unpacked is None:
+                self._unpacked = Decompressor(self._stream, self._limits)
+            return self._unpacked.read()
+        except InputError as error:
+            raise error.located(file=self._name) from None
+
+
+_SPACE = b" \t\r\n"
+
+
+class LineReader:
+    """The non-blank lines of a file.
+
+    Args:
+        source: The bytes of the file.
+    """
+
+    def __init__(self, source: Decompressor) -> None:
+        self.number = 0
+        """Number of the last line, from 1."""
+
+        self.broken = False
+        """Whether reading failed, so that no line follows."""
+
+        self._source = source
+        self._chunk = b""
+        self._at = 0
+        self._ended = False
+
+    def next(self, bound: int) -> bytes | None:
+        """Return the next line, or None at the end.
+
+        Raises:
+            LimitError: If it is longer than ``bound`` bytes; the next call continues after it.
+        """
+        while not self._ended:
+            line = self._line(bound)
+            if self.number == 1:
+                line = line.removeprefix(BOM)
+            line = line.strip(_SPACE)
+            if line:
+                return line
+        return None
+
+    def _line(self, bound: int) -> bytes:
+        self.number += 1
+        parts, size = list[bytes](), 0
+        while True:
+            end = self._chunk.find(b"\n", self._at)
+            piece = self._chunk[self._at : end if end >= 0 else None]
+            self._at = end + 1
+            size += len(piece)
+            if size <= bound:
+                parts.append(piece)
+            else:
+                parts.clear()
+            if end >= 0 or not self._fill():
+                break
+        if size > bound:
+            raise LimitError(f"a line is longer than {bound} bytes")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _fill(self) -> bool:
+        """Read the next bytes; return whether there are any."""
+        try:
+            self._chunk, self._at = self._source.read(), 0
+        except InputError:
+            self._ended = self.broken = True
+            raise
+        except OSError as error:
+            self._ended = self.broken = True
+            raise UnreadableError(f"reading failed: {error.strerror}") from error
+        self._ended = not self._chunk
+        return not self._ended
+
+
+def json_object(
+    line: bytes, bound: int, mending: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """Return the JSON object in a line.
+
+    Args:
+        line: Its bytes.
+        bound: Largest value in it, in characters.
+        mending: Called for unpaired surrogates, as by ``ForeignReader``.
+
+    Raises:
+        MalformedError: If it is not a JSON object.
+        LimitError: If it is too large or too deep.
+    """
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"the text is not UTF-8 at byte {error.start} of the line") from None
+    found = ordinary_values(text)
+    if found is None or len(found) != 1:
+        reader = ForeignReader(BytesIO(line), "", item_bytes=bound, mending=mending)
+        found = [reader.value()]
+        reader.end()
+    if type(found[0]) is not dict:
+        raise MalformedError("the line is not a JSON object")
+    return found[0]
+
 
 _MARK = f"number-{os.urandom(16).hex()}-"
 _MARKED = re.compile(f'"{_MARK}([-+.0-9eE]+)"')
@@ -20,13 +267,13 @@ _NAMED = "numbers that JSON cannot represent (NaN, Infinity) are written as in P
 def as_json(
     value: Any, report: Report, *, compact: bool = False, indent: int | None = None
 ) -> bytes:
-    """Encode as Python's own JSON does, large integers and numbers beyond a double included.
+    """Encode as Python's ``json`` does, including large integers and numbers beyond a double.
 
     Args:
-        value: The value, in the reversible form of ``seal.encoding.carry``.
-        report: Where is counted what JSON cannot hold.
-        compact: Leave out all white space.
-        indent: How far to indent; None for one line.
+        value: The value, in the reversible form for foreign values.
+        report: Counts values that JSON cannot hold.
+        compact: Whether to omit white space.
+        indent: Spaces per level; None for one line.
     """
 
     def other(part: object) -> str:
@@ -55,15 +302,15 @@ def as_json(
 
 
 class _Marked:
-    """Puts texts in the place of numbers that no double holds, to be numbers again when written."""
+    """Replaces numbers beyond a double by marked texts, which become numbers again on writing."""
 
     def __init__(self) -> None:
         self.found = False
         self.named = False
-        """Whether one is named, since it is no number in JSON."""
+        """Whether a value is not a number in JSON, such as NaN."""
 
     def of(self, value: Any) -> Any:
-        """Return a value with its marks; one that needs none is returned as it is."""
+        """Return a value with marked texts; a value without such numbers is returned unchanged."""
         if type(value) is list:
             return self._list(value)
         if type(value) is not dict:
@@ -91,10 +338,10 @@ class _Marked:
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:
-    """Return a member that has to be a text.
+    """Return a required text member.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not a text.
     """
     part = row.get(name)
     if type(part) is not str:
@@ -107,25 +354,25 @@ _MISSING = object()
 
 
 def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Return the members to keep so that ``reproduce`` gives ``found`` back.
+    """Return the members to store so that ``reproduce`` returns ``found``.
 
     Args:
         found: The source's record.
-        written: What the writer makes of the mapped record.
+        written: The writer's output for the mapped record.
     """
     kept = {
         name: part
         for name, part in found.items()
-        # Most are the very same object, or plain texts.
+        # Most are the same object, or plain texts.
         if (other := written.get(name, _MISSING)) is not part
         and (other is _MISSING or not _same(part, other))
     }
     kept.update(dict.fromkeys(written.keys() - found.keys(), ABSENT))
-    return kept | numbers_of(found)
+    return kept | float_spellings(found)
 
 
 def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
-    """Return the source's record again, from what the writer made and what was kept."""
+    """Return the source's record from the writer's output and the stored members."""
     out = {name: part for name, part in written.items() if kept.get(name) != ABSENT}
     out.update({name: part for name, part in kept.items() if part != ABSENT})
     return with_numbers(out, out.pop(NUMBERS, None))
@@ -138,14 +385,14 @@ def settled(
     now: dict[str, Any],
     means: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return what ``reproduce`` does, without what would say something else than the record does.
+    """Return the result of ``reproduce`` without members that contradict the record.
 
     Args:
-        written: What the writer made of the record.
-        kept: What was kept of the source's record.
-        again: Gives what a record says that is made of a row.
-        now: What the record says.
-        means: The member of a record that says what a member of a row says.
+        written: The writer's output for the record.
+        kept: The stored members of the source's record.
+        again: Returns the members of the record of a row.
+        now: The members of the record.
+        means: Members of a row, with the members of a record that have the same meaning.
     """
     row = reproduce(written, kept)
     then = again(row)
@@ -156,7 +403,7 @@ def settled(
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two JSON values are the same; ``1`` and ``true`` are not."""
+    """Return whether two JSON values are equal; ``1`` and ``true`` are not."""
     if one is other:
         return True
     kind = type(one)

@@ -1,9 +1,8 @@
-"""What one item of LangGraph's store says, as an entry, and back.
+"""An item of LangGraph's store as an entry, and back.
 
-An item is any JSON object under a namespace and a key. LangMem keeps a memory as
-``{"kind": "Memory", "content": {"content": "..."}}``; programs of one's own mostly as one text
-among other members; a profile has no text at all. Compared with langgraph-checkpoint-sqlite 3 and
-LangMem 0.0.30.
+An item is any JSON object under a namespace and a key. LangMem stores a memory as ``{"kind":
+"Memory", "content": {"content": "..."}}``; other programs mostly as one text among other members; a
+profile has no text. Compared with langgraph-checkpoint-sqlite 3 and LangMem 0.0.30.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,13 +12,12 @@ from typing import Any
 import apsw
 
 from satchel.crypto.canonical import ABSENT, decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._json import differences, reproduce
-from satchel.formats._order import in_order
-from satchel.formats._row_lists import as_json
+from satchel.formats._row_lists import as_json, in_order
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope, TrustClass, iso_text, read_time
 from satchel.ports.drafts import TEXT_MEMBER
@@ -30,30 +28,30 @@ from satchel.runtime.foreign_databases import Database
 from satchel.runtime.scratch import ScratchMap
 
 ROOT = "memories"
-"""The first label of what has no namespace of its own, as in LangMem's examples."""
+"""The first label for memories without a namespace, as in LangMem's examples."""
 
 _RESERVED = "langgraph"
 _OWNERS = ("user", "agent", "app", "run")
 
 
 def joined(labels: tuple[str, ...]) -> str:
-    """Return labels as the store's column ``prefix`` has them."""
+    """Return labels in the form of the store's column ``prefix``."""
     return ".".join(labels)
 
 
 def identity_of(prefix: str, key: str) -> str:
-    """Return what tells an item from every other of a store."""
+    """Return the unique ID of an item in a store."""
     return f"{prefix.replace('%', '%25').replace('/', '%2F')}/{key}"
 
 
 def key_in(prefix: str, identity: str) -> str | None:
-    """Return the key of an item that has an identity in a namespace, or None for another's."""
+    """Return the key of an item with an ID, or None if it is in another namespace."""
     start = identity_of(prefix, "")
     return identity.removeprefix(start) if identity.startswith(start) else None
 
 
 def labels_of(scope: Scope | None) -> tuple[str, ...]:
-    """Return the namespace for what somebody owns."""
+    """Return the namespace for an owner."""
     if scope is None:
         return (ROOT,)
     owners = [(name, found) for name in _OWNERS if (found := getattr(scope, name)) is not None]
@@ -77,7 +75,7 @@ def _rooted(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def as_they_were(labels: tuple[str, ...]) -> bool:
-    """Tell whether a namespace can be written with just these labels."""
+    """Return whether labels are a valid namespace."""
     return bool(labels) and all(_plain(one) for one in labels) and labels[0] != _RESERVED
 
 
@@ -86,19 +84,19 @@ def _plain(label: str) -> bool:
 
 
 NAME = "langgraph"
-"""The provider that entries from LangGraph name, from whichever of its stores."""
+"""The provider in the origin of entries from LangGraph, from any of its stores."""
 
 VECTORS = "store_vectors"
-"""The member of ``origin.as_written`` with the vectors that the store has of an item."""
+"""The member of ``origin.as_written`` with the vectors of an item in the store."""
 
 NO_TIME = "1970-01-01T00:00:00.000000Z"
-"""Written where nobody knows when: the library cannot show an item without a time."""
+"""Written for an unknown time, since the library cannot show an item without one."""
 
 _CAMEL = {"created_at": "createdAt", "updated_at": "updatedAt"}
-"""As LangGraph for JavaScript spells them."""
+"""The spelling of LangGraph for JavaScript."""
 
 TEXTS = ("text", "content", "memory", "data", "page_content")
-"""Members that programs keep the text of an item under, the likeliest first."""
+"""Members in which programs store the text of an item, likeliest first."""
 
 _KIND, _CONTENT, _MEMORY = "kind", "content", "Memory"
 _NO_FIELD = "an item has no such field"
@@ -108,14 +106,14 @@ _HELD = frozenset(
 )
 
 Row = dict[str, Any]
-"""An item: namespace, key, value, times, and whatever else the store says of it."""
+"""An item: namespace, key, value, times, and other columns of the store."""
 
 Shown = Callable[[str, str], str]
-"""How a time is written that is the member of a name."""
+"""Returns the text of a time, for a member."""
 
 
 def as_shown(_: str, time: str) -> str:
-    """Return a time as the library shows it in an item."""
+    """Return a time in the form of the library's items."""
     return iso_text(time)
 
 
@@ -124,10 +122,10 @@ def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
 
     Args:
         row: The item.
-        shown: How the store writes times.
+        shown: Returns the store's form of times.
 
     Raises:
-        MalformedError: If it has no namespace, no key, or a value that is no object.
+        MalformedError: If it has no namespace or key, or its value is not an object.
     """
     labels, key, value = _namespace(row), row.get("key"), row.get("value")
     if type(key) is not str:
@@ -145,7 +143,7 @@ def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
     kept = {} if named is None else {TEXT_MEMBER: named}
     kept |= differences({**row, "value": None}, {**_row(entry, labels, key, shown), "value": None})
     kept.pop(NUMBERS, None)
-    kept |= numbers_of({"value": value})  # all else is a column, with a type of its own
+    kept |= float_spellings({"value": value})  # everything else is a typed column
     origin = Origin(
         provider=NAME,
         id=identity_of(joined(labels), key),
@@ -170,9 +168,9 @@ def _namespace(row: Row) -> tuple[str, ...]:
 
 
 def _said(value: Row) -> tuple[Row, str | None]:
-    """Return the members of an entry that a value says, and the one its text has, if LangMem's not.
+    """Return the members of an entry from a value, and the member with its text unless LangMem's.
 
-    What no text can be found in is kept as data.
+    A value without a text is stored as data.
     """
     kind, content = value.get(_KIND), value.get(_CONTENT)
     if type(kind) is str and type(content) is dict and type(content.get(_CONTENT)) is str:
@@ -194,13 +192,13 @@ def _rest(value: Row, *names: str) -> Row:
 
 
 def row_of(record: Sealed, entry: Entry, report: Report, shown: Shown = as_shown) -> Row:
-    """Return an entry as an item; what has no place in one is counted.
+    """Return an entry as an item; what it cannot hold is counted as lost.
 
     Args:
         record: The entry's record.
-        entry: The entry; it has a text, or data.
-        report: Where losses go.
-        shown: How the store writes times.
+        entry: The entry, with a text or data.
+        report: Counts losses.
+        shown: Returns the store's form of times.
     """
     scope, origin = entry.scope, entry.origin
     labels = scope.namespace if scope is not None and _only_namespace(scope) else ()
@@ -229,7 +227,7 @@ def _key(record: Sealed, origin: Origin | None) -> str:
 
 
 def _reproduced(entry: Entry, row: Row, kept: Row) -> Row:
-    """Put back what was kept, except for times that the entry has others of by now."""
+    """Restore the stored members, except times that the entry has changed."""
     for name in ("created_at", "updated_at", "expires_at"):
         camel = kept.get(_CAMEL.get(name, name))
         said = camel if kept.get(name, ABSENT) == ABSENT and camel is not None else kept.get(name)
@@ -304,7 +302,7 @@ STORE = "store"
 
 MIGRATIONS, VECTOR_MIGRATIONS = "store_migrations", "vector_migrations"
 TABLES = frozenset({STORE, MIGRATIONS, VECTORS, VECTOR_MIGRATIONS})
-"""What belongs to a store of items; of the last two nothing is said in a store without vectors."""
+"""The tables of a store; one without vectors does not have the last two."""
 
 _NEEDED = ("prefix", "key", "value")
 _IN_A_VECTOR = ("prefix", "key", "field_name", "embedding")
@@ -336,7 +334,7 @@ _VECTOR_SCHEMA = (
 
 
 def in_sqlite(name: str, time: str) -> str:
-    """Return a time as the library writes it into a column."""
+    """Return a time in the form of the library's columns."""
     text = iso_text(time).replace("T", " ")
     return text if name == "expires_at" else text.removesuffix("+00:00")
 
@@ -345,15 +343,15 @@ def in_sqlite(name: str, time: str) -> str:
 
 
 def items_in(database: Database, file: str, reading: ReadContext) -> Iterator[Semantic]:
-    """Yield the items, in the order in which they were put in.
+    """Yield the items, in the order of insertion.
 
     Args:
         database: The store.
-        file: What to call it in errors.
-        reading: The bounds; where bad items go that are to be left out.
+        file: Its name in errors.
+        reading: The limits; takes bad items to skip.
 
     Raises:
-        MalformedError: If an item is none, naming table, row and member.
+        MalformedError: If an item is not valid, naming table, row and member.
     """
     columns = columns_of(database, STORE, _NEEDED, file)
     has_vectors = bool(database.columns(VECTORS))
@@ -397,12 +395,12 @@ def _vectors_of(database: Database, row: Row) -> Row:
 
 
 def make_store(connection: apsw.Connection, records: RecordSet, report: Report) -> None:
-    """Put items into a new database, with everything that the library makes beside them.
+    """Write items to a new database, with everything else that the library creates.
 
     Args:
         connection: The database, in a transaction.
-        records: What becomes items.
-        report: Where losses go.
+        records: The records to write as items.
+        report: Counts losses.
     """
     for statement in _SCHEMA:
         connection.execute(statement)
@@ -423,7 +421,7 @@ def _migrated(connection: apsw.Connection, table: str) -> None:
 
 
 class _Making:
-    """Items that are put into a store."""
+    """Writes items to a store."""
 
     def __init__(self, connection: apsw.Connection, report: Report) -> None:
         self._connection = connection
@@ -432,11 +430,11 @@ class _Making:
         self._has_vectors = False
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._there.close()
 
     def put(self, row: Row, identity: str) -> None:
-        """Put an item in; where one has its key, under one of its own."""
+        """Insert an item; if its key exists, under a new key."""
         prefix, key = joined(tuple(row.pop("namespace"))), row.pop("key")
         vectors = row.pop(VECTORS, {})
         if not self._there.add(f"{prefix}\0{key}".encode()):
@@ -467,7 +465,7 @@ class _Making:
 
 
 def plain(carried: Any) -> Any:
-    """Return what a column takes; nothing for what none does."""
+    """Return a value that a column accepts; None if there is none."""
     with suppress(InputError):
         value = decode_foreign(carried)
         if value is None or isinstance(value, str | bytes | int | float):

@@ -1,7 +1,6 @@
-"""A folder of notes, as the archive that it is read from and written to.
+"""A folder of notes, read from and written to as an archive.
 
-Whoever names a folder is given one, and whoever names an archive gets that; a format knows only the
-archive.
+The caller's folder is converted from and to an archive; a format handles only archive.
 """
 
 import posixpath
@@ -13,15 +12,15 @@ from typing import BinaryIO, NamedTuple
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive
-from satchel.formats._chats.fields import paragraphs, words_of
+from satchel.formats._archive import ArchiveFile, ChatArchive
+from satchel.formats._conversations import paragraphs, words_of
 from satchel.formats._notes import NAME, entry_of, slug, split, summary
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, TrustClass
 from satchel.ports.format import Place, ReadContext
 
 MOST_FILES = 99_999
-"""Files beside the index; a folder with more is not read."""
+"""Largest number of files besides the index."""
 
 _THEN = (1980, 1, 1, 0, 0, 0)
 
@@ -37,14 +36,14 @@ def text_in(
 
     Args:
         archive: The input.
-        file: Which of its files.
-        reading: The bounds.
-        place: What to call the input in errors.
-        most: Bytes that it may have; as many as a memory where not given.
+        file: The file.
+        reading: The limits.
+        place: The name of the input in errors.
+        most: Largest size in bytes; None for that of a memory.
 
     Raises:
-        MalformedError: If it is not UTF-8, or holds what no text does.
-        LimitError: If it is larger than a memory may be.
+        MalformedError: If it is not UTF-8, or not text.
+        LimitError: If it is too large.
     """
     data, most = b"", min(most or reading.limits.entry_bytes, reading.limits.line_bytes)
     try:
@@ -71,24 +70,24 @@ def _located(
 
 @contextmanager
 def packing(sink: BinaryIO) -> Iterator[zipfile.ZipFile]:
-    """Give an archive to write."""
+    """Yield an archive to write to."""
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
         yield archive
 
 
 @contextmanager
 def member(archive: zipfile.ZipFile, path: str) -> Iterator[BinaryIO]:
-    """Give a file of an archive to write; the same bytes each time."""
+    """Yield a file of an archive to write to; its bytes are reproducible."""
     with archive.open(zipfile.ZipInfo(path, _THEN), "w", force_zip64=True) as stream:
         yield stream  # type: ignore[misc]  # a BinaryIO in all but its declared name
 
 
 INDEX = "MEMORY.md"
 NOTE = "note"
-"""The kind of what stands in an index itself."""
+"""The kind of a memory in the index itself."""
 
 MOST_KEPT = 1 << 18
-"""Characters of an index that are kept as they are."""
+"""Largest number of characters of an index that is stored unchanged."""
 
 _LINK = re.compile(r"[ \t]*[-*+][ \t]+\[[^\]\n]*\]\(<?([^)>\n]*)>?\)[^\n]*")
 _ITEM = re.compile(r"[-*+][ \t]+(\S[^\n]*)")
@@ -99,22 +98,22 @@ _LINE_ENDS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 class NoteIndex(NamedTuple):
-    """What an index says."""
+    """The contents of an index."""
 
     links: list[str]
-    """Paths of the files that it lists, from where it is."""
+    """Paths of the files that it lists, relative to its folder."""
 
     notes: list[tuple[str, str]]
-    """Heading, which may be empty, and text of each memory in it."""
+    """Heading (may be empty) and text of each memory in it."""
 
 
 def index_in(text: str, names: Container[str], folder: str = "") -> NoteIndex:
-    """Return what an index says.
+    """Parse an index.
 
     Args:
-        text: All of it.
-        names: The paths of the files that there are.
-        folder: Where it is; empty for the top.
+        text: Its text.
+        names: The paths of the existing files.
+        folder: Its folder; empty for the top.
     """
     links, rest = list[str](), list[str]()
     for line in split(text).body.split("\n"):
@@ -127,14 +126,14 @@ def index_in(text: str, names: Container[str], folder: str = "") -> NoteIndex:
     notes = list[tuple[str, str]]()
     for each in paragraphs("\n".join(rest)):
         if each.heading is None and each.text.lstrip().startswith("#") and "\n" not in each.text:
-            continue  # a heading above links, or above nothing
+            continue  # a heading above links, or an empty one
         heading = words_of(each.heading) if each.heading else ""
         notes += [(heading, text) for text in _items(each.text)]
     return NoteIndex(links, notes)
 
 
 def _items(text: str) -> list[str]:
-    """Return the items of a list, each with what is indented below it; else the text as it is."""
+    """Return the items of a list with their indented lines; if it is not a list, the text."""
     items = list[str]()
     for line in text.split("\n"):
         item = _ITEM.fullmatch(line)
@@ -157,7 +156,7 @@ def _target(line: str, names: Container[str], folder: str) -> str | None:
 
 
 def notes_of(index: NoteIndex, path: str) -> Iterator[Entry]:
-    """Yield the memories that an index holds itself."""
+    """Yield the memories in an index."""
     seen = dict[str, int]()
     for heading, text in index.notes:
         place = seen[heading] = seen.get(heading, 0) + 1
@@ -170,7 +169,7 @@ def notes_of(index: NoteIndex, path: str) -> Iterator[Entry]:
 
 
 def note_in(record: Sealed, entry: Entry) -> tuple[str, str] | None:
-    """Return heading and text of a memory that goes into the index; None for one that does not."""
+    """Return heading and text of a memory that belongs in the index; None for another."""
     origin, text = entry.origin, entry.text
     if origin is None or origin.provider != NAME or text is None or len(entry.tags) > 1:
         return None
@@ -183,12 +182,12 @@ def note_in(record: Sealed, entry: Entry) -> tuple[str, str] | None:
 
 
 def line_of(path: str, name: str, words: str) -> str:
-    """Return the line of an index that lists a file.
+    """Return the line of an index for a file.
 
     Args:
         path: The file.
-        name: What it is called, where it has a name.
-        words: What it says.
+        name: Its name, if it has one.
+        words: Its description.
     """
     title = _LINE_ENDS.sub(" ", name).strip() or slug(words)
     title = title.replace("[", "(").replace("]", ")")
@@ -198,7 +197,7 @@ def line_of(path: str, name: str, words: str) -> str:
 
 
 def index_of(lines: Iterator[str], notes: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield an index: its list, and the memories that it holds."""
+    """Yield the lines of an index: its list of files, and its memories."""
     yield f"{_TITLE}\n"
     for number, line in enumerate(lines):
         yield f"{line}\n" if number else f"\n{line}\n"
@@ -214,12 +213,12 @@ def index_of(lines: Iterator[str], notes: list[tuple[str, str]]) -> Iterator[str
 
 
 def renewed(text: str, names: Container[str], more: list[str]) -> str:
-    """Return an index with lines for files that are new, and without those of files that are gone.
+    """Return an index with lines for new files, and without those of missing files.
 
     Args:
-        text: All of it, as it is at the top of its folder.
-        names: The files that there are.
-        more: The lines to add, which go below the last that lists a file.
+        text: The text of the present index at the top of the folder.
+        names: The existing files.
+        more: The lines to add, after the last one that lists a file.
     """
     lines, last = list[str](), 0
     for line in text.split("\n"):
@@ -244,20 +243,20 @@ def _section(heading: str, texts: list[str]) -> str:
 
 ENDING = ".md"
 KEPT = "index"
-"""Where, among the fields around the records, the index is as it was."""
+"""The member of the container with the original index."""
 
 
 def memories_in(
     archive: ChatArchive, reading: ReadContext, place: Place, top: str | None = None
 ) -> Iterator[Entry]:
-    """Yield the memories of a folder of notes; files that are none are counted as lost.
+    """Yield the memories of a folder of notes; other files are counted as lost.
 
     Args:
         archive: The input.
-        reading: The bounds, and where bad files go.
-        place: What to call the input in errors.
-        top: The start of paths that is no part of what notes are called; where the index is, if
-            it is not given.
+        reading: The limits; takes bad files.
+        place: The name of the input in errors.
+        top: The prefix of paths that is not part of the names of notes; None for the folder of
+            the index.
     """
     alone = len(archive.files) == 1 and archive.files[0].info is None
     if alone and not archive.files[0].name.endswith(ENDING):
@@ -293,12 +292,12 @@ def _of_the_index(text: str, path: str, names: set[str], reading: ReadContext) -
 
 
 def _is_hidden(file: ArchiveFile, top: str) -> bool:
-    """Tell whether a file is of a program that keeps the folder, such as ``.git``."""
+    """Return whether a file belongs to a program that manages the folder, such as git."""
     return any(part.startswith(".") for part in file.path.removeprefix(top).split("/"))
 
 
 def _top_of(archive: ChatArchive) -> str:
-    """Return the folder that all notes are in, with its slash, where it has an index."""
+    """Return the common folder of all notes, with a slash, if it has an index."""
     notes = [one.path for one in archive.files if one.name.endswith(ENDING)]
     tops = [path.removesuffix(INDEX) for path in notes if f"/{path}".endswith(f"/{INDEX}")]
     top = min(tops, key=len, default="")

@@ -1,18 +1,22 @@
-"""JSON with a list of rows in it, as servers and libraries hand it out.
+"""JSON with a list of rows, as servers and libraries return it, and the order of rows.
 
-The list alone, an object with it under a name, perhaps one level down, or one row by itself. What
-is around the rows is kept, and written around them again.
+It is a list, an object with a list, perhaps one level down, or a single row. Members around the
+rows are stored, and written again.
 """
 
+import base64
+import binascii
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, BinaryIO
 
-from satchel.artifact.body import TYPED_SECTIONS
+from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
 from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.sealed_records import ENTRY_TAGS, Sealed
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._json import as_json as json_of
-from satchel.model.records import Model
+from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
@@ -22,12 +26,12 @@ _OF_THE_TRANSFER = ("source", "receipt")
 
 
 def as_json(value: Any, report: Report) -> bytes:
-    """Encode as Python's own JSON does, on one line without white space."""
+    """Encode as Python's ``json`` does, on one line without white space."""
     return json_of(value, report, compact=True)
 
 
 def count_others(records: RecordSet, report: Report, product: str) -> None:
-    """Count the records that are no memories."""
+    """Count the records other than memories as lost."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
         if kind not in frozenset(Component) and kind not in _OF_THE_TRANSFER:
@@ -35,7 +39,7 @@ def count_others(records: RecordSet, report: Report, product: str) -> None:
 
 
 def container_of(records: RecordSet, name: str) -> dict[str, Any]:
-    """Return the fields around the records, when one file of the format was their only source."""
+    """Return the members around the records, if one file of the format was their only source."""
     found = list(records.of("source")) if records.count("source") == 1 else []
     if len(found) == 1 and found[0].value.get("format") == name:
         return dict(found[0].value.get("container", {}))
@@ -43,19 +47,19 @@ def container_of(records: RecordSet, name: str) -> dict[str, Any]:
 
 
 ALONE, ONE = "list", "one"
-"""The shapes of a list that nothing is around, and of a row by itself."""
+"""The shapes of a plain list, and of a single row."""
 
 Row = dict[str, Any]
 Make = Callable[[Row], Model]
 
 
 class RowLayout:
-    """How a product lays rows out.
+    """The layout of a product's rows.
 
     Args:
         name: The member with the list.
-        inside: The member with the object that has the list, where a server wraps it.
-        sign: A member that each row has.
+        inside: The member with the object that has the list, if a server wraps it.
+        sign: A member that every row has.
     """
 
     def __init__(self, name: str, sign: str, inside: str | None = None) -> None:
@@ -64,10 +68,10 @@ class RowLayout:
         self._inside = inside
 
     def read(self, place: Place, reading: ReadContext, make: Make) -> Iterator[Model]:
-        """Yield what is made of the rows.
+        """Yield the records of the rows.
 
         Raises:
-            MalformedError: If a row is none, naming its place.
+            MalformedError: If a row is not valid, naming its position.
         """
         with place.open() as stream:
             document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
@@ -117,7 +121,7 @@ class RowLayout:
     def _wrapped(
         self, document: ForeignReader, reading: ReadContext, make: Make
     ) -> Generator[Model, None, Row]:
-        """Yield what is made of the rows in the object that is here; return what else is in it."""
+        """Yield the records of the rows in the next object; return its other members."""
         within, listed = Row(), False
         for key in document.members():
             if key == self._name and document.peek() == "[":
@@ -133,14 +137,14 @@ class RowLayout:
     def write(
         self, sink: BinaryIO, rows: Iterator[Row], container: Row, report: Report, usual: str
     ) -> None:
-        """Write rows, with what was around them.
+        """Write rows, with the members around them.
 
         Args:
-            sink: Where to.
+            sink: The output.
             rows: The rows.
-            container: What was around them, where a file was read.
-            report: Where losses go.
-            usual: The shape where none was read.
+            container: The members around them in the file that was read.
+            report: Counts losses.
+            usual: The default shape.
         """
         shape = container.get("shape", usual)
         if shape == ONE and (first := next(rows, None)) is not None:
@@ -190,3 +194,51 @@ def _put(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     for number, row in enumerate(rows):
         sink.writelines((b",\n" if number else b"\n", as_json(row, report)))
     sink.write(b"\n]")
+
+
+_MOST = 1 << 18
+_KINDS = tuple(COMPONENTS)
+_PLACE = {kind: place for place, kind in enumerate(_KINDS)}
+_MEMBER = "order"
+
+
+class Order:
+    """Records the order of types of memory, one byte each, packed at the end."""
+
+    def __init__(self) -> None:
+        self._kinds = bytearray()
+
+    def add(self, entry: Entry) -> None:
+        """Add the next memory."""
+        self._kinds.append(_PLACE[ENTRY_TAGS[type(entry)]])
+
+    def keep(self, reading: ReadContext) -> None:
+        """Store the order in the container, if the sections do not determine it."""
+        if bytes(self._kinds) == bytes(sorted(self._kinds)):
+            return
+        packed = base64.b64encode(zlib.compress(self._kinds, 9)).decode()
+        if len(packed) > _MOST:
+            reading.report.note("memories will be written grouped by kind")
+        else:
+            reading.container[_MEMBER] = packed
+
+
+def in_order(records: RecordSet, container: dict[str, Any]) -> Iterator[Sealed]:
+    """Yield the entries, in reading order if it is known."""
+    waiting = [records.of(kind) for kind in _KINDS]
+    count = sum(records.count(kind) for kind in _KINDS)
+    for kind in _unpacked(container.get(_MEMBER), count):
+        if kind < len(waiting) and (record := next(waiting[kind], None)) is not None:
+            yield record
+    for rest in waiting:
+        yield from rest
+
+
+def _unpacked(packed: object, count: int) -> bytes:
+    """Return at most this many types; empty if the order is not valid."""
+    if not isinstance(packed, str):
+        return b""
+    try:
+        return zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), count or 1)
+    except (binascii.Error, ValueError, zlib.error):
+        return b""

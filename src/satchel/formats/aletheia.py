@@ -1,9 +1,9 @@
-"""Agent files: all of an agent in one file, its memory, conversations, workspace and settings.
+"""Agent files: an agent's memory, conversations, workspace and settings in one file.
 
-Written is version 1 of the specification (seed 003), member for member; what the log knows beyond
-it stands in members of its own (``record``, ``others``, ``exportMetadata``), which a reader of
-version 1 passes over. Read are that, the files of the TypeScript program (version 1, generator
-``aletheia-export``) and those of the Rust program (versions 2 to 4); they come out as version 1.
+The writer produces version 1 of the specification (seed 003); other data of the log are in
+additional members (``record``, ``others``, ``exportMetadata``), which a reader of version 1
+ignores. The reader accepts that, the files of the TypeScript program (version 1, generator
+``aletheia-export``) and those of the Rust program (versions 2 to 4), which become version 1.
 Compared with forkwright/aletheia at v0.41.0 and at f5347f74e.
 """
 
@@ -22,12 +22,11 @@ from satchel.formats._aletheia.writer import (
     AletheiaSessionWriter,
     AletheiaWriter,
 )
-from satchel.formats._files import decompressed_head, json_members
-from satchel.formats._json import as_json
+from satchel.formats._json import as_json, json_members
 from satchel.formats._own_vectors import BankVectorWriter
 from satchel.model.records import Model, Source
 from satchel.model.values import Component, is_agent_name, now
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -42,6 +41,7 @@ class Aletheia:
     info: ClassVar[Info] = Info(
         title="Agent file (Aletheia)",
         suffixes=(".agent.json",),
+        signs=Signs(texts=((b"version", b"nous"),)),
         spec="Agent Portability, version 1 (seed 003); aletheia-export/1.0; aletheia-rust 2 to 4",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True),
@@ -52,11 +52,7 @@ class Aletheia:
     )
 
     def recognises(self, place: Place) -> bool:
-        found = {
-            path: start
-            for path, start in json_members(decompressed_head(place.head))
-            if len(path) == 1
-        }
+        found = {path: start for path, start in json_members(place.unpacked_head) if len(path) == 1}
         is_versioned = found.get((b"version",), b"x")[0] in _DIGITS
         return is_versioned and (b"nous",) in found
 
@@ -79,11 +75,11 @@ class Aletheia:
 
 
 FORMAT = Aletheia()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 def container_of(records: RecordSet, report: Report) -> Row:
-    """Return what was around the records: of several files, of the last one."""
+    """Return the members around the records; of several files, those of the last one."""
     last: Row = {}
     for record in records.of("source"):
         source = cast("Source", record.model)
@@ -205,7 +201,7 @@ class _File:
         self._sink.write(b"}")
 
     def _told(self, said: Any) -> Any:
-        """Return the report inside the file, with what was found out while it was written."""
+        """Return the report inside the file, with the losses of writing it."""
         if type(said) is not dict or self._report.total == 0:
             return said
         omitted = [
@@ -237,7 +233,7 @@ class _File:
         self._sink.write(self._json(name) + b": " + self._json(value))
 
     def _json(self, value: Any) -> bytes:
-        """Encode as Python's own JSON does, NaN and large integers included."""
+        """Encode as Python's ``json`` does, including NaN and large integers."""
         return as_json(value, self._report)
 
 

@@ -1,10 +1,10 @@
 """amplihack's hierarchical memory as JSON: semantic and episodic nodes, and four kinds of edges.
 
-Read are version 1.1 as Python and Rust write it, version 1.0 (memory-lib), and agent-core's own
-shape without a version; written is version 1.1, as the strict Rust reader takes it. A fact is a
-semantic entry, its concept the subject; an episode is an episodic entry of the kind ``episode``;
-``derives_from`` links are parents and, with what they say themselves, edges. Compared with
-amplihack-rs 0.17.0, amplihack (Python) of April 2026 and amplihack-memory-lib 0.4.0.
+The reader accepts version 1.1 of Python and Rust, version 1.0 (memory-lib), and agent-core's form
+without a version; the writer produces version 1.1 for the strict Rust reader. A fact is a semantic
+entry, its concept the subject; an episode is an episodic entry of the kind ``episode``;
+``derives_from`` links are parents and, if they have members, edges. Compared with amplihack-rs
+0.17.0, amplihack (Python) of April 2026 and amplihack-memory-lib 0.4.0.
 """
 
 import json
@@ -20,10 +20,10 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.formats._amplihack.reader import AmplihackDocument
 from satchel.formats._amplihack.rows import ARRAYS, Row, statistic_of
 from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, container_of, exported_at
-from satchel.formats._files import decompressed_head, json_members
+from satchel.formats._json import json_members
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _VERSION = "1.1"
@@ -38,6 +38,7 @@ class Amplihack:
     info: ClassVar[Info] = Info(
         title="amplihack hierarchical memory, JSON",
         suffixes=(".amplihack.json",),
+        signs=Signs(texts=((b"semantic_nodes",), (b"episodic_nodes",), (b"agent_name",))),
         spec="amplihack-rs 0.17.0 memory export, format 1.1; memory-lib 1.0; agent-core",
         checked="2026-11-22",
         traits=Traits(
@@ -52,14 +53,12 @@ class Amplihack:
     )
 
     def recognises(self, place: Place) -> bool:
-        found = {
-            path for path, start in json_members(decompressed_head(place.head)) if start == _ARRAY
-        }
+        found = {path for path, start in json_members(place.unpacked_head) if start == _ARRAY}
         if found & _OURS:
             return True
         named = any(
             path == (b"agent_name",) and start == b'"'
-            for path, start in json_members(decompressed_head(place.head))
+            for path, start in json_members(place.unpacked_head)
         )
         return named and bool(found & _CORE)
 
@@ -123,4 +122,4 @@ def _json(value: Any) -> bytes:
 
 
 FORMAT = Amplihack()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -1,9 +1,9 @@
 """amplihack's hierarchical memory as its SQLite database: ``<agent>.db``.
 
-The same nodes and edges as in its JSON (``formats.vendor.amplihack``), a table each. Read is a
-checked copy, with what was left in a log beside the file; nothing that the file's schema could
-compute is run. Written is a new database with the schema of amplihack-rs 0.17.0, whole or not at
-all. Whoever the rows are of, they are written as rows of the agent that is exported.
+It has the nodes and edges of the JSON (``formats.amplihack``), in a table each. The reader opens a
+checked copy, with the journal beside the file; nothing that the file's schema could compute is run.
+The writer creates a database with the schema of amplihack-rs 0.17.0, atomically. All rows are
+written as rows of the agent that is exported.
 """
 
 import json
@@ -38,7 +38,7 @@ from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, contain
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 
@@ -84,6 +84,7 @@ class AmplihackDb:
     info: ClassVar[Info] = Info(
         title="amplihack hierarchical memory, SQLite database",
         suffixes=(".amplihack.db",),
+        signs=Signs(texts=((MAGIC, b"semantic_memories"),)),
         spec="amplihack-rs 0.17.0, hierarchical SQLite schema",
         checked="2026-11-22",
         traits=Traits(
@@ -139,7 +140,7 @@ class AmplihackDb:
 
 
 class _Tables:
-    """The tables of a database, and whose its rows are."""
+    """The tables of a database, and the agents of its rows."""
 
     def __init__(self, database: Database, file: str, reading: ReadContext) -> None:
         self._database = database
@@ -153,7 +154,7 @@ class _Tables:
         self.owners = AmplihackAgents(found, reading.agent, file=file, report=reading.report)
 
     def rows(self, array: str) -> Iterator[Row]:
-        """Yield the rows of a table, in the order in which they were written."""
+        """Yield the rows of a table, in the order of insertion."""
         columns = self._columns[array]
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         sql = f"SELECT {names} FROM {_TABLES[array]} ORDER BY rowid"  # noqa: S608 - quoted
@@ -162,7 +163,7 @@ class _Tables:
             yield dict(zip(columns, lean, strict=True))
 
     def tell(self) -> None:
-        """Say what there is besides, and stays behind."""
+        """Report other tables and rows, which are not read."""
         self.owners.close()
         for table in other_tables(self._database, _KNOWN):
             self._report.lost("table", "not an amplihack table", example=table[:80])
@@ -178,7 +179,7 @@ def _needed(array: str) -> tuple[str, ...]:
 
 
 def _in_json(row: Row) -> Row:
-    """Return a row as the JSON format has it."""
+    """Return a row in the form of the JSON format."""
     return {
         name: parsed(value, name) if name in _IN_JSON else value
         for name, value in row.items()
@@ -252,4 +253,4 @@ def _as_text(value: Any) -> str:
 
 
 FORMAT = AmplihackDb()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -1,9 +1,8 @@
 """amplihack's flat memory as its SQLite database: ``memory.db``, read only.
 
-Sessions, and what was learned, decided and noted in them. A memory keeps its type as the kind: what
-was said or noted as context happened, so it is episodic; the others are facts. Its agent and its
-session are its scope. A session is a session event for each agent that was in it. Compared with
-amplihack-rs 0.17.0.
+It has sessions, and what was learned, decided and noted in them. The type of a memory is its kind:
+conversation and context are episodic, the others are facts. Its agent and its session are its
+scope. A session becomes a session event for each of its agents. Compared with amplihack-rs 0.17.0.
 """
 
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from satchel.formats._amplihack.rows import NAME, Row, named, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Entry, Episodic, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _MEMORIES, _SESSIONS, _AGENTS = "memory_entries", "sessions", "session_agents"
@@ -32,7 +31,7 @@ _NEEDED = {
 _HAPPENED = frozenset({"conversation", "context"})
 _IN_JSON = ("metadata", "tags")
 _TIER = "flat"
-"""Another container of the product than the hierarchical memory: mirroring one leaves the other."""
+"""The source within the product, so that mirroring it does not touch the hierarchical memory."""
 
 _MOST_IMPORTANT = 10
 _SAID = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
@@ -44,6 +43,7 @@ class AmplihackFlat:
     info: ClassVar[Info] = Info(
         title="amplihack flat memory, SQLite database",
         suffixes=(),
+        signs=Signs(texts=((MAGIC, b"memory_entries"),)),
         spec="amplihack-rs 0.17.0, memory.db",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
@@ -89,7 +89,7 @@ class AmplihackFlat:
 
 
 def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield what is read: the table, the statement, and the names of what it gives."""
+    """Yield each table with its SQL statement, and the names of the result columns."""
     who = [name for name in columns[_AGENTS] if name not in columns[_SESSIONS]]
     joined = ", ".join([*_quoted("one", columns[_SESSIONS]), *_quoted("who", who)])
     sessions = (
@@ -168,4 +168,4 @@ def _origin(identity: str, kept: Row) -> Origin:
 
 
 FORMAT: Any = AmplihackFlat()
-"""What the registry finds."""
+"""The instance that the registry loads."""

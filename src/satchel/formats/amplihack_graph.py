@@ -1,9 +1,9 @@
 """amplihack's hierarchical memory as a graph of LadybugDB or of Kuzu, read only.
 
-The same nodes and edges as in its JSON (``formats.vendor.amplihack``). A place is the graph's file,
-or the folder of an agent that has it as ``graph_db``, ``ladybug_db`` or ``kuzu_db``. A copy is
-opened, by a process of its own, so the file stays as it is; storage versions 40 and later of
-LadybugDB are read, and Kuzu's 39.
+It has the nodes and edges of the JSON (``formats.amplihack``). A place is the graph's file, or an
+agent's folder with the file ``graph_db``, ``ladybug_db`` or ``kuzu_db``. A copy is opened by a
+separate process, so the file is not changed; storage versions 40 and later of LadybugDB are read,
+and Kuzu's 39.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,17 @@ from satchel.formats._amplihack.reader import (
     RowPosition,
 )
 from satchel.formats._amplihack.rows import EDGES, EPISODES, FACTS, Row, array_of, lean_number
-from satchel.formats._graph_files import TABLES, GraphRow, graph_file, is_graphiti, rows_of
+from satchel.formats._graph_files import (
+    GRAPH_MAGICS,
+    TABLES,
+    GraphRow,
+    graph_file,
+    is_graphiti,
+    rows_of,
+)
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -37,6 +44,7 @@ class AmplihackGraph:
     info: ClassVar[Info] = Info(
         title="amplihack hierarchical memory, graph of LadybugDB or Kuzu",
         suffixes=(),
+        signs=Signs(starts=GRAPH_MAGICS, folder=True),
         spec="amplihack-memory-lib 0.4.0, hierarchical graph; LadybugDB 0.22.0, Kuzu 0.11.3",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
@@ -79,7 +87,7 @@ class AmplihackGraph:
 
 
 def _agents(place: Place, reading: ReadContext) -> list[str]:
-    """Return the agents whose nodes a graph has; what else it says is said when it is read."""
+    """Return the agents with nodes in a graph; notes are left to the later read."""
     found = dict[str, None]()
     trial = ReadContext(limits=reading.limits, report=Report())
     with closing(rows_of(place, trial)) as rows:
@@ -95,9 +103,9 @@ def _lean(found: GraphRow) -> Row:
 
 
 def _said(row: Row) -> Row:
-    """Return a node as the JSON format has it; what is empty says nothing."""
+    """Return a node in the form of the JSON format, without empty members."""
     return {name: value for name, value in row.items() if name != "agent_id" and value is not None}
 
 
 FORMAT = AmplihackGraph()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -1,11 +1,11 @@
-"""A rule of Cursor (``.cursor/rules/NAME.mdc``) that is always in sight, with memory in it."""
+"""A rule of Cursor (``.cursor/rules/NAME.mdc``) that always applies, with memory in it."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, open_archive
+from satchel.formats._archive import ZIP_MAGIC, open_archive
 from satchel.formats._note_folders import text_in
 from satchel.formats._notes import (
     Front,
@@ -20,7 +20,16 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import MOST_WITHIN, Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import (
+    MOST_WITHIN,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet
 
 NAME = "cursor_rules"
@@ -42,6 +51,7 @@ class CursorRules:
     info: ClassVar[Info] = Info(
         title="Cursor rule",
         suffixes=(".mdc",),
+        signs=Signs(starts=(b"---",)),
         spec="Cursor, .cursor/rules/*.mdc, in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, ordered=False, plain=True),
@@ -105,11 +115,11 @@ def _body(items: Iterator[NoteItem]) -> str:
 
 
 def _container(records: RecordSet) -> dict[str, Any]:
-    """Return what was kept of the rule that was read, where it is one."""
+    """Return the container of the rule that was read, if it was a single one."""
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     container = found[0].get("container", {}) if len(found) == 1 else {}
     return container if isinstance(container, dict) else {}
 
 
 FORMAT = CursorRules()
-"""What the registry finds."""
+"""The instance that the registry loads."""

@@ -1,11 +1,10 @@
-"""What Google Takeout gives out of Gemini: "My Activity", conversations, Gems; alone or packed.
+"""Google Takeout of Gemini: "My Activity", conversations and Gems; single files or an archive.
 
-An activity is a question with its answer, or something else that was done; other answers become
-forks. What names its conversation is a session with it; all else of one day (UTC) is one session,
-since Google does not say what belongs together. Activities of other products are counted as lost.
-Conversations that have files of their own (``Gemini in Workspace``) are sessions, Gems are who an
-assistant is to be. The export has no memories. Of a page, times are understood where their language
-is known and their zone is certain; they are always kept as they were written.
+An activity is a question with its answer, or another action; alternative answers become forks.
+Activities with a conversation ID are one session; the others of a day (UTC) are one session, since
+Google does not relate them. Activities of other products are counted as lost. Conversations with
+their own files (``Gemini in Workspace``) are sessions; Gems are identities of an assistant. The
+export has no memories. Times on a page are parsed if language and zone are known, always stored.
 """
 
 import re
@@ -13,43 +12,249 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from html import unescape
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import msgspec
 from blake3 import blake3
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import InputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, ArchiveFile, ChatArchive, likely, open_archive
-from satchel.formats._chats.fields import (
+from satchel.errors import InputError, LimitError, MalformedError
+from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, likely, open_archive
+from satchel.formats._conversations import (
+    INSTRUCTIONS,
+    ChatConversation,
+    ChatTurn,
     Row,
     RowParser,
+    TranscriptConversation,
+    events,
     from_files,
     list_in,
     moment_of,
+    origin_at,
     read_only,
     require_some,
     rest_of,
     row_in,
     text_or_none,
 )
-from satchel.formats._chats.threads import (
-    INSTRUCTIONS,
-    ChatConversation,
-    ChatTurn,
-    TranscriptConversation,
-    events,
-    origin_at,
+from satchel.formats._json import json_members
+from satchel.model.records import Identity, Model, SessionEvent
+from satchel.model.values import Component, Scope, resolved
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Place,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
 )
-from satchel.formats._files import json_members
-from satchel.formats._google_pages import CARD, Card, cards, gems_in, has_gems, whole, words_of
-from satchel.model.records import Model, SessionEvent
-from satchel.model.values import Component, resolved
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
+
+CARD = b'<div class="outer-cell'
+"""The beginning of each activity in a page."""
+
+_FINISH = b"</html>"
+_CHUNK = 1 << 18
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)[^<>]*>")
+_LINES = frozenset(
+    [
+        "address",
+        "article",
+        "blockquote",
+        "dd",
+        "div",
+        "dt",
+        "figure",
+        "hr",
+        "ol",
+        "pre",
+        "section",
+        "table",
+        "tr",
+        "ul",
+    ]
+)
+_APART = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6"])
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+_CELL = re.compile(r'<div class="(content-cell|header-cell)[^"<>]*"[^<>]*>')
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_WHEN = re.compile(
+    r"(?=[^<>]{0,60}(?<!\d)(?:19|20)\d\d(?!\d))"
+    r"[^<>]{0,40}(?<!\d)\d{1,2}[:.]\d\d[:.]\d\d(?!\d)[^<>]{0,20}"
+)
+
+
+class Card(NamedTuple):
+    """An activity of a page, with its parts as HTML."""
+
+    header: str
+    title: str
+    when: str
+    """The time as written; empty if there is none."""
+
+    answer: str
+    caption: str
+    """The lines below: products, links, settings."""
+
+
+def cards(stream: BinaryIO, most: int) -> Iterator[Card | MalformedError]:
+    """Yield the activities of a page, with an error instead of one that is not valid.
+
+    Args:
+        stream: The page.
+        most: Largest size of an activity in bytes.
+
+    Raises:
+        LimitError: If one is larger.
+        MalformedError: If the page is truncated.
+    """
+    rest, is_inside = b"", False
+    while chunk := stream.read(_CHUNK):
+        first, *others = (rest + chunk).split(CARD)
+        if others:
+            if is_inside:
+                yield _card(first)
+            for one in others[:-1]:
+                yield _card(one)
+            rest, is_inside = others[-1], True
+        else:
+            # The style before the first one may have any length.
+            rest = first if is_inside else first[-len(CARD) :]
+        if len(rest) > most:
+            raise LimitError(f"an activity is longer than {most} bytes", field="activity")
+    if not rest.rstrip().endswith(_FINISH):
+        raise MalformedError("the page is truncated", field="activity")
+    if is_inside:
+        yield _card(rest)
+
+
+def _card(data: bytes) -> Card | MalformedError:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        return MalformedError("this is not UTF-8", byte=error.start)
+    ends = [*_CELL.finditer(text)]
+    starts = [one.start() for one in ends[1:]] + [len(text)]
+    cells = [(one[1], text[one.end() : end]) for one, end in zip(ends, starts, strict=True)]
+    contents = [cell for kind, cell in cells if kind == "content-cell"]
+    if not contents:
+        return MalformedError("an activity without contents", field="activity")
+    header = next((words_of(cell) for kind, cell in cells if kind == "header-cell"), "")
+    parts = _BREAK.split(contents[0])
+    at = next((n for n, one in enumerate(parts) if n and _WHEN.fullmatch(_plain(one))), 0)
+    caption = words_of(" ".join(contents[1:]))
+    if not at:
+        return Card(header, contents[0], "", "", caption)
+    title, answer = "<br>".join(parts[:at]), "<br>".join(parts[at + 1 :])
+    answer = answer.rstrip().removesuffix("</div>")
+    return Card(header, title, _plain(parts[at]), answer, caption)
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub(" ", unescape(text).replace("\u202f", " ").replace("\xa0", " ")).strip()
+
+
+def words_of(html: str) -> str:
+    """Return the visible text of HTML, with its line breaks."""
+    out, kept, end = list[str](), 0, 0
+    for tag in _TAG.finditer(html):
+        _add(out, html[end : tag.start()], is_kept=kept > 0)
+        end, name = tag.end(), tag[2].lower()
+        if name == "pre":
+            kept = max(0, kept + (-1 if tag[1] else 1))
+        if name == "br":
+            out.append("\n")
+        elif name == "li" and not tag[1]:
+            out.append("\n- ")
+        elif name in ("td", "th") and tag[1]:
+            out.append("\t")
+        elif name in _APART:
+            out.append("\n\n")
+        elif name in _LINES:
+            out.append("\n")
+    _add(out, html[end:], is_kept=kept > 0)
+    lines = [line.rstrip(" ") for line in "".join(out).split("\n")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _add(out: list[str], text: str, *, is_kept: bool) -> None:
+    words = unescape(text)
+    if not is_kept:
+        words = _SPACES.sub(" ", words)
+        words = words.lstrip(" ") if not out or out[-1].endswith("\n") else words
+    if words:
+        out.append(words)
+
+
+NAME = "gemini"
+
+_LABEL = re.compile(r"<b>([^<>]{1,60}):\s*</b>")
+_AROUND = re.compile(r"(?:<!doctype html[^<>]*>\s*)?<(div|html)\b", re.IGNORECASE)
+_ANCHOR = re.compile(r"<a [^<>]*>[^<>]*</a>")
+_NEEDED = 2
+"""Number of labels of a Gem without files: its name and its instructions."""
+
+_TARGET_OF_ANCHOR = re.compile(r'<a href="([^"<>]{1,2000})"')
+
+
+def whole(stream: BinaryIO, most: int) -> str:
+    """Read a page.
+
+    Raises:
+        LimitError: If it is too large.
+        MalformedError: If it is not UTF-8, or truncated.
+    """
+    data = b""
+    while chunk := stream.read(_CHUNK):
+        data += chunk
+        if len(data) > most:
+            raise LimitError(f"a page of Gems is longer than {most} bytes", field="gem")
+    try:
+        page = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise MalformedError("this is not UTF-8", byte=error.start) from None
+    around = _AROUND.match(page)
+    if around is not None and not page.endswith(f"</{around[1]}>"):
+        raise MalformedError("the page is truncated", field="gem")
+    return page
+
+
+def has_gems(head: str) -> bool:
+    """Return whether a page begins with a Gem."""
+    return len(_LABEL.findall(head)) > 1 and "<b>" in head[: head.find("</b>")]
+
+
+def gems_in(page: str) -> Iterator[Model]:
+    """Yield the Gems of a page. The first label of the page begins each of them.
+
+    Args:
+        page: The page; its labels are in the user's language.
+    """
+    labels = list(_LABEL.finditer(page))
+    starts = [number for number, one in enumerate(labels) if one[1] == labels[0][1]]
+    for number, after in zip(starts, [*starts[1:], len(labels)], strict=True):
+        end = labels[after].start() if after < len(labels) else len(page)
+        mine = labels[number:after]
+        name = words_of(page[mine[0].end() : mine[1].start() if len(mine) > 1 else end])
+        files = page[mine[-1].end() : end]
+        has_files = len(mine) > _NEEDED and not words_of(_ANCHOR.sub("", files))
+        told = page[mine[1].end() : mine[-1].start() if has_files else end] if mine[1:] else ""
+        links = _TARGET_OF_ANCHOR.findall(files) if has_files else []
+        yield Identity(
+            kind="gem",
+            custom_instructions=words_of(told) or None,
+            tags=(name,) if name else (),
+            scope=Scope(namespace=("gems", name or "gem")),
+            origin=origin_at(NAME, f"gem/{name}", None, {"links": links} if links else {}),
+        )
+
 
 _SPOKEN = re.compile(
     r"(?:(?P<month>[^\W\d_]{3,10})\.? (?P<day>\d{1,2})"
@@ -70,8 +275,8 @@ _TIME_OF_DAY = re.compile(
 )
 _AFTERNOON = frozenset(("下午", "午後", "오후", "pm"))
 _MONTHS: dict[str, int] = {}
-"""What names of months begin with, in Germanic and Romance languages; one that begins the names of
-two is in no list."""
+"""Prefixes of names of months in Germanic and Romance languages, without those of
+two months."""
 
 for _number, _names in enumerate(
     (
@@ -96,14 +301,14 @@ _OFFSET = re.compile(r"(?:GMT|UTC)(?:([+\u2212-])(\d{1,2})(?::?(\d\d))?)?")
 _ZONES = {"CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "WET": 0, "WEST": 1, "Z": 0}
 _ZONES |= {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "EST": -5, "EDT": -4}
 _ZONES |= {"MEZ": 1, "MESZ": 2, "JST": 9, "KST": 9, "BRT": -3}
-"""Those that are one place's in practice; what CST or IST is, nobody can tell."""
+"""Unambiguous abbreviations of time zones; CST and IST, for example, are not."""
 
 _HALF = 12
 _SHORT, _LONG = 3, 4
 
 
 def moment_in(text: str) -> str | None:
-    """Return the moment that a time names, as ISO 8601; None where that is not certain."""
+    """Return a time as ISO 8601; None if it is ambiguous."""
     shapes = (_SPOKEN, _DOTTED, _YEAR_FIRST)
     found = next((one for shape in shapes if (one := shape.fullmatch(text))), None)
     time = _TIME_OF_DAY.fullmatch(found["time"]) if found is not None else None
@@ -132,7 +337,7 @@ def moment_in(text: str) -> str | None:
 
 
 def _month_of(said: str) -> int:
-    """Return a month's number; 0, which is none, where that is not certain."""
+    """Return the number of a month; 0 if it is ambiguous."""
     if said.isdecimal():
         return int(said)
     name = said.lower()
@@ -162,11 +367,11 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
 
     Args:
         row: The conversation.
-        name: What its file is called; there is no other id.
-        report: Where what cannot be kept is counted.
+        name: The name of its file; it has no other ID.
+        report: Counts losses.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not valid.
     """
     if "conversation_turns" not in row:
         raise MalformedError("not a Gemini conversation", field="conversation_turns")
@@ -217,7 +422,7 @@ def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
 
 
 def _answer_in(parts: Any) -> str:
-    """Return the words of an answer, which is in pieces, and in cards of pieces."""
+    """Return the text of an answer, which is in parts, and in cards of parts."""
     found = list[str]()
     for one in parts if type(parts) is list else [parts]:
         if type(one) is str:
@@ -234,15 +439,13 @@ def _content_of(card: Any) -> Any:
     return card.get("content") if type(card) is dict else None
 
 
-NAME = "gemini"
-
 _OWN = re.compile(r"(?<![A-Za-z])(?:Gemini|Bard)(?![a-z])")
 _VERB = re.compile(
     r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said|Branched|Answered)"
     r"[ \u00a0]+"
 )
 _SAID_BEFORE = re.compile(r"[^\W\d_][^\u00a0\n.!?;,]{1,60}[^\u00a0\n.!?;, ]\u00a0(?=[^\s:!?;])")
-"""What is before the words of a person on a page in any language: a hard space is behind it."""
+"""The label before the user's text on a page, in any language; a no-break space ends it."""
 
 _LINK = re.compile(r"(?:gemini|bard)\.google\.com/(?:u/\d+/)?(?:app|chat)/([0-9A-Za-z_-]{6,80})")
 _LINKED = ("titleUrl", "details", "subtitles")
@@ -252,35 +455,35 @@ _AGAIN, _END = b"\1", b"\0"
 
 
 class GeminiAnswer(msgspec.Struct, frozen=True):
-    """What Gemini said."""
+    """An answer of Gemini."""
 
     text: str
     kept: Row
-    """What has no other place."""
+    """Members that are stored unchanged."""
 
 
 class GeminiActivity(msgspec.Struct, frozen=True):
-    """Something that was done with Gemini."""
+    """An activity with Gemini."""
 
     prompt: str
-    """What was asked, or what was done."""
+    """The question, or the action."""
 
     is_asked: bool
-    """Whether a person said it to Gemini."""
+    """Whether it is a question of the user."""
 
     at: str | None
     answers: list[GeminiAnswer]
-    """All but the first are other answers to the same."""
+    """The answer, followed by alternative ones."""
 
     kept: Row
-    """What has no other place."""
+    """Members that are stored unchanged."""
 
 
 class Activities:
-    """All of one export, sorted.
+    """The activities of an export, sorted.
 
     Args:
-        report: Where what is no activity of Gemini is counted.
+        report: Counts activities of other products.
     """
 
     def __init__(self, report: Report) -> None:
@@ -290,14 +493,14 @@ class Activities:
         self._gems = list[Model]()
 
     def gems(self, page: str) -> None:
-        """Take in a page of Gems; they are given out at the end."""
+        """Add a page of Gems, which ``rest`` yields."""
         self._gems += gems_in(page)
 
     def row(self, row: Row) -> Iterator[Model]:
-        """Take an activity in; it is given out later.
+        """Add an activity, which ``events`` yields.
 
         Raises:
-            MalformedError: If it is none.
+            MalformedError: If it is not valid.
         """
         title, said = row.get("title"), row.get("header")
         if type(title) is not str or type(said) is not str:
@@ -320,7 +523,7 @@ class Activities:
         yield from ()
 
     def card(self, card: Card) -> None:
-        """Take in an activity of a page."""
+        """Add an activity of a page."""
         if not _OWN.search(card.header):
             self._report.ignore(f"activity of {card.header or 'another product'}")
             return
@@ -339,13 +542,13 @@ class Activities:
         if not self._held.add(_AGAIN + session.encode() + _END + _digest(value)):
             self._report.ignore("duplicate activity")
             return
-        # Of one moment, and without one, the last in the file was the first.
+        # At equal times, and without times, the last one in the file is the earliest.
         place = (_LAST - self._count).to_bytes(8)
         at = (found.at or "").ljust(_TIME).encode()
         self._held.put(_END.join([session.encode(), at, place]), value)
 
     def events(self) -> Iterator[Model]:
-        """Yield the sessions, each from its start."""
+        """Yield the events of the sessions, each from its start."""
         session, line = None, _Line("", None)
         for key in self._held:
             if key.startswith(_AGAIN):
@@ -358,20 +561,20 @@ class Activities:
             yield from line.follow(found)
 
     def rest(self) -> Iterator[Model]:
-        """Yield what is in no session."""
+        """Yield the records outside sessions."""
         yield from self._gems
 
     def talk(self, name: str, row: Row) -> Iterator[Model]:
-        """Yield a conversation that has a file of its own, of that name."""
+        """Yield a conversation from its own file, of this name."""
         yield from conversation(row, name, self._report)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._held.close()
 
 
 class _Line:
-    """One session, while it goes on."""
+    """A session that is being yielded."""
 
     def __init__(self, name: str, at: str | None) -> None:
         self._name = name
@@ -383,7 +586,7 @@ class _Line:
         self.talk = TranscriptConversation(start)
 
     def follow(self, found: GeminiActivity) -> Iterator[SessionEvent]:
-        """Yield what was asked, and each answer; the next question follows the first of them."""
+        """Yield a question and its answers; the next question follows the first answer."""
         name = f"{found.at or ''}/{_digest(found.prompt.encode('utf-8', 'replace')).hex()}"
         number = self._seen[name] = self._seen.get(name, 0) + 1
         name += f"/{number}" if number > 1 else ""
@@ -409,7 +612,7 @@ class _Line:
 
 
 def _asked(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
-    """Return what was asked or done, whether it was asked, and what is kept of its title."""
+    """Return the question or action, whether it is a question, and the stored part of the title."""
     found = _VERB.match(title) or (other and other.match(title))
     if not found:
         return title, False, {}
@@ -433,7 +636,7 @@ def _answers_in(row: Row) -> list[GeminiAnswer]:
 
 
 def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
-    """Return what was asked and answered as another form of the export has it."""
+    """Return the question and answers in another form of the export."""
     listed = row.get("details")
     pairs = [one for one in listed if type(one) is dict] if type(listed) is list else []
     said = {one.get("name"): one.get("value") for one in pairs if type(one.get("name")) is str}
@@ -444,7 +647,7 @@ def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
 
 
 def _conversation_in(*parts: Any) -> str:
-    """Return the id of the conversation that is linked to; empty where none is."""
+    """Return the ID of the linked conversation; empty for none."""
     texts = [one if type(one) is str else msgspec.json.encode(one).decode() for one in parts if one]
     return next((found[1] for one in texts if (found := _LINK.search(one))), "")
 
@@ -461,7 +664,7 @@ _HEADER = re.compile(rb'"header"\s*:\s*"[^"]{0,80}(?:Gemini|Bard)')
 _PAGE = re.compile(rb"\s*(?:<!doctype html[^<>]*>\s*)?<html\b", re.IGNORECASE)
 _OF_GEMINI = re.compile(rb'"header-cell[^<>]*>\s*<p[^<>]*>[^<]{0,80}(?:Gemini|Bard)')
 _STYLE = 1 << 20
-"""How much of a page is looked at: it begins with its style."""
+"""Number of bytes of a page that recognition reads, since it begins with its style."""
 
 
 class Gemini:
@@ -470,6 +673,9 @@ class Gemini:
     info: ClassVar[Info] = Info(
         title="Gemini activity (Google Takeout)",
         suffixes=(),
+        signs=Signs(
+            starts=(ZIP_MAGIC, b"<"), texts=((b"conversation_turns",), (b"header", b"title"))
+        ),
         spec="Google Takeout, My Activity of Gemini Apps, JSON and HTML, to 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
@@ -488,13 +694,12 @@ class Gemini:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some = False
         with (
             closing(Activities(reading.report)) as found,
             open_archive(place, reading.limits) as archive,
         ):
             kinds = {file.path: _kind(archive, file) for file in archive.files}
-            if len(kinds) == 1:  # what it is said to be
+            if len(kinds) == 1:  # what --from says
                 kinds = {path: kind or "json" for path, kind in kinds.items()}
             for file in archive.files:
                 if kinds[file.path] in _PAGES:
@@ -506,10 +711,7 @@ class Gemini:
             }
             others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
             read = from_files(archive, reading, place, by_file, other_products=others)
-            for record in chain(read, found.events(), found.rest()):
-                some = True
-                yield record
-        require_some(some, place)
+            yield from require_some(chain(read, found.events(), found.rest()), place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -517,7 +719,7 @@ class Gemini:
 
 
 def _is_ours(path: str) -> bool:
-    """Tell whether a path in an export of Google's names this product, now or as it was called."""
+    """Return whether a path in an export names this product, by its present or former name."""
     return any(name in path.lower() for name in ("gemini", "bard"))
 
 
@@ -553,7 +755,7 @@ def _take_page(
 
 
 def _kind(archive: ChatArchive, file: ArchiveFile) -> str:
-    """Return what a file is: by its contents, not by its name; empty for nothing of Gemini's."""
+    """Return the kind of a file by its contents, not its name; empty if it is not Gemini's."""
     if not _may_have(file):
         return ""
     with archive.stream(file) as stream:
@@ -591,4 +793,4 @@ def _is_list(head: bytes) -> bool:
 
 
 FORMAT = Gemini()
-"""What the registry finds."""
+"""The instance that the registry loads."""

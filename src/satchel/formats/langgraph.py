@@ -1,8 +1,8 @@
-"""The store of LangGraph (``SqliteStore``) as its database, items of LangMem among them.
+"""The SQLite database of LangGraph's store (``SqliteStore``), including items of LangMem.
 
-An item becomes a fact: its namespace is the scope, its value the text with its kind and the rest as
-metadata, or data where there is no text. What the library keeps beside it, how long it lives and
-its vectors, is kept and written back. Written is a new database as the library makes it.
+An item becomes a fact: its namespace is the scope, its value the text, with its kind and the rest
+as metadata, or data if there is no text. Its time to live and its vectors are stored and written
+again. The writer creates a database as the library does.
 """
 
 import shutil
@@ -16,12 +16,12 @@ import apsw
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, TargetError
-from satchel.formats._database import open_database_copy, other_tables, tables_of
+from satchel.formats._database import MAGIC, open_database_copy, other_tables, tables_of
 from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in, make_store
 from satchel.formats._row_lists import count_others
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _OTHER = "checkpoints"
@@ -33,6 +33,7 @@ class LangGraph:
     info: ClassVar[Info] = Info(
         title="LangGraph store, SQLite database",
         suffixes=(".langgraph.db",),
+        signs=Signs(starts=(MAGIC,)),
         spec="langgraph-checkpoint-sqlite 3.1.2 SqliteStore; values of LangMem 0.0.30",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
@@ -78,4 +79,4 @@ class LangGraph:
 
 
 FORMAT = LangGraph()
-"""What the registry finds."""
+"""The instance that the registry loads."""

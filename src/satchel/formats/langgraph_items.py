@@ -1,20 +1,19 @@
-"""Items of LangGraph's store as JSON: what ``search()`` or ``get()`` gave, or its server.
+"""Items of LangGraph's store as JSON: results of ``search()``, ``get()`` or the server.
 
-The same items as in its database (``formats.frameworks.langgraph``): a list of them, an object
-with ``items``, or one. So a store that is on a server is read and filled as well.
+They are the items of the database (``formats.langgraph``): a list, an object with ``items``, or a
+single item. So a store on a server can be read and written, too.
 """
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.formats._files import json_members
+from satchel.formats._json import json_members
 from satchel.formats._langgraph import VECTORS, entry_of, row_of
-from satchel.formats._order import in_order
-from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_others
+from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_others, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
@@ -29,6 +28,7 @@ class LangGraphItems:
     info: ClassVar[Info] = Info(
         title="LangGraph store, items as JSON",
         suffixes=(".langgraph.json",),
+        signs=Signs(texts=((b"namespace", b"key"),)),
         spec="langgraph 1.2 BaseStore.search(), Item.dict(); the server's /store/items/search",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
@@ -71,4 +71,4 @@ def _rows(records: RecordSet, report: Report) -> Iterator[dict[str, Any]]:
 
 
 FORMAT = LangGraphItems()
-"""What the registry finds."""
+"""The instance that the registry loads."""

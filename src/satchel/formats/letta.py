@@ -1,15 +1,16 @@
 """Letta's agent files (``.af``): agents with their blocks, messages, tools and groups.
 
-A block becomes an entry under its label: ``persona`` says who the agent is, the others what it
-knows. Messages become the turns of a conversation. What is no memory (an agent's settings, tools
-with their source code, groups, files, sources) becomes nodes, which are kept as data: nothing of it
-is ever run, and none of it is recalled. Read are the shape that the last server wrote, the same as
-a JSON text inside JSON, and the older shape that Letta itself refuses; written is the first.
+A block becomes an entry with its label: ``persona`` is the identity of the agent, the others are
+its knowledge. Messages become the turns of a conversation. Other rows (an agent's settings, tools
+with their source code, groups, files, sources) become nodes, which are stored as data: nothing of
+it is ever run or recalled. The reader accepts the form of the last server, the same as a JSON text
+inside JSON, and the older form that Letta refuses; the writer produces the first.
 
-A file never holds archival memory, nor messages that were out of context when it was made. Compared
-with letta-ai/agent-file of 2026-03-24 and files of servers 0.6.47 and later.
+A file never has archival memory, nor messages that were out of context at export. Compared with
+letta-ai/agent-file of 2026-03-24 and files of servers 0.6.47 and later.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -17,35 +18,355 @@ from io import BytesIO
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.crypto.json_reader import NUMBERS, ForeignReader, with_numbers
+from satchel.crypto.canonical import ABSENT
+from satchel.crypto.json_reader import (
+    NUMBERS,
+    SURROGATE,
+    ForeignReader,
+    float_spellings,
+    with_numbers,
+)
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._files import json_members
-from satchel.formats._json import as_json
-from satchel.formats._letta import (
-    AGENT,
-    BLOCK,
-    ID,
-    NAME,
-    THINGS,
-    Row,
-    block_of,
-    entry_of,
-    is_older,
-    kept_of,
-    label_of,
-    message_of,
-    node_of,
-    renewed,
-    row_of,
-    start_of,
-)
-from satchel.formats._order import Order, in_order
-from satchel.model.records import Entry, GraphNode, Model, SessionEvent
-from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
+from satchel.formats._row_lists import Order, in_order
+from satchel.model.records import Entry, GraphNode, Identity, Model, Semantic, SessionEvent
+from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text, read_time
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
+
+NAME = "letta"
+"""The format, and the provider in the origin of its records."""
+
+MEMFS = "letta_memfs"
+"""The provider in the origin of memory from a folder of Letta (MemFS)."""
+
+BLOCK = "block"
+"""The kind of an entry from a block of core memory."""
+
+PERSONA = "persona"
+"""The label of the block with the agent's identity."""
+
+SELF = re.compile(r"persona(?:_[0-9]{1,9})?", re.ASCII)
+"""Labels of blocks with an agent's identity."""
+
+LIMIT = 20_000
+"""Default limit on the characters of a block."""
+
+THINGS = {
+    "groups": "group",
+    "files": "file",
+    "sources": "source",
+    "tools": "tool",
+    "mcp_servers": "mcp_server",
+    "skills": "skill",
+}
+"""The lists besides agents and blocks, with the kinds of their rows."""
+
+AGENT = "agent"
+"""The kind of a node with the settings of an agent."""
+
+_IN_A_FILE = ("description", "limit", "read_only")
+"""Members of a file in the folder that blocks have, too."""
+
+_SEND = "send_message"
+
+ID = re.compile(r"[a-z_]{1,16}-[0-9]{1,9}", re.ASCII)
+"""The form of IDs inside a file."""
+
+Row = dict[str, Any]
+
+
+def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
+    """Return a block as an entry: the identity of the agent, or a fact.
+
+    Args:
+        row: The block.
+        agent: Name of its agent; None for none.
+        source: The container in which its label is unique.
+
+    Raises:
+        MalformedError: If it has no label or no value.
+    """
+    label, text = text_in(row, "label"), text_in(row, "value")
+    cls = Identity if SELF.fullmatch(label) else Semantic
+    made = cls(
+        kind=BLOCK,
+        text=text,
+        scope=Scope(agent=agent) if agent is not None else None,
+        origin=Origin(provider=NAME, source=source, id=label, trust=TrustClass.IMPORTED),
+    )
+    # Its ID is one of this file; it is always stored, to be written again.
+    kept = differences(row, _block(label, text))
+    return _keeping(made, kept)
+
+
+def _keeping(entry: Entry, kept: Row) -> Entry:
+    origin = entry.origin
+    assert origin is not None  # noqa: S101 - it was just given one
+    whole = Origin(
+        provider=origin.provider,
+        source=origin.source,
+        id=origin.id,
+        trust=origin.trust,
+        as_written=kept,
+    )
+    return type(entry)(kind=entry.kind, text=entry.text, scope=entry.scope, origin=whole)
+
+
+def _block(label: str, text: str) -> Row:
+    return {
+        "value": text,
+        "limit": max(LIMIT, len(text)),
+        "label": label,
+        "read_only": False,
+        "description": None,
+        "metadata": {},
+        "is_template": False,
+        "hidden": None,
+        "tags": None,
+    }
+
+
+def block_of(entry: Entry, label: str) -> Row:
+    """Return an entry as a block, without an ID unless it came with one."""
+    text = entry.text or ""
+    written = _block(label, text)
+    kept = kept_of(entry.origin)
+    if entry.origin is not None and entry.origin.provider == MEMFS:
+        there = entry.origin.as_written
+        kept = {name: there[name] for name in _IN_A_FILE if name in there}
+    row = reproduce(written, {k: v for k, v in kept.items() if k not in ("value", "label")})
+    if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in kept:
+        row["limit"] = len(text)
+    return row
+
+
+def label_of(entry: Entry) -> str | None:
+    """Return the label of an entry; None if one has to be generated."""
+    origin = entry.origin
+    if origin is not None and origin.provider == NAME and entry.kind == BLOCK:
+        return origin.id
+    if origin is not None and origin.provider == MEMFS and origin.id:
+        return origin.id.removeprefix("system/").removesuffix(".md")
+    return PERSONA if isinstance(entry, Identity) else None
+
+
+def kept_of(origin: Origin | None) -> Row:
+    """Return the members of a row that its record does not reproduce."""
+    return origin.as_written if origin is not None and origin.provider == NAME else {}
+
+
+def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
+    """Return a row other than memory (settings, a tool, a file) as a node; it is never run."""
+    name = row.get("name", row.get("file_name"))
+    identity = row.get("id", name)
+    summary = row.get("description")
+    return GraphNode(
+        name=name if type(name) is str else None,
+        labels=(thing,),
+        summary=summary if type(summary) is str else None,
+        properties=row,
+        origin=Origin(
+            provider=NAME,
+            source=source,
+            id=f"{thing}:{identity}" if type(identity) is str else None,
+            as_written=float_spellings(row),
+            trust=TrustClass.IMPORTED,
+        ),
+    )
+
+
+def start_of(session: str, name: str | None, source: str | None) -> SessionEvent:
+    """Return the start of the conversation of an agent's messages."""
+    return SessionEvent(event="session", name=name, origin=_at(session, source, {}))
+
+
+def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
+    """Return a message as a turn of its conversation.
+
+    Raises:
+        MalformedError: If it has no role.
+    """
+    role = text_in(row, "role")
+    text, when = _said(row), row.get("created_at")
+    made = read_time(when) if type(when) is str else None
+    name = row.get("id")
+    written = {"id": ABSENT, **_message(role, text, made)}
+    return SessionEvent(
+        event="message",
+        session=session,
+        role=role,
+        text=text,
+        created_at=made,
+        origin=_at(
+            f"{session}/{name}" if type(name) is str else None, source, differences(row, written)
+        ),
+    )
+
+
+def row_of(event: SessionEvent) -> Row:
+    """Return a turn as a message."""
+    written = _message(event.role or "", event.text, event.created_at)
+    kept = kept_of(event.origin)
+    row = reproduce(written, {k: v for k, v in kept.items() if k != "role"})
+    if _said(row) != event.text:
+        row["content"] = written["content"]
+        if _sent(row):  # the present text is in the contents
+            row["tool_calls"] = []
+    when = row.get("created_at")
+    if event.created_at != (read_time(when) if type(when) is str else None):
+        row |= {"created_at": written.get("created_at")}
+    return row
+
+
+def _message(role: str, text: str | None, made: str | None) -> Row:
+    row: Row = {"type": "message", "role": role}
+    row["content"] = [] if text is None else [{"type": "text", "text": text}]
+    return row if made is None else {**row, "created_at": iso_text(made)}
+
+
+def _said(row: Row) -> str | None:
+    """Return the text of a message: what an agent sent, else its contents.
+
+    Older agents answer by calling a tool; the contents beside the call are their reasoning.
+    """
+    sent = _sent(row)
+    return "\n".join(sent) if sent else _words(row.get("content"))
+
+
+def _sent(row: Row) -> list[str]:
+    calls = row.get("tool_calls")
+    if type(calls) is not list or row.get("role") != "assistant":
+        return []
+    called = [one.get("function") for one in calls if type(one) is dict]
+    found = list[str]()
+    for one in called:
+        if type(one) is dict and one.get("name") == _SEND and type(one.get("arguments")) is str:
+            text = _message_in(one["arguments"])
+            found += [text] if text is not None else []
+    return found
+
+
+def _message_in(arguments: str) -> str | None:
+    try:
+        said = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    text = said.get("message") if type(said) is dict else None
+    return text if type(text) is str and not SURROGATE.search(text) else None
+
+
+def _words(content: Any) -> str | None:
+    """Return the text of a message's contents."""
+    if type(content) is str:
+        return content
+    parts = content if type(content) is list else []
+    found = [one["text"] for one in parts if type(one) is dict and type(one.get("text")) is str]
+    return "\n".join(found) if found else None
+
+
+def _at(identity: str | None, source: str | None, kept: Row) -> Origin:
+    trust = TrustClass.IMPORTED
+    return Origin(provider=NAME, source=source, id=identity, as_written=kept, trust=trust)
+
+
+_AGENT = "agent-0"
+_RENAMED = {"metadata_": "metadata"}
+_INSIDE = (
+    *("core_memory", "messages", "tools", "tags", "in_context_message_indices", "version"),
+    *("tool_exec_environment_variables", "multi_agent_group", "created_at", "updated_at"),
+)
+
+
+def is_older(document: Row) -> bool:
+    """Return whether a document has the older form."""
+    return "agents" not in document and "core_memory" in document
+
+
+def renewed(old: Row, report: Report) -> Row:
+    """Convert a document of the older form to the newer one.
+
+    Args:
+        old: The document.
+        report: Counts what the newer form cannot hold.
+
+    Raises:
+        MalformedError: If a list is not valid, or has a row that is not an object.
+    """
+    blocks = _numbered(old, "core_memory", "block")
+    messages = _numbered(old, "messages", "message")
+    tools = _numbered(old, "tools", "tool")
+    agent = {_RENAMED.get(name, name): part for name, part in old.items() if name not in _INSIDE}
+    agent |= {
+        "id": _AGENT,
+        "tags": [_tag(one) for one in _rows(old, "tags")],
+        "tool_ids": [row["id"] for row in tools],
+        "block_ids": [row["id"] for row in blocks],
+        "source_ids": [],
+        "group_ids": [],
+        "files_agents": [],
+        "tool_exec_environment_variables": _names(old, report),
+        "in_context_message_ids": _in_context(old, messages),
+        "messages": [{"type": "message", **row, "agent_id": _AGENT} for row in messages],
+    }
+    for name in ("multi_agent_group", "updated_at"):
+        if old.get(name) is not None:
+            report.lost(name, "the newer format has no such member", example=_AGENT)
+    report.note(
+        f"the older format, version {old.get('version')}; it is written as the newer format"
+    )
+    document: Row = {"agents": [agent], "groups": [], "blocks": blocks, "files": [], "sources": []}
+    document |= {"tools": tools, "mcp_servers": [], "metadata": {}}
+    return document | ({"created_at": old["created_at"]} if "created_at" in old else {})
+
+
+def _rows(old: Row, name: str) -> list[Any]:
+    found = old.get(name)
+    if found is None:
+        return []
+    if type(found) is not list:
+        raise MalformedError(f"`{name}` is not a list", field=name)
+    return found
+
+
+def _numbered(old: Row, name: str, kind: str) -> list[Row]:
+    rows = _rows(old, name)
+    for number, row in enumerate(rows):
+        if type(row) is not dict:
+            raise MalformedError("not an object", field=f"{name}/{number}")
+    return [
+        {**{_RENAMED.get(k, k): part for k, part in row.items()}, "id": f"{kind}-{number}"}
+        for number, row in enumerate(rows)
+    ]
+
+
+def _tag(said: Any) -> Any:
+    return said.get("tag") if type(said) is dict else said
+
+
+def _names(old: Row, report: Report) -> Row:
+    """Return the names of the environment variables; their values are secrets and are not read."""
+    found = _rows(old, "tool_exec_environment_variables")
+    for one in found:
+        reason = "its value is a secret; only the name is kept"
+        report.lost("tool_exec_environment_variables", reason, example=str(_key(one))[:80])
+    return {str(_key(one)): "" for one in found}
+
+
+def _key(one: Any) -> Any:
+    return one.get("key") if type(one) is dict else one
+
+
+def _in_context(old: Row, messages: list[Row]) -> list[str]:
+    found = _rows(old, "in_context_message_indices")
+    for number, one in enumerate(found):
+        if type(one) is not int or not 0 <= one < len(messages):
+            where = f"in_context_message_indices/{number}"
+            raise MalformedError("there is no such message", field=where)
+    return [messages[one]["id"] for one in found]
+
 
 LISTS = ("agents", "blocks", *THINGS)
 _NEEDED = ("agents", "groups", "blocks", "files", "sources", "tools", "mcp_servers")
@@ -72,16 +393,16 @@ _AGENT_OF_OURS: Row = {
 
 
 def agent_of_ours(name: str, blocks: list[Any]) -> Row:
-    """Return the agent that is written where there is none: it says nothing but its name."""
+    """Return the agent that is written if there is none; it has only a name."""
     return {"id": "agent-0", "name": name, **_AGENT_OF_OURS, "block_ids": blocks, "messages": []}
 
 
 class LettaWriter:
-    """The file.
+    """A new agent file.
 
     Args:
-        records: What goes into it.
-        writing: Whose memory it is, and where losses go.
+        records: The records to write.
+        writing: The agent and the report.
     """
 
     def __init__(self, records: RecordSet, writing: WriteContext) -> None:
@@ -95,7 +416,7 @@ class LettaWriter:
         self._messages = dict[str, list[Row]]()
 
     def write(self, sink: BinaryIO) -> None:
-        """Write it."""
+        """Write the file."""
         self._take_nodes()
         self._take_events()
         blocks, added = self._blocks()
@@ -141,7 +462,7 @@ class LettaWriter:
                 self._report.lost("session_event", "no message", example=record.id)
 
     def _blocks(self) -> tuple[list[Row], list[str]]:
-        """Return the blocks, and the ids of those that no agent of the file names."""
+        """Return the blocks, and the IDs of those that no agent of the file refers to."""
         rows, added = list[Row](), list[str]()
         ids, labels = set[str](), set[str]()
         free = self._free()
@@ -170,7 +491,7 @@ class LettaWriter:
         return rows, added
 
     def _free(self) -> Iterator[int]:
-        """Yield numbers that no block of the records has."""
+        """Yield numbers that no block of the records uses."""
         taken = set[str]()
         for kind in MEMORIES:
             for record in self._records.of(kind):
@@ -202,7 +523,7 @@ class LettaWriter:
         return rows
 
     def _have_slots(self, agents: list[Row], blocks: list[Row]) -> None:
-        """Give each block of an agent a label of its own: Letta takes no agent with one twice."""
+        """Set a unique label in each block of an agent, which Letta requires."""
         by_id = {row["id"]: row for row in blocks}
         labels = {row["label"] for row in blocks}
         for agent in agents:
@@ -248,7 +569,7 @@ def _unused(label: str, labels: set[str]) -> str:
 
 
 def _json(value: Any, report: Report) -> bytes:
-    """Encode as Python's own JSON does, large integers included."""
+    """Encode as Python's ``json`` does, including large integers."""
     return as_json(value, report)
 
 
@@ -265,6 +586,10 @@ class Letta:
     info: ClassVar[Info] = Info(
         title="Letta agent file",
         suffixes=(".af",),
+        signs=Signs(
+            starts=(b'"',),
+            texts=((b"agent_type", b"core_memory"), *((b"agents", sign) for sign in _SIGNS)),
+        ),
         spec="letta-ai/agent-file of 2026-03-24; Letta server 0.6.47 to 0.16.8",
         checked="2026-11-22",
         traits=Traits(components=frozenset(MEMORIES), exact=True),
@@ -290,7 +615,7 @@ class Letta:
                 document = renewed(document, reading.report)
             except MalformedError as error:
                 raise error.located(file=place.name, line=1) from None
-        # Letta writes null where there is nothing in a list; so do others that write such files.
+        # Letta and other writers use null for an empty list.
         document = {k: part for k, part in document.items() if part is not None or k not in LISTS}
         for name in LISTS:
             if type(document.get(name, [])) is not list:
@@ -316,7 +641,7 @@ class Letta:
 
 
 FORMAT = Letta()
-"""What the registry finds."""
+"""The instance that the registry loads."""
 
 
 # -- reading -------------------------------------------------------------------------------
@@ -343,7 +668,7 @@ def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
 
 
 class _DocumentRows:
-    """What is in a document, given out row by row."""
+    """The rows of a document, as records."""
 
     def __init__(self, document: Row, place: Place, reading: ReadContext) -> None:
         self._document = document
@@ -352,7 +677,7 @@ class _DocumentRows:
         self._order = Order()
 
     def records(self) -> Iterator[Model]:
-        """Yield the records: blocks, agents with their messages, and everything else."""
+        """Yield the records: blocks, agents with their messages, and other rows."""
         source, owners = self._names()
         for where, row in self._rows("blocks"):
             owner = owners.get(str(row.get("id")))
@@ -377,7 +702,7 @@ class _DocumentRows:
             )
 
     def _names(self) -> tuple[str | None, dict[str, str]]:
-        """Return the name of the first agent, and of the first that has each block."""
+        """Return the name of the first agent, and of the first agent of each block."""
         first, owners = None, dict[str, str]()
         for agent in self._document["agents"]:
             name = agent.get("name") if type(agent) is dict else None
@@ -410,7 +735,7 @@ class _DocumentRows:
                 yield made
 
     def _rows(self, name: str) -> Iterator[tuple[str, Row]]:
-        """Yield the rows of a list, each with its place."""
+        """Yield the rows of a list, with their positions."""
         for number, row in enumerate(self._document.get(name, [])):
             where = f"{name}/{number}"
             made = self._made(where, partial(_row, row))
@@ -432,7 +757,7 @@ def _turn(row: Any, session: str, source: str | None) -> SessionEvent:
 
 
 def _is_ours(document: Row) -> bool:
-    """Tell whether its one agent is what we write where there was none: it says nothing more."""
+    """Return whether its only agent is the one that we write if there is none."""
     agents = document["agents"]
     agent = agents[0] if len(agents) == 1 else None
     if type(agent) is not dict or type(agent.get("name")) is not str:

@@ -1,44 +1,412 @@
-"""Mem0: what ``get_all()`` returns, as a dict or a list, one memory, or a platform export.
+"""Mem0: the result of ``get_all()``, as a dict or a list, a single memory, or a platform export.
 
 ``memory`` becomes the text of a semantic entry (procedural where Mem0 says so); user, agent, app
-and run ids become the scope; ``metadata``, ``categories`` and the times have their own members.
-Everything else a record holds (``hash``, ``role``, ``actor_id``, ``score``, ``replaced_by``, ...)
-is kept in ``origin.as_written`` and written back. The TypeScript SDKs spell the same members in
-camel case; that is read, and written back as it was. A ``relations`` list (graph memory) becomes
+and run IDs become the scope; ``metadata``, ``categories`` and the times have their own members.
+Other members of a record (``hash``, ``role``, ``actor_id``, ``score``, ``replaced_by``, ...) are
+stored in ``origin.as_written`` and written again. The TypeScript SDKs spell the members in camel
+case; that is read, and written again unchanged. A ``relations`` list (graph memory) becomes
 semantic triples. Compared with mem0ai 2.2.1 and the platform API v3.
 
-``get_all()`` returns 20 memories unless told otherwise, and hides expired ones: the reader cannot
-see what is not in the file, but says so where the file shows that there is more.
+By default, ``get_all()`` returns 20 memories, and no expired ones: the reader cannot know what is
+missing in the file, but reports it if the file shows that there is more.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Generator, Iterator
+from datetime import timedelta
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, BinaryIO, ClassVar, cast
 
+import msgspec
+
 from satchel.artifact.body import TYPED_SECTIONS
-from satchel.crypto.canonical import escape_keys
-from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.canonical import ABSENT, escape_keys
+from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._files import BOM, json_members
-from satchel.formats._json import as_json
-from satchel.formats._mem0 import (
-    NAME,
-    OF_THE_STORE,
-    RELATION,
-    Row,
-    decoded_entry_of,
-    losses_of,
-    row_of,
-    triple_of,
-    triple_row_of,
+from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
+from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
+from satchel.model.values import (
+    Component,
+    Origin,
+    Scope,
+    TrustClass,
+    exact_time,
+    format_time,
+    iso_text,
+    read_time,
+    to_datetime,
 )
-from satchel.model.records import Entry, Model, Procedural, Semantic
-from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import BOM, Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
+
+NAME = "mem0"
+"""The format, and the provider in the origin of its entries."""
+
+RELATION = "relation"
+"""The kind of an entry from a relation of the graph memory."""
+
+HISTORY = "history.db"
+"""The member of ``origin.as_written`` with the update history of a version."""
+
+VECTOR = "qdrant.vector"
+"""The member with the vector of a memory, and the hash of its text."""
+
+OF_THE_STORE = frozenset({HISTORY, VECTOR})
+"""Members for Mem0's own store, which exports do not have."""
+
+_PROCEDURAL = "procedural_memory"
+_TYPE = "memory_type"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_NO_FIELD = "Mem0 has no such field"
+_MIDNIGHT = "T00:00:00.000000Z"
+
+_FIELDS = {
+    "memory": "text",
+    "hash": "text",
+    "text_lemmatized": "text",
+    "metadata": "metadata",
+    "categories": "tags",
+    "created_at": "created_at",
+    "updated_at": "updated_at",
+    "expiration_date": "expires_at",
+    "user_id": "scope",
+    "agent_id": "scope",
+    "app_id": "scope",
+    "run_id": "scope",
+    "session_id": "scope",
+    "source": "subject",
+    "relationship": "predicate",
+    "target": "object",
+    "destination": "object",
+    "id": "origin",
+}
+"""Members of a Mem0 record, with the members of an entry that have the same meaning."""
+
+_CAMEL = {name: re.sub("_(.)", lambda found: found[1].upper(), name) for name in _FIELDS}
+_SNAKE = {camel: name for name, camel in _CAMEL.items()}
+
+_USUAL_TEXTS = (
+    *("id", "memory", "created_at", "updated_at"),
+    *("user_id", "agent_id", "run_id", "app_id"),
+)
+_UNUSUAL = (_SNAKE.keys() - _FIELDS.keys()) | {"session_id"}
+
+_NEVER = object()
+_NEVER_USUAL = frozenset({_TYPE, *ABSENT})
+
+_SAID = frozenset(_FIELDS.values())
+_TRIPLE = frozenset({"subject", "predicate", "object"})
+_IN_ALL = frozenset({"id", "nonce", "type", "kind", "origin"})
+
+_SHOWN = ("id", "text", "created_at", "updated_at", "expires_at", "tags", "metadata", "scope")
+_NOBODY = Scope()
+
+Row = dict[str, Any]
+"""An object of a Mem0 file."""
+
+
+def entry_of(row: Row) -> Entry:
+    """Return a memory as an entry.
+
+    Raises:
+        MalformedError: If it has no text, naming the member.
+    """
+    return _usual_entry(row) or _any_entry(row)
+
+
+def decoded_entry_of(row: Row) -> Entry:
+    """Return a memory that was decoded from JSON as an entry.
+
+    Raises:
+        MalformedError: As ``entry_of``.
+    """
+    return _usual_entry(row, is_decoded=True) or _any_entry(row)
+
+
+def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
+    """Return the result of ``_any_entry`` quickly, for a usual memory; None for another.
+
+    A usual memory is one whose mapped members would all be written unchanged.
+
+    Args:
+        row: The memory.
+        is_decoded: Whether everything in it was decoded from JSON.
+    """
+    said, kept = dict[str, Any].fromkeys(_USUAL_TEXTS), Row()
+    for name, part in row.items():
+        if name not in said:
+            kept[name] = part
+        elif type(part) is str:
+            said[name] = part
+        else:
+            return None
+    metadata, tags = kept.pop("metadata", ABSENT), kept.pop("categories", ())
+    day = kept.pop("expiration_date", _NEVER)
+    expires_at = None if type(day) is not str else _exact_expiry(day)
+    created, updated = said["created_at"], said["updated_at"]
+    created_at, updated_at = created and exact_time(created), updated and exact_time(updated)
+    if (
+        said["memory"] is None
+        or said["id"] is None
+        or not (metadata is None or _is_usual(metadata))
+        or not (tags == () or _tags(tags))
+        or (created is not None and not created_at)
+        or (updated is not None and not updated_at)
+        or (day is not _NEVER and expires_at is None)
+        or not _UNUSUAL.isdisjoint(kept)
+    ):
+        return None
+    if kept.setdefault("hash", ABSENT) == hash_of(said["memory"]):
+        del kept["hash"]
+    is_odd = has_odd_numbers(row.values())
+    if is_odd:
+        kept |= float_spellings(row)
+    make = PlainSemantic if is_decoded and not is_odd else Semantic
+    return make(
+        text=said["memory"],
+        created_at=created_at,
+        updated_at=updated_at,
+        expires_at=expires_at,
+        tags=tuple(tags),
+        metadata=metadata or {},
+        scope=_scope_of(said["user_id"], said["agent_id"], said["run_id"], said["app_id"]),
+        origin=Origin(provider=NAME, id=said["id"], trust=TrustClass.IMPORTED, as_written=kept),
+    )
+
+
+def _is_usual(metadata: Any) -> bool:
+    return type(metadata) is dict and bool(metadata) and _NEVER_USUAL.isdisjoint(metadata)
+
+
+def _any_entry(row: Row) -> Entry:
+    """Return any memory as an entry."""
+    said = _mapped_members(row)
+    # An ID is always written; if the source has none, that difference is stored.
+    written = _written_members(said, procedural=said["kind"] is not None)
+    return _entry(said, differences(row, {"id": ABSENT, **written}))
+
+
+def _mapped(row: Row) -> Entry:
+    return _entry(_mapped_members(row), {})
+
+
+def _entry(said: Row, kept: Row) -> Entry:
+    cls = Semantic if said["kind"] is None else Procedural
+    identity = said.pop("id")
+    origin = Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=kept)
+    return cls(origin=origin, **said)
+
+
+def _mapped_members(row: Row) -> Row:
+    """Return the members of an entry by name; ``id`` is that of its origin."""
+    text = text_in(row, "memory")
+    metadata = row.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    procedural = metadata.get(_TYPE) == _PROCEDURAL
+    if procedural:
+        metadata = {name: part for name, part in metadata.items() if name != _TYPE}
+    return {
+        "id": _text(row.get("id")),
+        "text": text,
+        "kind": _PROCEDURAL if procedural else None,
+        "created_at": _time(_get(row, "created_at")),
+        "updated_at": _time(_get(row, "updated_at")),
+        "expires_at": _expiry(_get(row, "expiration_date")),
+        "tags": _tags(row.get("categories")),
+        "metadata": metadata,
+        "scope": _scope(row),
+    }
+
+
+def triple_of(row: Row) -> Entry:
+    """Return a relation of the graph memory as a fact."""
+    entry = _mapped_triple(row)
+    return _keeping(entry, differences(row, _written_triple(entry)))
+
+
+def _mapped_triple(row: Row) -> Semantic:
+    return Semantic(
+        kind=RELATION,
+        subject=_text(row.get("source")),
+        predicate=_text(row.get("relationship")),
+        object=_text(row.get("target" if "target" in row else "destination")),
+        origin=Origin(provider=NAME, trust=TrustClass.IMPORTED),
+    )
+
+
+def _keeping(entry: Entry, kept: Row) -> Entry:
+    if not kept or entry.origin is None:
+        return entry
+    origin = msgspec.structs.replace(entry.origin, as_written=kept)
+    return msgspec.structs.replace(entry, origin=origin)
+
+
+def _get(row: Row, name: str) -> Any:
+    """Return a member by its name in Python, or else in TypeScript."""
+    return row[name] if name in row else row.get(_CAMEL[name])
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _time(value: Any) -> str | None:
+    return read_time(value) if isinstance(value, str) else None
+
+
+def _expiry(value: Any) -> str | None:
+    """Return the expiry: Mem0 shows a memory until its last day (UTC) is over."""
+    first = _time(value)
+    if first is None or not _DAY.fullmatch(value):
+        return first
+    try:
+        return format_time(to_datetime(first) + timedelta(days=1))
+    except OverflowError:
+        return None
+
+
+@lru_cache(512)
+def _exact_expiry(day: str) -> str | None:
+    """Return the expiry if its last day would be written as the same text."""
+    expires_at = _expiry(day)
+    return expires_at if expires_at is not None and _last_day(expires_at) == day else None
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    return ()
+
+
+def _scope(row: Row) -> Scope | None:
+    run = _text(_get(row, "run_id"))
+    # The platform calls the same thing session_id.
+    run = _text(_get(row, "session_id")) if run is None else run
+    user, agent = _text(_get(row, "user_id")), _text(_get(row, "agent_id"))
+    return _scope_of(user, agent, run, _text(_get(row, "app_id")))
+
+
+def _scope_of(
+    user: str | None, agent: str | None, run: str | None, app: str | None
+) -> Scope | None:
+    scope = Scope(user=user, agent=agent, run=run, app=app)
+    return None if scope == _NOBODY else scope
+
+
+def row_of(entry: Entry) -> Row:
+    """Return a memory as a row, as in its source if that was Mem0."""
+    return _reproduced(entry, _written(entry), _mapped)
+
+
+def triple_row_of(entry: Semantic) -> Row:
+    """Return a relation as a row."""
+    return _reproduced(entry, _written_triple(entry), _mapped_triple)
+
+
+def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row:
+    """Restore the stored members, except those that contradict the entry."""
+    origin = entry.origin
+    if origin is None or origin.provider != NAME or not origin.as_written:
+        return written
+    kept = {name: part for name, part in origin.as_written.items() if name not in OF_THE_STORE}
+    row = reproduce(written, kept)
+    try:
+        again = read(row)
+    except MalformedError:
+        return written
+    now, then = _said(entry), _said(again)
+    stale = {field for field, part in now.items() if part != then[field]}
+    if not stale:
+        return row
+    fresh = {k: v for k, v in kept.items() if _FIELDS.get(_SNAKE.get(k, k)) not in stale}
+    return reproduce(written, fresh)
+
+
+def _said(entry: Entry) -> Row:
+    """Return the members of an entry that a Mem0 record can hold."""
+    said = {field: getattr(entry, field, None) for field in _SAID}
+    said["metadata"] = (said["metadata"], type(entry))
+    said["origin"] = entry.origin.id if entry.origin else None
+    return said
+
+
+def _written(entry: Entry) -> Row:
+    """Return a memory in the form of ``get_all()`` of mem0ai 2.2.1."""
+    said = {name: getattr(entry, name) for name in _SHOWN}
+    if entry.origin is not None and entry.origin.id is not None:
+        said["id"] = entry.origin.id
+    return _written_members(said, procedural=isinstance(entry, Procedural))
+
+
+def _written_members(said: Row, *, procedural: bool) -> Row:
+    """Return a memory in the form of ``get_all()``, from members by name."""
+    scope, text, metadata = said["scope"] or _NOBODY, said["text"], said["metadata"]
+    if procedural and _TYPE not in metadata:
+        metadata = {**metadata, _TYPE: _PROCEDURAL}
+    row: Row = {
+        "id": said["id"],
+        "memory": text,
+        "hash": hash_of(text or ""),
+        "created_at": _written_time(said["created_at"]),
+        "updated_at": _written_time(said["updated_at"]),
+        "user_id": scope.user,
+        "agent_id": scope.agent,
+        "run_id": scope.run,
+        "app_id": scope.app,
+        "categories": list(said["tags"]) or None,
+        "expiration_date": _last_day(said["expires_at"]),
+    }
+    row = {name: part for name, part in row.items() if part is not None}
+    row["metadata"] = metadata or None  # always present; null if there is none
+    return row
+
+
+def hash_of(text: str) -> str:
+    """Return the hash that Mem0 stores of a text."""
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _written_triple(entry: Semantic) -> Row:
+    row = {"source": entry.subject, "relationship": entry.predicate, "target": entry.object}
+    return {name: part for name, part in row.items() if part is not None}
+
+
+def _written_time(text: str | None) -> str | None:
+    return None if text is None else iso_text(text)
+
+
+def _last_day(expires_at: str | None) -> str | None:
+    if expires_at is None or not expires_at.endswith(_MIDNIGHT):
+        return expires_at and expires_at[:10]
+    try:
+        return (to_datetime(expires_at) - timedelta(days=1)).date().isoformat()
+    except OverflowError:
+        return expires_at[:10]
+
+
+def losses_of(value: Row, row: Row) -> dict[str, str]:
+    """Return the members of a record that are not in its row, with the reason."""
+    held = _IN_ALL | (_SAID - _TRIPLE if "text" in value else _TRIPLE)
+    lost = dict.fromkeys(sorted(value.keys() - held), _NO_FIELD)
+    procedural = value["type"] == "procedural"
+    if value.get("kind") not in (None, RELATION, *([_PROCEDURAL] if procedural else [])):
+        lost["kind"] = _NO_FIELD
+    said = value.get("metadata", {}).get(_TYPE)
+    if said is not None and procedural != (said == _PROCEDURAL):
+        lost["type"] = "its metadata has another memory_type"
+    if "namespace" in value.get("scope", {}):
+        lost["scope/namespace"] = _NO_FIELD
+    if _expiry(_get(row, "expiration_date")) != value.get("expires_at"):
+        lost["expires_at"] = "Mem0 stores the day only"
+    origin = value.get("origin", {"provider": NAME})
+    if origin.get("provider") != NAME or origin.keys() & {"source", "revision"}:
+        lost["origin"] = "Mem0 does not record provenance"
+    return lost
+
 
 _DEFAULT_PAGE = 20
 _MEMORY = {(b"memory",), (0, b"memory"), (b"results", 0, b"memory")}
@@ -53,11 +421,12 @@ _Map = Callable[[Row], Entry]
 
 
 class Mem0:
-    """Memories as Mem0 hands them out."""
+    """The format."""
 
     info: ClassVar[Info] = Info(
         title="Mem0 export",
         suffixes=(".mem0.json",),
+        signs=Signs(texts=((b"memory",), (b'"results"',))),
         spec="mem0ai 2.2.1 get_all(); Mem0 platform API v3 memories",
         checked="2026-11-21",
         traits=Traits(
@@ -118,9 +487,9 @@ class Mem0:
 
 
 def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
-    """Read an object, a result list with fields around it or one memory; return how many.
+    """Read an object, a result list with members around it or a memory; return their number.
 
-    After one memory others may follow, each on a line.
+    After a memory, others may follow, each on a line.
     """
     around: Row = {}
     count, listed = 0, False
@@ -156,7 +525,7 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
 
 
 def _array(document: ForeignReader, reading: ReadContext, prefix: str, make: _Map) -> _Rows:
-    """Read a list of rows; return how many there were, bad ones that are left out included."""
+    """Read a list of rows; return their number, including skipped bad ones."""
     return (yield from _each(document.values(), document, reading, prefix, make))
 
 
@@ -179,7 +548,7 @@ def _each(
 
 
 class _Order:
-    """Remembers how the two kinds of memory alternate; in an artifact each has its own section."""
+    """Records the order of the two types of memory, which have separate sections in an artifact."""
 
     def __init__(self) -> None:
         self._runs = [0]
@@ -221,7 +590,7 @@ def _note_what_is_missing(reading: ReadContext, count: int) -> None:
 
 
 def _container(records: RecordSet, report: Report) -> Row:
-    """Return the fields around the records, when one Mem0 file was the only source."""
+    """Return the members around the records, if one Mem0 file was the only source."""
     if records.count("source") == 1:
         for source in records.of("source"):
             if source.value.get("format") == NAME:
@@ -246,7 +615,7 @@ def _count_what_has_no_place(records: RecordSet, report: Report) -> None:
 
 
 def _rows(records: RecordSet, runs: list[int], report: Report) -> Iterator[Row]:
-    """Yield the memories, in the order in which they were read."""
+    """Yield the memories, in reading order."""
     kinds = [_rows_of(kind, records, report) for kind in _MEMORY_TYPES]
     for turn, length in enumerate(runs):
         yield from islice(kinds[turn % len(kinds)], length)
@@ -291,7 +660,7 @@ def _count_losses(record: Sealed, row: Row, report: Report) -> None:
 
 
 def _json(value: Any, report: Report) -> bytes:
-    """Encode as Python's own JSON does, NaN and large integers included."""
+    """Encode as Python's ``json`` does, including NaN and large integers."""
     return as_json(value, report)
 
 

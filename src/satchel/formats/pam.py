@@ -4,9 +4,8 @@ import re
 from typing import ClassVar
 
 from satchel.artifact.encodings import Encoding
-from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Place
+from satchel.ports.format import Info, Place, Signs
 
 _OURS = re.compile(rb'\s*\{\s*"(?:statement|signatures|components)"\s*:')
 
@@ -18,13 +17,14 @@ class Pam(PamFormat):
     info: ClassVar[Info] = Info(
         title="Sealed artifact, JSON",
         suffixes=(".pam",),
+        signs=Signs(texts=((b'"statement"',), (b'"signatures"',), (b'"components"',))),
         spec=SPEC,
         checked=CHECKED,
         traits=TRAITS,
     )
 
     def recognises(self, place: Place) -> bool:
-        return _OURS.match(decompressed_head(place.head)) is not None
+        return _OURS.match(place.unpacked_head) is not None
 
 
 FORMAT = Pam()

@@ -3,9 +3,8 @@
 from typing import ClassVar
 
 from satchel.artifact.encodings import MAGIC, Encoding
-from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Place
+from satchel.ports.format import Info, Place, Signs
 
 
 class PamCbor(PamFormat):
@@ -15,13 +14,14 @@ class PamCbor(PamFormat):
     info: ClassVar[Info] = Info(
         title="Sealed artifact, CBOR",
         suffixes=(".pam.cbor",),
+        signs=Signs(starts=(MAGIC,)),
         spec=SPEC,
         checked=CHECKED,
         traits=TRAITS,
     )
 
     def recognises(self, place: Place) -> bool:
-        return decompressed_head(place.head).startswith(MAGIC)
+        return place.unpacked_head.startswith(MAGIC)
 
 
 FORMAT = PamCbor()

@@ -3,25 +3,25 @@
 from typing import ClassVar
 
 from satchel.artifact.encodings import PREAMBLE, Encoding
-from satchel.formats._files import decompressed_head
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Place
+from satchel.ports.format import Info, Place, Signs
 
 
 class PamJsonl(PamFormat):
-    """One record a line between a preamble and the signed statement."""
+    """One record per line between a preamble and the signed statement."""
 
     encoding = Encoding.JSONL
     info: ClassVar[Info] = Info(
         title="Sealed artifact, lines",
         suffixes=(".pam.jsonl",),
+        signs=Signs(starts=(PREAMBLE,)),
         spec=SPEC,
         checked=CHECKED,
         traits=TRAITS,
     )
 
     def recognises(self, place: Place) -> bool:
-        return decompressed_head(place.head).startswith(PREAMBLE)
+        return place.unpacked_head.startswith(PREAMBLE)
 
 
 FORMAT = PamJsonl()

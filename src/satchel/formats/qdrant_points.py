@@ -1,8 +1,7 @@
-"""Points of Qdrant as JSON: what a server's ``points/scroll`` returns, or a list of points.
+"""Points of Qdrant as JSON: the result of a server's ``points/scroll``, or a list of points.
 
-What is written can be given to ``PUT /collections/NAME/points``. A server's ids, payloads and
-vectors are kept as they are. A collection on this machine is read and written where it is
-(``connectors.qdrant_local``).
+The output is accepted by ``PUT /collections/NAME/points``. A server's IDs, payloads and vectors are
+preserved. A collection on this machine is read and written in place (``connectors.qdrant_local``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,13 +9,12 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.formats._files import json_members
-from satchel.formats._order import in_order
+from satchel.formats._json import json_members
 from satchel.formats._points import NAME, VECTOR, entry_of, row_of
-from satchel.formats._row_lists import RowLayout, container_of, count_others
+from satchel.formats._row_lists import RowLayout, container_of, count_others, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
@@ -38,6 +36,7 @@ class QdrantPoints:
     info: ClassVar[Info] = Info(
         title="Qdrant points as JSON",
         suffixes=(".qdrant.json",),
+        signs=Signs(texts=((b"id", b"payload"),)),
         spec="Qdrant 1.20: POST points/scroll, PUT points; qdrant-client 1.20.0 records",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
@@ -49,7 +48,7 @@ class QdrantPoints:
     )
 
     def recognises(self, place: Place) -> bool:
-        # Of lines, the first: many formats have an id in one line and a payload in another.
+        # Of lines, only the first: many formats have an ID in one line and a payload in another.
         line = dict(json_members(place.head.partition(b"\n")[0]))
         found = dict(json_members(place.head))
         return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)
@@ -87,4 +86,4 @@ def _says_something(entry: Entry) -> bool:
 
 
 FORMAT = QdrantPoints()
-"""What the registry finds."""
+"""The instance that the registry loads."""

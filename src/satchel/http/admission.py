@@ -161,13 +161,13 @@ class Admission:
         send: Send,
         inner: Callable[[Scope, Receive, Send], Awaitable[None]],
     ) -> None:
-        """Let a request in to a route, or refuse it.
+        """Admit a request to a route, or refuse it.
 
         Raises:
-            PermissionRefusedError: If nothing says that they may.
-            TokenError: If a token does not hold, or it is not proved to be theirs.
-            UsageError: If the body is no JSON, or the query says what the route does not know.
-            RefusedBodyError: If it is too large, or does not arrive.
+            PermissionRefusedError: If the caller has no permission.
+            TokenError: If a token is not valid, or its possession is not verified.
+            UsageError: If the body is not JSON, or the query has unknown parameters.
+            RefusedBodyError: If the body is too large, or does not arrive.
         """
         if route.access is Access.ANYBODY:
             self._require_announced(scope, 0)

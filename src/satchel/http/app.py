@@ -22,16 +22,7 @@ from satchel.http.guard import ClientConnections, Guard, ServerLimits
 from satchel.http.metrics import RequestMetrics
 from satchel.http.operations import with_examples
 from satchel.http.rate_limits import RateLimiter
-from satchel.http.routes import (
-    about,
-    artifacts,
-    backups,
-    banks,
-    files,
-    jobs,
-    memories,
-    transfer,
-)
+from satchel.http.routes import about, artifacts, backups, banks, files, jobs, memories, transfer
 from satchel.mcp import has_extra
 
 _ROUTERS = (
@@ -69,12 +60,12 @@ def application(
     """Return an application that serves an open store.
 
     Args:
-        gateway: The store, and who may use it; it is closed when the application ends.
-        bounds: What it puts up with.
+        gateway: The open store and its permissions; closed when the application ends.
+        bounds: Limits on requests.
         counting: Counts and logs requests.
-        rates: Counts the requests of each address; needed where several workers do.
-        connections: Those that are open, where it is known.
-        only_mcp: Whether agent hosts are served and nobody else.
+        rates: Limits the requests of each address; required if there are several workers.
+        connections: The open connections, if known.
+        only_mcp: Whether to serve MCP only.
     """
     counting, bounds = counting or RequestMetrics(), bounds or ServerLimits()
     rates = rates or RateLimiter(bounds.per_second)
@@ -85,14 +76,14 @@ def application(
         lifespan=_lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
-        openapi_url=None,  # ours is made once: whoever asks for it costs nothing
+        openapi_url=None,  # ours is built once and cached
     )
     if connections is None:
         connections = ClientConnections(bounds.unknown)
     admission = Admission(gateway, bounds, connections)
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
     app.state.admission, app.state.bounds = admission, bounds
-    # Routes as they are: of a router that is included, each is built again for each application.
+    # Add the routes themselves: including a router builds each of them again.
     for router in routers(only_mcp=only_mcp):
         app.router.routes.extend(router.routes)
     plain = app.openapi
@@ -114,16 +105,16 @@ def application(
 
 
 def begin_to_end(app: FastAPI) -> None:
-    """Say that nothing new is wanted, and let go of those who only follow work.
+    """Refuse new requests, and end the streams that follow jobs.
 
-    What is being worked on is finished; whoever followed it asks again, another worker or later.
+    Running requests are finished. Clients that followed a job connect to another worker, or later.
     """
     app.state.ending = True
     app.state.gateway.works.let_go()
 
 
 def routers(*, only_mcp: bool = False) -> Iterator[APIRouter]:
-    """Yield what is served; MCP where what it needs is installed."""
+    """Yield the routers; MCP if its SDK is installed."""
     yield from (about.router,) if only_mcp else _ROUTERS
     if has_extra():
         from satchel.http.routes import mcp
@@ -133,7 +124,7 @@ def routers(*, only_mcp: bool = False) -> Iterator[APIRouter]:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    # More of them wait for each other, and not for the disk: each request costs more then.
+    # More threads wait for each other and not for the disk, and each request costs more.
     current_default_thread_limiter().total_tokens = _THREADS
     yield
     begin_to_end(app)
@@ -173,12 +164,12 @@ async def _no_route(_: Request, error: Exception) -> Response:
 
 
 async def _gone(_: Request, __: Exception) -> Response:
-    """Answer nobody: who asked went away in the middle of it; the log and the counts say so."""
+    """Return the status for a client that disconnected, for the log and the metrics."""
     return Response(status_code=_GONE)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer for a defect of ours: what happened is in the log, and nothing of it in the answer."""
+    """Respond to an unexpected error; details are logged and not returned."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     line = {
         "error": type(error).__name__,

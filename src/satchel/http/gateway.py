@@ -39,10 +39,10 @@ from satchel.crypto.token_chain import (
     SKEW,
     Chain,
     ProofRequest,
+    http_proof_request,
     open_chain,
-    proved_request,
-    request_of,
     require_arguments,
+    verify_proof,
 )
 from satchel.errors import MalformedError, TokenError
 from satchel.http.guard import is_loopback
@@ -82,14 +82,14 @@ class Caller:
         self._banks = OrderedDict[str, Bank]()
 
     def bank(self, name: str) -> Bank:
-        """Return a bank that is there.
+        """Return an existing bank.
 
-        One that was opened for an earlier request is looked at again: another program, or another
-        worker, may have renamed or removed it.
+        A bank that was opened for an earlier request is checked again: another program or worker
+        may have renamed or deleted it.
 
         Raises:
-            UnknownBankError: If it is not.
-            TokenError: If the token is for another one.
+            UnknownBankError: If there is no such bank.
+            TokenError: If the token is for another bank.
         """
         with self._lock:
             found = self._banks.pop(name, None)
@@ -148,7 +148,7 @@ class TokenHolder:
             TokenError: If it was not.
         """
         if self.request is not None:
-            _, args = request_of("", self.target, blake3(body).hexdigest())
+            _, args = http_proof_request("", self.target, blake3(body).hexdigest())
             require_arguments(self.request, args)
 
 
@@ -181,11 +181,11 @@ class Gateway:
         self._trusted_as_of = _stamp(self._trust)
 
     def is_operator(self, shown: str | None, address: str | None) -> bool:
-        """Tell whether somebody is the operator: by the token they show, or because they are here.
+        """Return whether a caller is the operator: by the operator's token, or as a local caller.
 
         Args:
-            shown: What they show for the operator's token.
-            address: Where they ask from.
+            shown: The token that the caller presents.
+            address: Address of the caller.
         """
         if self._admin is not None:
             given = (shown or "").encode("utf-8", "replace")
@@ -193,21 +193,21 @@ class Gateway:
         return is_loopback(address)
 
     def holder(self, token: str, proof: str | None, method: str, target: str) -> TokenHolder:
-        """Return a token's holder, once all is judged that can be without the request's body.
+        """Return the holder of a token, after verifying everything but the request's body.
 
-        The token holds now, for a bank that is here, and was issued by one of its owners; the proof
-        is its audience's, for this server, and counts once. ``Holder.require_body`` judges the
-        rest.
+        The token is valid now, for a bank of this store, and was issued by one of its owners; the
+        proof is of its audience, for this server, and was not used before.
+        ``Holder.require_body`` verifies the rest.
 
         Args:
-            token: What the header has: the token's JSON in base64.
-            proof: What the other header has, likewise; needed unless anybody may use the token.
-            method: Of the request.
-            target: Its path and query, as it was sent.
+            token: Value of the token header: the token's JSON in base64.
+            proof: Value of the proof header, likewise; required unless the token is a bearer token.
+            method: Method of the request.
+            target: Path and query, as they were sent.
 
         Raises:
-            MalformedError: If one of them is none.
-            TokenError: If they do not hold, or this request was made before.
+            MalformedError: If one of them is malformed.
+            TokenError: If they are not valid, or the request is a replay.
         """
         data = _decoded(token, "token", MOST_BYTES)
         name = blake3(data).hexdigest()
@@ -242,12 +242,12 @@ class Gateway:
                 hint="See the guide: The HTTP gateway.",
             )
         value = plain_value(_decoded(proof, "proof", _LONGEST_PROOF))
-        action, _ = request_of(method, "", "")
-        return proved_request(chain, value, self.verifier, now(), action)
+        action, _ = http_proof_request(method, "", "")
+        return verify_proof(chain, value, self.verifier, now(), action)
 
     @property
     def has_operator_token(self) -> bool:
-        """Whether the operator has to show a token; else whoever is on this machine is it."""
+        """Whether the operator must present a token; else every local caller is the operator."""
         return self._admin is not None
 
     @property
@@ -269,7 +269,7 @@ class Gateway:
                 self._read_at = time.monotonic()
 
     def look_again(self) -> None:
-        """Let go of banks that are open if whom this machine trusts has changed since."""
+        """Close open banks if the keys that this machine trusts have changed since."""
         found = _stamp(self._trust)
         if found == self._trusted_as_of and (found is not None or not self._trust.exists()):
             return
@@ -295,7 +295,7 @@ def _stamp(path: Path) -> Stamp | None:
 
 def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:
     """Return what a proof is made for: the action and arguments of a request."""
-    return request_of(method, target, blake3(body).hexdigest())
+    return http_proof_request(method, target, blake3(body).hexdigest())
 
 
 def _decoded(text: str, what: str, most: int) -> bytes:

@@ -1,8 +1,12 @@
-"""What every request goes through first: where it comes from, how large it is, how many there are.
+"""Checks of every request and connection: host and origin, size, rate, timeouts.
 
-A page in a browser must not reach a server on this machine: its host name may lead here (DNS
-rebinding), and a form may be sent here without asking. So the host that is asked for has to be one
-of ours, and what a browser says of where a request comes from has to be the same.
+A page in a browser must not reach a server on this machine: its host name may resolve to it (DNS
+rebinding), and it may submit a form to it. So the requested host must be one of ours, and the
+origin that the browser sends must be the same.
+
+A connection has timeouts for its headers and for reading the response, and a limit of bytes before
+its client is identified. The rest of a body is read from the network only after a route requests it
+(``satchel.http.admission``).
 """
 
 import asyncio
@@ -27,7 +31,7 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What a server puts up with."""
+    """Limits of a server."""
 
     small_bytes: int = 2 << 20
     """Of a request's body, where a route declares nothing else; see ``satchel...admission``."""
@@ -45,8 +49,8 @@ class ServerLimits:
     """Of all bodies in memory."""
 
     at_once: int = 64
-    """Requests that are worked on together; more wait, in the order in which they came. Holders of
-    tokens have a part of them; who has not said who they are has none."""
+    """Concurrent requests; more wait, first come, first served. Holders of tokens may use a part of
+    them; unidentified callers none."""
 
     judged: int = 32
     """Tokens that wait to be judged, of all that were presented and not judged yet."""
@@ -86,7 +90,7 @@ class ServerLimits:
 
 
 def is_loopback(address: str | None) -> bool:
-    """Tell whether an address is this machine's own."""
+    """Return whether an address is a loopback address."""
     try:
         return ipaddress.ip_address((address or "").removeprefix("::ffff:")).is_loopback
     except ValueError:
@@ -94,19 +98,19 @@ def is_loopback(address: str | None) -> bool:
 
 
 class Guard:
-    """Refuses what no route has to see. ASGI middleware.
+    """ASGI middleware that refuses requests before they reach a route.
 
-    Nothing of a body is read here: who asks is found out before, for each route
-    (``satchel.http.admission``). Of a body that nobody wanted, a small rest is dropped; a
-    connection with more of it is closed.
+    It reads no bodies: the caller is identified first, for each route
+    (``satchel.http.admission``). A small unread rest of a body is dropped; a connection with more
+    of it is closed.
 
     Args:
-        app: What is behind it.
-        bounds: What it puts up with.
-        counting: Is told of each request.
-        rates: Counts the requests of each address; those of other workers, too.
-        is_operator: Tells whether the operator asks: theirs are counted apart, so that nobody else
-            at their address uses them up.
+        app: The application.
+        bounds: The limits.
+        counting: Counts each request.
+        rates: Limits the requests of each address, across all workers.
+        is_operator: Returns whether the caller is the operator, whose requests are counted apart,
+            so that other callers at the same address cannot use them up.
     """
 
     def __init__(
@@ -125,7 +129,7 @@ class Guard:
         self._is_operator = is_operator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -185,7 +189,7 @@ _REST_SECONDS = 0.5
 
 
 async def _read_rest(scope: Scope, receive: Receive) -> None:
-    """Read the rest of a small body that nobody wanted.
+    """Read the unread rest of a small body.
 
     A connection that is closed while parts of the body still arrive is reset, and the client
     may lose the answer that says why it was refused.
@@ -200,7 +204,7 @@ async def _read_rest(scope: Scope, receive: Receive) -> None:
 
 
 def announces_body(scope: Scope) -> bool:
-    """Tell whether the headers of a request say that it has a body."""
+    """Return whether the headers of a request announce a body."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 ") != b"")
         for name, value in scope["headers"]
@@ -214,7 +218,7 @@ def _name(host: str) -> str:
 
 
 def _is_same_origin(scheme: str, host: str, headers: dict[str, bytes]) -> bool:
-    """Tell whether no browser says that a request comes from a page of elsewhere."""
+    """Return whether a request does not come from a page of another origin."""
     if headers.get("sec-fetch-site", b"none") not in (b"none", b"same-origin"):
         return False
     origin = headers.get("origin")
@@ -226,13 +230,13 @@ def _is_same_origin(scheme: str, host: str, headers: dict[str, bytes]) -> bool:
 
 
 class ClientConnections:
-    """Connections by the address at their other end, those of nobody apart.
+    """Open connections of unidentified clients, by their address.
 
-    Of more than are allowed, the one of nobody that has been open longest is hung up on: whoever
-    comes next always gets in, and says who they are with what they say first.
+    If there are too many, the oldest one is closed, so that a new client is always accepted and
+    can identify itself with its first request.
 
     Args:
-        most: How many may be open of those that have not shown who they are.
+        most: Most open connections of unidentified clients.
     """
 
     def __init__(self, most: int) -> None:
@@ -240,14 +244,14 @@ class ClientConnections:
         self._unknown = dict[Any, Callable[[], None]]()
 
     def opened(self, client: Any, hang_up: Callable[[], None]) -> None:
-        """Take note of a connection that was opened."""
+        """Record an opened connection."""
         self._unknown[client] = hang_up
         if len(self._unknown) > self._most:
             oldest = next(iter(self._unknown))
             self._unknown.pop(oldest)()
 
     def known(self, client: Any) -> None:
-        """Take note that somebody showed who they are."""
+        """Record that a client identified itself."""
         self._unknown.pop(client, None)
 
     def closed(self, client: Any) -> None:
@@ -259,10 +263,10 @@ class ClientConnections:
 
 
 _READ_BYTES = 32 << 10
-"""What is taken off a connection at a time."""
+"""Most bytes that are read from a connection at a time."""
 
 _BUFFER = memoryview(bytearray(_READ_BYTES))
-"""Of all connections: what is in it is taken out at once."""
+"""Shared by all connections: it is emptied after each read."""
 
 _REFUSED = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -271,7 +275,7 @@ _REFUSED = (
 
 
 class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[misc, valid-type]  # one of two, as installed
-    """Lets go of a client that takes too long, or says too much."""
+    """Closes a connection that is too slow, or sends too many headers."""
 
     bounds: ServerLimits
     peers: ClientConnections
@@ -281,23 +285,23 @@ class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[mi
     _said = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
+        """Start the timeout of a request."""
         super().connection_made(transport)
         self._peer = self.client
         self._head = self.loop.call_later(self.bounds.head_seconds, transport.abort)
         self.peers.opened(self._peer, transport.abort)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the next bytes go: a transport's own buffer is much larger."""
+        """Return the buffer for the next bytes; a transport's own is much larger."""
         del sizehint
         return _BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what is in the buffer."""
+        """Process the buffer."""
         self.data_received(bytes(_BUFFER[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client says; letter by letter is not sooner."""
+        """Process data of the client; a slow request does not extend its timeout."""
         before = self.cycle
         super().data_received(data)
         cycle = self.cycle
@@ -314,17 +318,17 @@ class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[mi
             self._head = self.loop.call_later(self.bounds.head_seconds, self.transport.abort)
 
     def pause_writing(self) -> None:
-        """Begin to wait for the client to take what was sent."""
+        """Start the timeout of a client that does not read the response."""
         super().pause_writing()
         self._taking = self.loop.call_later(self.bounds.take_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on: it took enough of it."""
+        """Continue to write: the client has read enough."""
         super().resume_writing()
         self._taking = _off(self._taking)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop all timeouts."""
         self._head, self._taking = _off(self._head), _off(self._taking)
         self.peers.closed(self._peer)
         super().connection_lost(exc)
@@ -333,14 +337,14 @@ class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[mi
 def impatient(
     bounds: ServerLimits, connections: ClientConnections | None = None
 ) -> type[asyncio.Protocol]:
-    """Return what speaks HTTP with one client, as uvicorn makes it for each connection."""
+    """Return the class of the HTTP protocol, of which uvicorn makes an instance per connection."""
     if connections is None:
         connections = ClientConnections(bounds.unknown)
     return type("Impatient", (_Impatient,), {"bounds": bounds, "peers": connections})
 
 
 def _off(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """Stop a timer, and return what there is of it then: nothing."""
+    """Cancel a timer, and return None for its variable."""
     if timer is not None:
         timer.cancel()
     return None

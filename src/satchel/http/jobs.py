@@ -1,7 +1,7 @@
-"""Long work: done in threads of its own, told of as it goes, and called off.
+"""Jobs: long operations that run in threads, report progress and can be cancelled.
 
-Whoever does a piece of work puts up how it stands where all servers of the store look
-(``satchel.bank.job_registry``), so that any of them can tell of it, follow it and call it off.
+The worker of a job publishes its state in a registry of the store
+(``satchel.bank.job_registry``), so that every server of the store can show, follow and cancel it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def with_progress(options: _Options, tell: ReportProgress) -> _Options:
 
 
 class JobCancelledError(Exception):
-    """Somebody wants it no longer."""
+    """The job was cancelled."""
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,7 +69,7 @@ class _Note(msgspec.Struct, frozen=True):
     """What is put up of a piece of work."""
 
     sign: float
-    """When whoever does it was last seen at it, in seconds."""
+    """When its worker last reported, in seconds."""
 
     shown: JobStatus
 
@@ -246,7 +246,7 @@ class JobQueue:
             await asyncio.sleep(_TELL_SECONDS)
 
     def let_go(self) -> None:
-        """Have those who follow work go; the work goes on."""
+        """End the streams that follow jobs; the jobs continue."""
         self._lets_go = True
 
     def close(self) -> None:

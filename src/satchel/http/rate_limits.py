@@ -24,14 +24,14 @@ _NOBODY = bytes(16)
 
 
 class RateLimiter:
-    """Buckets that fill up again, one for each address.
+    """A token bucket for each address.
 
-    What it counts in is shared with processes that are forked later. Of more addresses than it has
-    room for, those that came longest ago are forgotten; which share a place nobody outside knows.
+    The table is shared with processes that are forked later. If it is full, the addresses with the
+    oldest requests are dropped; a keyed hash hides which addresses share a group.
 
     Args:
-        per_second: Requests, on the average of ten seconds; 0 for any number.
-        clock: Tells the time in seconds, the same in all processes.
+        per_second: Requests a second, averaged over ten seconds; 0 for no limit.
+        clock: Returns the time in seconds, the same in all processes.
     """
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +44,7 @@ class RateLimiter:
         weakref.finalize(self, os.close, self._locks)
 
     def takes(self, address: str) -> bool:
-        """Take a request of an address into account, and tell whether it may be made."""
+        """Count a request of an address, and return whether it is allowed."""
         if not self._per_second:
             return True
         who = blake3(address.encode("utf-8", "replace"), key=self._key).digest(length=16)
@@ -60,7 +60,7 @@ class RateLimiter:
         return left >= 1
 
     def _place(self, group: int, who: bytes) -> tuple[int, float, float | None]:
-        """Return where an address is counted, or can be; and what is there of it."""
+        """Return the offset of an address in the table, and its bucket if there is one."""
         start, oldest = group * _SLOTS * _SLOT.size, (float("inf"), 0)
         for place in range(start, start + _SLOTS * _SLOT.size, _SLOT.size):
             found, left, at = _SLOT.unpack_from(self._table, place)
@@ -71,7 +71,7 @@ class RateLimiter:
 
     @contextmanager
     def _alone(self, group: int) -> Iterator[None]:
-        """Keep other processes from a group; the system lets go for one that is killed."""
+        """Lock a group against other processes; the system unlocks it for a killed one."""
         fcntl.lockf(self._locks, fcntl.LOCK_EX, 1, group)
         try:
             yield
@@ -116,7 +116,7 @@ class Quota:
         self._all = 0
 
     def fits(self, who: Principal, amount: int = 1) -> bool:
-        """Tell whether somebody may have so much more."""
+        """Return whether a principal may use that much more."""
         if self._all + amount > self._total:
             return False
         if who.is_operator:
@@ -141,15 +141,14 @@ class Quota:
 
 
 class RequestSlots:
-    """Places for requests that are worked on together; whoever came first has one first.
+    """Slots for concurrent requests, granted in the order of arrival.
 
-    Else those that were just answered would take every place, and who was told to come again might
-    come for ever.
+    Otherwise clients that were just served could take every slot, and others would starve.
 
     Args:
-        count: How many.
-        waiting: How many may wait for one.
-        patience: For how many seconds.
+        count: Number of slots.
+        waiting: Most requests that wait for one.
+        patience: Most seconds of waiting.
     """
 
     def __init__(self, count: int, waiting: int, patience: float) -> None:
@@ -185,7 +184,7 @@ class RequestSlots:
         return True
 
     def release(self, who: Principal) -> None:
-        """Give a place back, to whoever has waited longest of those who may have it."""
+        """Release a slot to the longest waiting request that may have it."""
         self._places.release(who)
         for one in list(self._line):
             principal, place = one

@@ -1,4 +1,4 @@
-"""Serving: from the options of a person to servers that listen, and back to a closed store."""
+"""Start and stop servers: listening sockets, workers, signals, and the open store."""
 
 import errno
 import os
@@ -41,16 +41,16 @@ _LOOK_SECONDS = 0.2
 
 
 class Workers:
-    """Processes that do the same work.
+    """Worker processes.
 
-    Whoever begins them has opened nothing and has no threads: each opens what it needs itself. One
-    that dies is begun again; when they die as soon as they have begun, all is ended.
+    The parent has opened nothing and has no threads: each worker opens its own resources. A worker
+    that dies is restarted; if workers die immediately after their start, all are stopped.
 
     Args:
-        count: How many.
-        work: Does the work of one until it is told to end by SIGTERM; is given its number.
-        close: Called in this process when all are going to end, so that nobody waits at a door
-            behind which there is no one.
+        count: Number of workers.
+        work: Runs one worker until SIGTERM; receives its number.
+        close: Called in the parent before the workers stop, to close the listening sockets, so
+            that no client waits for a connection that is not accepted.
     """
 
     def __init__(self, count: int, work: Callable[[int], None], close: Callable[[], None]) -> None:
@@ -116,7 +116,7 @@ class Workers:
             os._exit(status)
 
     def _look_after(self) -> None:
-        """Begin those anew that died."""
+        """Restart the workers that died."""
         for pid, _ in self._gone():
             number, began = self._there.pop(pid)
             early = time.monotonic() - began < _LEAST_SECONDS
@@ -176,7 +176,7 @@ class ServerOptions:
     certificate: Path | None = None
     certificate_key: Path | None = None
     at_once: int = 64
-    """Requests that are worked on together, by all workers."""
+    """Concurrent requests of all workers."""
 
     per_second: float = 200.0
     """Requests of one address; 0 for any number."""
@@ -396,7 +396,7 @@ def _close(sockets: Sequence[socket.socket]) -> None:
 
 @contextmanager
 def _ending_quietly() -> Iterator[None]:
-    """Come back from what SIGTERM has ended in order, so that nothing is left behind."""
+    """Return after an orderly shutdown by SIGTERM, so that cleanup runs."""
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         yield

@@ -25,17 +25,17 @@ from satchel.ledger.authority import (
     RESTORED,
     EpochDecision,
     LogState,
-    adding_owner,
-    admission,
-    deciding,
-    decision_of,
-    ending,
-    naming,
-    setting_threshold,
+    admission_record,
+    apply_configs,
+    decision_record,
+    key_end_record,
+    owner_addition_record,
+    parse_decision,
+    rename_record,
     signers,
     starts_epoch,
-    succeeding,
-    with_configs,
+    succession_record,
+    threshold_record,
 )
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
@@ -54,7 +54,7 @@ Drawn = tuple[Sequence[Sealed], AcceptedRollback | None]
 Drawing = Callable[[TrustedHead, VerifiedTree], Drawn]
 
 
-class _Compared(NamedTuple):
+class _WitnessComparison(NamedTuple):
     """A store compared with the witness."""
 
     given_up: AcceptedRollback | None = None
@@ -99,7 +99,7 @@ class Decider:
 
         Raises:
             SigningKeyError: If the key is not an owner's.
-            VerificationError: If the store is not what was signed, or the bank is gone.
+            VerificationError: If the store differs from what was signed, or lost the bank.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -143,7 +143,7 @@ class Decider:
             RolledBackError: If the store is behind the witness.
             ForkedError: If it forked from the witness.
             AdoptedError: If this machine knows the bank, and another key adopted this copy.
-            VerificationError: If the store is not what was signed.
+            VerificationError: If the store differs from what was signed.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -180,7 +180,8 @@ class Decider:
 
         Raises:
             SigningKeyError: If the owner's key is not an owner's.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         admitted = self.writer.did if key is None else key
         self._decide(self.owner, lambda found, tree: self._admitting(found, tree, admitted))
@@ -190,7 +191,8 @@ class Decider:
 
         Raises:
             SigningKeyError: If the owner's key is not an owner's.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -199,7 +201,7 @@ class Decider:
                 raise compared.refusal
             if found.authority.name == name:
                 return [], compared.given_up
-            record = naming(self.bank, name, self.owner, self.clock(), *self.also)
+            record = rename_record(self.bank, name, self.owner, self.clock(), *self.also)
             return [record], compared.given_up
 
         self._decide(self.writer, draw)
@@ -237,14 +239,14 @@ class Decider:
     def _require_enough(self, found: TrustedHead, records: Sequence[Sealed]) -> None:
         authority, size, root = found.authority, found.head.size, found.head.root
         for place, record in enumerate(records, size):
-            decision = decision_of(record.model) if isinstance(record.model, Config) else None
+            decision = parse_decision(record.model) if isinstance(record.model, Config) else None
             if decision is None or decision.key is None:  # anybody may adopt
                 require_enough(authority.keys, record, signers(record), records)
-            authority = with_configs(
+            authority = apply_configs(
                 authority, self.bank, [(place, record)], lambda at: root if at == size else ""
             )
 
-    def _as_owner(self, found: TrustedHead, tree: VerifiedTree) -> _Compared:
+    def _as_owner(self, found: TrustedHead, tree: VerifiedTree) -> _WitnessComparison:
         owners = found.authority.owners
         for key in (self.owner, *self.also):
             if key.did not in owners:
@@ -256,14 +258,14 @@ class Decider:
 
     def _compared(
         self, found: TrustedHead, tree: VerifiedTree, trusted: frozenset[str] | None
-    ) -> _Compared:
+    ) -> _WitnessComparison:
         last = self.witness.last(self.bank)
         seen = [] if last is None else [SeenHead(last.head, "this machine", witnessed=True)]
         try:
             verdict = judge(found.head, found.authority, tree, seen, trusted)
         except (RolledBackError, ForkedError) as error:
-            return _Compared(lost=seen[0].head, refusal=error)
-        return _Compared(given_up=verdict.given_up)
+            return _WitnessComparison(lost=seen[0].head, refusal=error)
+        return _WitnessComparison(given_up=verdict.given_up)
 
     def _taken_up(
         self, action: str, found: TrustedHead, lost: Head | None, reason: str | None
@@ -279,9 +281,9 @@ class Decider:
             reason=reason,
         )
         also = () if action == ADOPTED else self.also
-        records = [deciding(action, decision, self.owner, at, *also)]
+        records = [decision_record(action, decision, self.owner, at, *also)]
         if action == ADOPTED or not found.authority.admits(self.writer.did):
-            records.append(admission(self.bank, self.writer.did, self.owner, at, *also))
+            records.append(admission_record(self.bank, self.writer.did, self.owner, at, *also))
         return records, AcceptedRollback(lost.epoch, head.size) if lost is not None else None
 
     def _admitting(self, found: TrustedHead, tree: VerifiedTree, key: str) -> Drawn:
@@ -290,7 +292,7 @@ class Decider:
             raise compared.refusal
         if found.authority.admits(key):
             return [], compared.given_up
-        record = admission(self.bank, key, self.owner, self.clock(), *self.also)
+        record = admission_record(self.bank, key, self.owner, self.clock(), *self.also)
         return [record], compared.given_up
 
 
@@ -330,7 +332,8 @@ class KeyDecider(Decider):
         Raises:
             SigningKeyError: If the key is not an owner's.
             UsageError: If a new key had a role in the bank before.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
 
         def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
@@ -339,7 +342,7 @@ class KeyDecider(Decider):
             for new in heirs:
                 if not is_new(found.authority.keys, new.did):
                     raise UsageError(f"{new.did} already had a role in the bank", field="key")
-                records.append(succeeding(self.bank, old, new, self.clock(), *self.also))
+                records.append(succession_record(self.bank, old, new, self.clock(), *self.also))
                 old = new
             return records, given_up
 
@@ -356,7 +359,8 @@ class KeyDecider(Decider):
         Raises:
             SigningKeyError: If this owner's key is not an owner's.
             UsageError: If the bank would have no or too few owners.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         drawn = list[Sealed]()
 
@@ -380,7 +384,9 @@ class KeyDecider(Decider):
                     )
                 if action == REVOKED or key in keys.owners | keys.writers:
                     drawn.append(
-                        ending(action, self.bank, key, self.owner, self.clock(), reason, *self.also)
+                        key_end_record(
+                            action, self.bank, key, self.owner, self.clock(), reason, *self.also
+                        )
                     )
             return drawn, given_up
 
@@ -399,7 +405,8 @@ class KeyDecider(Decider):
             SigningKeyError: If this owner's key is not an owner's.
             ThresholdError: If more owners must sign.
             UsageError: If the key ended in this bank, or the bank has the maximum number of owners.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         drawn = list[Sealed]()
 
@@ -409,7 +416,7 @@ class KeyDecider(Decider):
             if key not in keys.owners:
                 _require_room(keys, key)
                 by = (self.owner, *self.also, *([newcomer] if newcomer is not None else []))
-                drawn.append(adding_owner(self.bank, key, self.clock(), *by))
+                drawn.append(owner_addition_record(self.bank, key, self.clock(), *by))
             return drawn, given_up
 
         self._decide(self.writer, draw)
@@ -422,7 +429,8 @@ class KeyDecider(Decider):
             SigningKeyError: If this owner's key is not an owner's.
             ThresholdError: If more owners must sign; the old threshold applies to the change.
             UsageError: If it is below one or above the number of owners.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         drawn = list[Sealed]()
 
@@ -439,7 +447,7 @@ class KeyDecider(Decider):
             if threshold != keys.threshold:
                 by = (self.owner, *self.also)
                 at = self.clock()
-                drawn.append(setting_threshold(self.bank, threshold, keys.turns, at, *by))
+                drawn.append(threshold_record(self.bank, threshold, keys.turns, at, *by))
             return drawn, given_up
 
         self._decide(self.writer, draw)
@@ -451,7 +459,8 @@ class KeyDecider(Decider):
         Raises:
             ThresholdError: If more owners must sign.
             UsageError: If they were made for another state of the bank.
-            VerificationError: If the store is not what it was, or not what was signed.
+            VerificationError: If the store is not in the expected state, or differs from what was
+                signed.
         """
         fresh = list[Sealed]()
 
@@ -485,10 +494,10 @@ class KeyDecider(Decider):
         place = size
         for record in records:
             model = record.model
-            after = with_configs(
+            after = apply_configs(
                 authority, self.bank, [(place, record)], lambda at: root if at == size else ""
             )
-            decision = decision_of(model) if isinstance(model, Config) else None
+            decision = parse_decision(model) if isinstance(model, Config) else None
             if after != authority:
                 yield record
                 authority, place = after, place + 1

@@ -14,7 +14,7 @@ from satchel.crypto.log import VerifiedTree
 from satchel.crypto.redaction import open_redacted_form, require_form_of
 from satchel.crypto.sealed_records import digest
 from satchel.errors import ErasureRefusedError, MalformedError, RedactionRefusedError
-from satchel.ledger.examination import opened_body
+from satchel.ledger.examination import open_body
 from satchel.ledger.heads import require_leaves
 from satchel.ledger.projection import Fold
 from satchel.ledger.transaction import PendingRecord
@@ -57,7 +57,7 @@ class ErasureEffect(NamedTuple):
     """The work that is left after the commit; see ``finish_erasure``."""
 
 
-def emptied_by(
+def erasure_effect(
     writing: Writer,
     bank: str,
     tree: VerifiedTree | None,
@@ -93,10 +93,10 @@ def emptied_by(
         _require_erasable(fold, row)
     if not rows:
         return ErasureEffect([], {})
-    return ErasureEffect(sorted(row.seq for row in rows), left_to_do(writing, bank, rows))
+    return ErasureEffect(sorted(row.seq for row in rows), cleanup_values(writing, bank, rows))
 
 
-def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
+def cleanup_values(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
     """Return the side values to set in the commit that removes rows.
 
     They name the work of ``finish_erasure``, and remove values from which the records could be
@@ -109,7 +109,7 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
         side |= dict.fromkeys(reader.side(bank, sketched), None)
     side |= dict.fromkeys(reader.side(bank, DERIVED))
     if next(iter(reader.blobs.listed(bank)), None) is not None:
-        named = set[str]().union(*(blobs_named(row.body or b"") for row in rows))
+        named = set[str]().union(*(blob_digests_in(row.body or b"") for row in rows))
         side |= {BLOB + digest: b"" for digest in named if reader.blobs.has(bank, digest)}
     return side
 
@@ -123,14 +123,14 @@ def _require_unerased(fold: Fold, records: Sequence[PendingRecord]) -> None:
             )
 
 
-def blobs_named(body: bytes) -> set[str]:
+def blob_digests_in(body: bytes) -> set[str]:
     """Return possible digests of blobs in the bytes of a record."""
     return {found.decode() for found in _DIGEST.findall(body)}
 
 
 def _require_erasable(fold: Fold, row: Row) -> None:
     if (
-        opened_body(row, fold.redacted(row.id, fold.size)) is None
+        open_body(row, fold.redacted(row.id, fold.size)) is None
     ):  # damaged or empty, so listing them loses nothing
         return
     if row.type not in ERASABLE:
@@ -183,7 +183,7 @@ def _drop_blobs(writing: Writer, bank: str) -> int:
     asked = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
     unnamed = set(asked)
     for row in writing.scan(bank, _ALL) if asked else ():
-        unnamed -= blobs_named(row.body or b"")
+        unnamed -= blob_digests_in(row.body or b"")
         if not unnamed:
             break
     for blob in sorted(unnamed):
@@ -195,7 +195,7 @@ def _drop_blobs(writing: Writer, bank: str) -> int:
 _REDACTABLE = frozenset(Component)
 
 
-def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
+def redact_rows(  # noqa: PLR0913 - as targets.emptied_by, and the forms
     writing: Writer,
     bank: str,
     tree: VerifiedTree | None,
@@ -227,7 +227,7 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
                 brought.append(one.model.entry)
             else:
                 said[one.model.entry] = one.model
-    _require_brought(writing, bank, fold, records, brought)
+    _require_imported(writing, bank, fold, records, brought)
     if said.keys() != forms.keys():
         raise RedactionRefusedError("a redaction must be logged with its redacted form")
     if not said:
@@ -242,7 +242,7 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
                 "only memories that are present can be redacted", field=row.id
             )
     emptied.places.extend(row.seq for row in rows)
-    emptied.side.update(left_to_do(writing, bank, rows))
+    emptied.side.update(cleanup_values(writing, bank, rows))
     return [_replaced(fold, row, forms[row.id], said[row.id], before) for row in rows]
 
 
@@ -255,7 +255,7 @@ def merge_side_values(
     return {**side, **emptied, **kept}
 
 
-def _require_brought(
+def _require_imported(
     writing: Writer, bank: str, fold: Fold, records: Sequence[PendingRecord], brought: Sequence[str]
 ) -> None:
     """Require that imported records redact nothing that exists here.
@@ -291,7 +291,7 @@ def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, befor
 
 
 def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:
-    opened = opened_body(row, fold.redacted(row.id, before))
+    opened = open_body(row, fold.redacted(row.id, before))
     if opened is None:
         raise RedactionRefusedError("the bytes of the entry do not verify", field=row.id)
     try:

@@ -24,7 +24,7 @@ from satchel.crypto.log import (
 from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, digest, open_record
 from satchel.errors import InputError, SatchelError, StoreError, UnknownBankError, VerificationError
-from satchel.ledger.heads import nodes_of, verified_head
+from satchel.ledger.heads import node_fetcher, verified_head
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.proofs import VerifiedRows
 from satchel.model.records import Model
@@ -142,7 +142,7 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
         tell = progress or (lambda _done, _all: None)
         try:
             log = _Log(reader, head, frontier, found)
-            for places, rows in blocks(reader, bank, range(head.size)):
+            for places, rows in row_blocks(reader, bank, range(head.size)):
                 log.look(places, rows)
                 tell(places.stop, 2 * head.size)
             fold = log.finish()
@@ -162,14 +162,14 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
     return found
 
 
-def blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
+def row_blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
     """Yield the rows of a range of the log by position, some hundred at a time."""
     for start in range(places.start, places.stop, TOGETHER):
         some = range(start, min(start + TOGETHER, places.stop))
         yield some, {row.seq: row for row in reader.at(bank, some)}
 
 
-def opened_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | None:
+def open_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | None:
     """Return the record in a row if its bytes are intact and have its ID.
 
     Args:
@@ -201,7 +201,7 @@ class _Log:
         self._reader = reader
         self._head = head
         self._found = found
-        self._tree = VerifiedTree(frontier, nodes_of(reader, head.bank))
+        self._tree = VerifiedTree(frontier, node_fetcher(reader, head.bank))
         self._again = Frontier()
         self._whole = True
         self._wrong_nodes = 0
@@ -222,7 +222,7 @@ class _Log:
             nodes = append_leaves(self._again, leaves)
             self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
         for row, leaf in zip(some, leaves, strict=True):
-            if not stands(self._tree, row.seq, leaf):
+            if not has_leaf(self._tree, row.seq, leaf):
                 self._found.note(Flaw.LEAF, "not the record logged at this position", row.seq)
             self._look_at_body(row)
 
@@ -247,7 +247,7 @@ class _Log:
         return fold if len(self._facts) == said else None
 
     def _look_at_body(self, row: Row) -> None:
-        logged = opened_body(row)
+        logged = open_body(row)
         if row.body is None:
             self._empty.append((row.seq, row.id))
         elif logged is None:
@@ -262,7 +262,7 @@ def _wrong_nodes(reader: Reader, bank: str, start: int, nodes: list[bytes]) -> i
     return sum(stored.get(place) != node for place, node in enumerate(nodes, first))
 
 
-def stands(tree: VerifiedTree, seq: int, leaf: bytes) -> bool:
+def has_leaf(tree: VerifiedTree, seq: int, leaf: bytes) -> bool:
     """Return whether a leaf is in the tree at a position."""
     try:
         tree.require({seq: leaf})
@@ -275,13 +275,13 @@ def derived_blocks(
     reader: Reader, head: Head, fold: Fold, places: range
 ) -> Iterator[list[tuple[Row, Row]]]:
     """Yield rows as stored and as derived, where bytes are intact or were erased."""
-    for _, rows in blocks(reader, head.bank, places):
+    for _, rows in row_blocks(reader, head.bank, places):
         pairs = []
         for row in sorted(rows.values(), key=attrgetter("seq")):
             result = fold.redacted(row.id, head.size)
-            own, logged = row.erased(), opened_body(row, result)
+            own, logged = row.erased(), open_body(row, result)
             batch, erased = fold.batch_number(row.seq), fold.is_erased(row.id, head.size)
-            if result is not None and logged is None and opened_body(row) is not None:
+            if result is not None and logged is None and open_body(row) is not None:
                 erased = True  # it is whole again, and its form cannot be made from that
             if erased:
                 own = replace(own, batch=batch)
@@ -310,7 +310,6 @@ def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examin
 
 _BLOCK = 1 << BLOCK_BITS
 _HINT = "The store was changed by another program. See: satchel doctor --deep, and --repair."
-"""Called regularly with the number of records done and their total."""
 
 
 def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) -> None:

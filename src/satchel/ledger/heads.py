@@ -35,8 +35,8 @@ from satchel.ledger.authority import (
     Authority,
     LogState,
     RecordedDecision,
-    founding,
-    with_configs,
+    apply_configs,
+    founding_authority,
 )
 from satchel.ledger.projection import FOLDED, Fold, FoldCache, KnownFold, LogFact
 from satchel.ledger.witness_file import AcceptedRollback
@@ -133,7 +133,7 @@ def require_continues(
     seen = saw.head
     if seen.root == head.root or contains(tree, seen):
         return None
-    decided = _giving_up(authority.decided, seen)
+    decided = _abandoning_decision(authority.decided, seen)
     if decided is not None:
         return decided
     if (head.epoch, head.size) < (seen.epoch, seen.size):
@@ -154,7 +154,9 @@ def contains(tree: VerifiedTree, seen: Head) -> bool:
     return seen.size <= tree.size and PREFIX + tree.root_at(seen.size).hex() == seen.root
 
 
-def _giving_up(decided: Sequence[RecordedDecision], seen: Head) -> RecordedDecision | None:
+def _abandoning_decision(
+    decided: Sequence[RecordedDecision], seen: Head
+) -> RecordedDecision | None:
     """Return the decision that names a head, or that ended its epoch before it.
 
     A decision about another head of the same size was made by a machine that saw another history,
@@ -263,17 +265,17 @@ def load_trusted_head(
     """
     head, frontier = verified_head(bank, stored)
     require_counts(reader, head)
-    tree = VerifiedTree(frontier, nodes_of(reader, bank))
+    tree = VerifiedTree(frontier, node_fetcher(reader, bank))
     if before is None or not contains(tree, before.head):
         authority, start, said = _founded(reader, bank, tree), 0, dict[str, int]()
         known = remembered.read(tree) if remembered is not None else KnownFold(Fold(), 0, {})
     else:
         authority, start, said = before.authority, before.head.size, before.head.counts
         known, remembered = KnownFold(before.fold, start, said), None
-    configs = _told(reader, head, tree, start, said, _CONFIGS)
-    told = _told(reader, head, tree, known.size, known.counts, FOLDED)
+    configs = _read_facts(reader, head, tree, start, said, _CONFIGS)
+    told = _read_facts(reader, head, tree, known.size, known.counts, FOLDED)
     decisions = [(seq, record) for seq, record, _ in configs]
-    authority = with_configs(authority, bank, decisions, partial(_root_at, tree))
+    authority = apply_configs(authority, bank, decisions, partial(_root_at, tree))
     if not authority.admits(head.key):
         raise VerificationError(
             f"the head is signed by {head.key}, {authority.why_not(head.key)}", hint=_DOCTOR
@@ -330,15 +332,15 @@ def read_bank_name(reader: Reader, bank: str) -> str | None:
     if stored is None:
         raise UnknownBankError(f"there is no bank {bank} here")
     head, frontier = verified_head(bank, stored)
-    tree = VerifiedTree(frontier, nodes_of(reader, bank))
+    tree = VerifiedTree(frontier, node_fetcher(reader, bank))
     authority = _founded(reader, bank, tree)
-    told = _told(reader, head, tree, 0, {}, _CONFIGS)
+    told = _read_facts(reader, head, tree, 0, {}, _CONFIGS)
     configs = [(seq, record) for seq, record, _ in told]
     roots = partial(_root_at, tree)
-    return with_configs(authority, bank, configs, roots).name
+    return apply_configs(authority, bank, configs, roots).name
 
 
-def nodes_of(reader: Reader, bank: str) -> Fetch:
+def node_fetcher(reader: Reader, bank: str) -> Fetch:
     """Return a function that fetches the stored nodes of a bank's tree."""
     return lambda places: reader.nodes(bank, places)
 
@@ -408,10 +410,10 @@ def require_logged(
         VerificationError: Naming the first position that differs.
     """
     require_leaves(tree, bank, rows)
-    return records_of(rows, redacted)
+    return open_records(rows, redacted)
 
 
-def records_of(
+def open_records(
     rows: Sequence[Row], redacted: RedactionLookup | None = None
 ) -> list[tuple[Sealed, Model] | None]:
     """Return the records of rows whose leaves are verified elsewhere; see ``require_logged``.
@@ -454,14 +456,14 @@ def _founded(reader: Reader, bank: str, tree: VerifiedTree) -> Authority:
     (logged,) = require_logged(tree, bank, rows)
     if logged is None:
         raise VerificationError("the first record of the log was erased", hint=_DOCTOR)
-    return founding(logged[0])
+    return founding_authority(logged[0])
 
 
 def _root_at(tree: VerifiedTree, size: int) -> str:
     return PREFIX + tree.root_at(size).hex()
 
 
-def _told(
+def _read_facts(
     reader: Reader,
     head: Head,
     tree: VerifiedTree,

@@ -21,9 +21,9 @@ from satchel.crypto.log import (
 from satchel.crypto.redaction import is_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, seal
 from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
-from satchel.ledger.authority import Authority, admission, founding, with_configs
+from satchel.ledger.authority import Authority, admission_record, apply_configs, founding_authority
 from satchel.ledger.columns import VerifiedColumns
-from satchel.ledger.erasure import emptied_by, merge_side_values, replaced_by
+from satchel.ledger.erasure import erasure_effect, merge_side_values, redact_rows
 from satchel.ledger.examination import Progress, audit
 from satchel.ledger.heads import (
     OWN,
@@ -34,7 +34,7 @@ from satchel.ledger.heads import (
     judge,
     load_trusted_head,
     missing_bank_error,
-    nodes_of,
+    node_fetcher,
     require_counts,
 )
 from satchel.ledger.projection import FOLDED, Fold, FoldCache, LogFact, Precondition
@@ -45,12 +45,12 @@ from satchel.ledger.transaction import (
     StoredDigest,
     Ticket,
     UnnamedImport,
-    group_of,
-    may_not_add,
+    group_receipt,
     pending_from_rows,
+    read_only_error,
     reopen_records,
     require_appendable,
-    require_given,
+    require_precondition,
     stored_digest,
     with_models,
 )
@@ -140,7 +140,7 @@ class Ledger:
         at = clock()
         bank = seal(Bank(owner_keys=(owner.did,), created_at=at, name=name))
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
-        records = [bank, admission(bank.id, writer.did, owner, at)]
+        records = [bank, admission_record(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
             found = ledger._commit(writing, None, [Ticket(with_models(records))])
             made = _Transaction(ledger, writing, found)
@@ -330,7 +330,7 @@ class Ledger:
             with self._store.writing() as writing:
                 found = self._writable(writing, witnessed)
                 _require_known(found)
-                require_given(found, waiting, writing)
+                require_precondition(found, waiting, writing)
                 after = self._commit(writing, found, waiting)
         except BaseException:  # also if the commit fails at the end
             if found is not None:
@@ -352,7 +352,7 @@ class Ledger:
         records = list[PendingRecord]()
         for ticket in waiting:
             if ticket.batch is not None:
-                group = group_of(fold, ticket.batch, len(ticket.records), at)
+                group = group_receipt(fold, ticket.batch, len(ticket.records), at)
                 records += with_models([group])
             start = before + len(records)
             ticket.places = list(range(start, start + len(ticket.records)))
@@ -362,9 +362,9 @@ class Ledger:
         visible = waiting[0].visible
         rows, changes, sweeps = self._folded(writing, fold, before, records, at, visible=visible)
         tree = self._tree(writing, found) if found else None
-        emptied = emptied_by(writing, self.bank, tree, fold, records)
+        emptied = erasure_effect(writing, self.bank, tree, fold, records)
         forms = dict(chain.from_iterable(ticket.forms.items() for ticket in waiting))
-        replaced = replaced_by(writing, self.bank, tree, fold, records, forms, emptied)
+        replaced = redact_rows(writing, self.bank, tree, fold, records, forms, emptied)
         nodes = append_leaves(
             frontier, [record_leaf(self.bank, row.seq, row.type, row.id, at) for row in rows]
         )
@@ -395,7 +395,7 @@ class Ledger:
 
     def _admitted(self, authority: Authority) -> SigningKey:
         if self._writer is None or not authority.admits(self._writer.did):
-            raise may_not_add(authority, self._writer)
+            raise read_only_error(authority, self._writer)
         return self._writer
 
     def _head(
@@ -444,8 +444,8 @@ class Ledger:
         """Return the authority after new records."""
         start, root = (found.head.size, found.head.root) if found else (0, "")
         new = ((seq, one) for seq, one in enumerate(records, start) if one is not None)
-        return with_configs(
-            found.authority if found else founding(_first(records)),
+        return apply_configs(
+            found.authority if found else founding_authority(_first(records)),
             self.bank,
             [(place, record) for place, record in new if record.type == "config"],
             lambda size: root if size == start else "",  # a decision comes first
@@ -487,7 +487,7 @@ class Ledger:
             if emptied:
                 self._witness.note_removed(self.bank, emptied)
             new = WitnessedHead(head=found.head, signed=found.stored.signed)
-            self._witness.record_believed(new, given_up=found.verdict.given_up)
+            self._witness.record_verified(new, given_up=found.verdict.given_up)
             self._witness.note_here(self.bank, found.authority.name)
         self._latest = found
 
@@ -539,10 +539,10 @@ class Ledger:
         """Return this thread's tree of a head, which reads from a view."""
         held = getattr(self._local, "tree", None)
         if held is None or held[0] != found.stored:
-            held = (found.stored, VerifiedTree(found.frontier, nodes_of(reader, self.bank)))
+            held = (found.stored, VerifiedTree(found.frontier, node_fetcher(reader, self.bank)))
             self._local.tree = held
         tree: VerifiedTree = held[1]
-        tree.fetch = nodes_of(reader, self.bank)
+        tree.fetch = node_fetcher(reader, self.bank)
         return tree
 
 

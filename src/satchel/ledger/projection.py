@@ -113,7 +113,7 @@ class Precondition(NamedTuple):
     """Sessions that must have no new records."""
 
 
-def misled(row: Row) -> VerificationError:
+def column_mismatch(row: Row) -> VerificationError:
     """Return the error for a store whose columns differ from a record."""
     return VerificationError(
         f"the index contradicts record {row.seq}",
@@ -360,7 +360,7 @@ class Fold:
             retired = PENDING
         return RowState(retired, hold)
 
-    def said(self, identity: str, seq: int, size: int) -> list[StatusEvent]:
+    def status_events(self, identity: str, seq: int, size: int) -> list[StatusEvent]:
         """Return the status events of a record when the log had ``size`` records, in order."""
         events = self._events_of(identity)
         batch = self._batch_at(seq)
@@ -476,14 +476,14 @@ class Fold:
     def retirement(self, identity: str, seq: int, size: int) -> StatusEvent | None:
         """Return the event that retired a record as of ``size`` records; None if it was current."""
         found = None
-        for said in self.said(identity, seq, size):
+        for said in self.status_events(identity, seq, size):
             if said.state in RETIRING:
                 found = found or said
             elif said.state == "restored":
                 found = None
         return found
 
-    def said_of(self, identity: str, size: int) -> list[int]:
+    def status_positions(self, identity: str, size: int) -> list[int]:
         """Return the log positions of the status records about a record, where they apply."""
         return [seq for _, seq, _ in sorted(self._counted(self._events_of(identity), size))]
 
@@ -667,10 +667,10 @@ class KnownFold(NamedTuple):
 class FoldCache:
     """The cached state of one bank.
 
-    A cached state is valid for a log that starts with the head for which it was computed, which the
-    tree proves. The records after it are read from the store and verified; the counts of both heads
-    show that none is missing. So an edit of an older record that changes others has no effect here;
-    ``satchel doctor`` does not use the cache and finds it.
+    A cached state is valid for a log that starts with the head for which it was computed; the tree
+    verifies that. The records after it are read from the store and verified; the counts of both
+    heads show that none is missing. So an edit of an older record that changes others has no effect
+    here; ``satchel doctor`` does not use the cache and finds it.
 
     Args:
         bank: ID of the bank.
@@ -683,7 +683,7 @@ class FoldCache:
 
     def read(self, tree: VerifiedTree) -> KnownFold:
         """Return the cached state, if the log under a head starts with it."""
-        kept = self._file.read(_Remembered)
+        kept = self._file.read(_CachedFold)
         if kept is None or (kept.format, kept.bank) != (_FORMAT, self._bank):
             return KnownFold(Fold(), 0, {})
         try:
@@ -706,7 +706,7 @@ class FoldCache:
         if _speaking(head.counts) - before < max(_MANY, before // _PART):
             return
         self._file.write(
-            _Remembered(
+            _CachedFold(
                 format=_FORMAT,
                 bank=self._bank,
                 size=head.size,
@@ -717,7 +717,7 @@ class FoldCache:
         )
 
 
-class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class _CachedFold(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     bank: str
     size: int

@@ -16,12 +16,12 @@ from satchel.errors import StoreError, VerificationError
 from satchel.ledger.columns import COUNTED, VerifiedColumns, columns_of, require_standing
 from satchel.ledger.heads import (
     TrustedHead,
-    records_of,
+    open_records,
     require_leaves,
     require_logged,
     require_types,
 )
-from satchel.ledger.projection import Likely, VerifiedRecord, misled
+from satchel.ledger.projection import Likely, VerifiedRecord, column_mismatch
 from satchel.model.records import Model
 from satchel.ports.links import Kinds, LinkView, LoggedLink
 from satchel.ports.rows import PENDING, Filter, RecordLink, Row, derive_row
@@ -131,7 +131,7 @@ class VerifiedRows:
         rows, wanted = self._reader.get(self._bank, ids), set(ids)
         for row in rows:
             if row.id not in wanted:  # the index of IDs points to another record
-                raise misled(row)
+                raise column_mismatch(row)
         return {logged.record.id: logged for logged in self._proved(rows)}
 
     def at(self, places: Sequence[int]) -> list[VerifiedRecord]:
@@ -183,7 +183,7 @@ class VerifiedRows:
                 if wanted.matches(shown.row) and shown.row.retired != PENDING:
                     yield shown
                 elif wanted.as_of is None:
-                    raise misled(logged.row)
+                    raise column_mismatch(logged.row)
         if wanted.is_plain:
             end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
             self._explain(range(place, end), wanted)
@@ -194,7 +194,7 @@ class VerifiedRows:
         row = self._reader.current(self._bank, slot)
         found = [] if row is None else self._proved([row])
         if found and (found[0].row.slot != slot or found[0].row.retired is not None):
-            raise misled(found[0].row)
+            raise column_mismatch(found[0].row)
         return found[0] if found else None
 
     def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[VerifiedRecord]:
@@ -207,7 +207,7 @@ class VerifiedRows:
         for logged in self._proved(rows):
             ends = [link.target if incoming else link.source for link in logged.row.links]
             if end not in ends:
-                raise misled(logged.row)
+                raise column_mismatch(logged.row)
             yield logged
 
     def links(
@@ -224,7 +224,7 @@ class VerifiedRows:
         """
         if not isinstance(self._reader, LinkView):
             raise StoreError("links of this store cannot be followed")
-        if self._columns.is_sparing(self, self._stamp) and not self._has_links(ends, incoming):
+        if self._columns.skips_standing(self, self._stamp) and not self._has_links(ends, incoming):
             return []  # whatever the standing of records is
         self.require_columns()
         found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
@@ -332,7 +332,7 @@ class VerifiedRows:
 
     def _own_rows(self, rows: Sequence[Row]) -> list[Row]:
         own = list[Row]()
-        for row, logged in zip(rows, records_of(rows, self._redacted), strict=True):
+        for row, logged in zip(rows, open_records(rows, self._redacted), strict=True):
             if logged is not None:
                 own.append(self._derived(row, *logged))
                 continue
@@ -340,7 +340,7 @@ class VerifiedRows:
             empty = row_replace(row.erased(), batch=self._fold.batch_number(row.seq))
             empty = empty.changed(self._fold.standing(row.id, row.seq, self.head.size))
             if row.columns() != empty.columns():
-                raise misled(row)
+                raise column_mismatch(row)
             own.append(empty)
         return own
 
@@ -377,7 +377,7 @@ class VerifiedRows:
         own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
         own = own.changed(self._fold.standing(record.id, row.seq, self.head.size))
         if row.columns() != own.columns():
-            raise misled(row)
+            raise column_mismatch(row)
         return own
 
     def _as_of(self, logged: VerifiedRecord, wanted: Filter) -> VerifiedRecord:
@@ -394,7 +394,7 @@ class VerifiedRows:
             for row in self._at(places[start : start + _TOGETHER]):
                 then = row.changed(self._fold.standing(row.id, row.seq, size))
                 if wanted.matches(then):
-                    raise misled(row)
+                    raise column_mismatch(row)
 
     def _at(self, places: Sequence[int]) -> list[Row]:
         """Return the rows at log positions, verified to be the logged ones."""

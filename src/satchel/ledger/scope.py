@@ -87,9 +87,11 @@ class ScopedView(View):
             return model.action == ADMISSION or model.action in DECISIONS
         return isinstance(model, Bank)
 
-    def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
-        """As ``View.said``, without the IDs of invisible records."""
-        found = super().said(logged, as_of=as_of)
+    def status_events(
+        self, logged: VerifiedRecord, *, as_of: int | None = None
+    ) -> list[StatusEvent]:
+        """As ``View.status_events``, without the IDs of invisible records."""
+        found = super().status_events(logged, as_of=as_of)
         there = self.has(one.by for one in found if one.by is not None)
         return [one if one.by in there else one._replace(by=None) for one in found]
 
@@ -147,7 +149,7 @@ class ScopedView(View):
         there = self.has(row.id for row in found)
         return [row for row in found if row.id in there]
 
-    def held(self, source: str) -> Iterator[Row]:
+    def pending_rows(self, source: str) -> Iterator[Row]:
         """Yield nothing: an unfinished import is visible to the owner only."""
         del source
         return iter(())
@@ -238,7 +240,7 @@ _OUTSIDE = "the token does not allow adding this"
 
 @dataclass(frozen=True)
 class VerifiedChain:
-    """A chain of tokens whose holder proved possession of its key."""
+    """A chain of tokens with a verified proof of possession by its holder."""
 
     chain: Chain
     revoked_keys: Callable[[], frozenset[str]] = frozenset
@@ -321,7 +323,7 @@ class ScopedLedger(Ledger):
         with self.inner.reading() as view:
             self._held.require(self._needed or frozenset(), view)
             redacts = Permission.REDACT in (self._needed or ())
-            _Adding(self._held, self._part(view), records, redacts=redacts).require()
+            _AppendVerification(self._held, self._part(view), records, redacts=redacts).require()
         return self.inner.append(records, given=given, forms=forms)
 
     def append_rows(self, *_: object, **__: object) -> NoReturn:
@@ -340,7 +342,7 @@ class ScopedLedger(Ledger):
         return ScopedView(view, self._held.covers, self._held.types)
 
 
-class _Adding:
+class _AppendVerification:
     """Verification of all records that a holder is about to append."""
 
     def __init__(

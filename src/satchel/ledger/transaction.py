@@ -306,7 +306,7 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
         raise UsageError("a decision about the whole bank cannot be appended like a record")
 
 
-def require_given(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
+def require_precondition(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
     """Refuse an append that is based on a changed state, also if changed in the same commit.
 
     Raises:
@@ -384,7 +384,7 @@ def with_models(records: Sequence[Sealed]) -> list[PendingRecord]:
     return [_logging(record, record.model) for record in records]
 
 
-def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStoreError:
+def read_only_error(authority: Authority, writer: SigningKey | None) -> ReadOnlyStoreError:
     """Return the error for a machine whose key may not sign heads of the bank."""
     if writer is not None and authority.keys.ending(writer.did) is not None:
         return ReadOnlyStoreError(
@@ -398,7 +398,7 @@ def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStor
     )
 
 
-def group_of(fold: Fold, source: str, count: int, at: str) -> Sealed:
+def group_receipt(fold: Fold, source: str, count: int, at: str) -> Sealed:
     """Return the receipt that starts a group of an import's records.
 
     Args:
@@ -419,7 +419,7 @@ def group_of(fold: Fold, source: str, count: int, at: str) -> Sealed:
     return seal(Receipt(action=GROUP, result={"source": source, "records": count}, at=at))
 
 
-def closing(source: str, at: str, **result: Any) -> Sealed:
+def closing_receipt(source: str, at: str, **result: Any) -> Sealed:
     """Return the receipt that makes the records of an import visible.
 
     Args:

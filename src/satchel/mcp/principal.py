@@ -1,4 +1,4 @@
-"""On whose behalf a tool acts: the store's owner, or the holder of a capability token."""
+"""The caller of a tool: the store's owner, or the holder of a capability token."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,27 +15,27 @@ from satchel.errors import PermissionRefusedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCaller:
-    """Who asks, and what is open for them."""
+    """A caller, with the open store."""
 
     satchel: Satchel
     settings: Settings
-    """The surroundings, with the token where one is presented."""
+    """The settings, with the token if one is presented."""
 
     bank: str | None = None
-    """The bank that is meant when none is named; the configured one, or the token's, when None."""
+    """The default bank of the caller; if None, the configured one, or the token's."""
 
     signs: bool = True
-    """Whether what they are handed is signed: not for somebody whose key is elsewhere."""
+    """Whether results are signed; not for a caller whose key is on another machine."""
 
     def bank_called(self, name: str | None) -> Bank:
-        """Return the bank of a name, or the one that is meant."""
+        """Return the bank of a name, or the default bank."""
         return self.satchel.bank(name or self.bank)
 
     def presenting(self, token: str) -> Settings:
-        """Return the surroundings with a token presented, whose key has to be on this machine.
+        """Return the settings with a token, whose key must be on this machine.
 
         Raises:
-            PermissionRefusedError: If who asks is a holder already.
+            PermissionRefusedError: If the caller already holds a token.
         """
         if self.settings.token is not None:
             raise PermissionRefusedError("only one token at a time", field="capability_token")
@@ -49,7 +49,7 @@ _ASKING: ContextVar[ToolCaller | None] = ContextVar("asking", default=None)
 
 @contextmanager
 def act_for(asker: ToolCaller) -> Iterator[None]:
-    """Act for somebody, until the block ends."""
+    """Act for a caller during the block."""
     before = _ASKING.set(asker)
     try:
         yield
@@ -58,10 +58,10 @@ def act_for(asker: ToolCaller) -> Iterator[None]:
 
 
 def current_caller(usual: ToolCaller | None) -> ToolCaller:
-    """Return who asks now.
+    """Return the caller of the present request.
 
     Raises:
-        PermissionRefusedError: If nobody is known to.
+        PermissionRefusedError: If the caller is unknown.
     """
     found = _ASKING.get() or usual
     if found is None:

@@ -1,9 +1,9 @@
-"""The SDK, imported for standard input and output: without what only HTTP needs.
+"""Imports the MCP SDK for standard input and output, without its HTTP modules.
 
-Its modules import their HTTP server, its client and the libraries of both, which is a fourth of
-what a start costs. While they are imported here, names of those are stand-ins, which are gone from
-the table of modules afterwards: whoever imports them then gets the real ones. A version of the SDK
-that this was not tested with, or anything that goes wrong, means the usual import.
+The SDK imports an HTTP server, a client and the libraries of both, a fourth of the time of a start.
+During the import here, stubs replace these modules; they are removed from ``sys.modules``
+afterwards, so that later imports get the real modules. For a version of the SDK that was not
+tested, and after any error, the SDK is imported as usual.
 """
 
 import gc

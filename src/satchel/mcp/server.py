@@ -74,7 +74,7 @@ def _refused(line: bytes, error: MalformedError) -> str | None:
 
 @contextmanager
 def standard_lines() -> Iterator[StrictLines]:
-    """Give the lines of standard input; what the server starts meanwhile finds it empty."""
+    """Yield the lines of standard input; child processes get an empty one."""
     private = os.dup(sys.stdin.fileno())
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
@@ -87,7 +87,7 @@ def standard_lines() -> Iterator[StrictLines]:
 
 
 PATIENCE = 60.0
-"""Seconds for which running requests go on after the end of the input."""
+"""Seconds for which running requests continue after the end of the input."""
 
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = frozenset({"subscriptions/listen"})

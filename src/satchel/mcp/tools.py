@@ -137,7 +137,7 @@ _MOST_WITHHELD = 100
 
 
 def listing_result(found: "ContextListing") -> CallToolResult:
-    """Return memories for the model: the text alone is what it has to read."""
+    """Return memories for the model, as text."""
     notes = list[str]()
     if found.withheld:
         shown = ", ".join(_short(each.id) for each in found.withheld[:_SHORT])
@@ -162,7 +162,7 @@ def listing_result(found: "ContextListing") -> CallToolResult:
 
 
 def remember_result(made: "RememberResult") -> CallToolResult:
-    """Return what became of a memory that was to be stored."""
+    """Return the result of storing a memory."""
     text = f"Stored as {_short(made.id)}." if made.is_new else f"Already stored: {_short(made.id)}."
     if made.flagged:
         text += (
@@ -175,7 +175,7 @@ def remember_result(made: "RememberResult") -> CallToolResult:
 
 
 def update_result(made: "MemoryUpdate") -> CallToolResult:
-    """Return what became of a memory that was to be updated."""
+    """Return the result of updating a memory."""
     if not made.is_new:
         return _result(f"Unchanged: {_short(made.id)}.", {"id": made.id, "is_new": False})
     before = f" It replaces {_short(made.replaces)}." if made.replaces else ""
@@ -189,7 +189,7 @@ def forget_result(ids: Sequence[str]) -> CallToolResult:
 
 
 def rehydrate_result(found: "RehydrateResult") -> CallToolResult:
-    """Return memory for the model, and beside it what is in it and what is not."""
+    """Return memory for the model, with its entries and what was omitted as values."""
     left, withheld = found.left_out, found.quarantined[:_MOST_WITHHELD]
     values = {
         "entries": [each.id for each in found.entries],
@@ -233,7 +233,7 @@ class BanksAnswer(BaseModel):
 
 
 class VerifyAnswer(BaseModel):
-    """What checking a bank or an artifact came to."""
+    """Result of verifying a bank or an artifact."""
 
     outcome: str
     problems: list[str]
@@ -251,7 +251,7 @@ class ExportAnswer(BaseModel):
 
 
 class ImportAnswer(BaseModel):
-    """What became of an artifact, and what of it matters now."""
+    """Result of importing an artifact, with its relevant memories."""
 
     status: str
     entries_imported: int
@@ -276,10 +276,10 @@ Declared = tuple[Callable[..., Any], ToolAnnotations]
 
 
 class CoreTools:
-    """The core tools, on behalf of whoever asks, and what resources and prompts are made of.
+    """The core tools, and the contents of resources and prompts, for the present caller.
 
     Args:
-        usual: Who asks where nobody else does; None where each request says who it is.
+        usual: The caller of requests that name none; None if each request has one.
     """
 
     def __init__(self, usual: ToolCaller | None) -> None:

@@ -44,10 +44,10 @@ from satchel.runtime.output import Outlet
 from satchel.runtime.scratch import PrivateFolder
 from satchel.sessions.branches import fork
 from satchel.sessions.options import ForkOptions
-from satchel.transfer.conversion_operations import FileSource, VerifyRequest, verify_file
 from satchel.transfer.export_operations import ExportRequest, export
 from satchel.transfer.import_operations import ImportRequest, import_
 from satchel.transfer.import_results import ImportSummary
+from satchel.transfer.verification import FileSource, VerifyRequest, verify_file
 
 MOST_BYTES = 64 << 20
 
@@ -112,7 +112,7 @@ class ArtifactVerifyOptions(Options):
 
 
 class OptionalTools(CoreTools):
-    """The tools of all toolsets, on behalf of whoever asks."""
+    """The tools of all toolsets, for the present caller."""
 
     def rehydrate(self, bank: str | None, options: RehydrateOptions) -> CallToolResult:
         """Return the memory that matters for a task."""
@@ -208,7 +208,7 @@ class OptionalTools(CoreTools):
         old_path: Annotated[Text, Field(description="Path to rename.")] = None,
         new_path: Annotated[Text, Field(description="New path.")] = None,
     ) -> str:
-        """Look at and change memory files under /memories, as Claude's memory tool does."""
+        """View and change memory files under /memories, like Claude's memory tool."""
         said = {name: value for name, value in locals().items() if name != "self"}
         asked = {name: value for name, value in said.items() if value is not None}
         with (

@@ -41,35 +41,35 @@ TIMES = ("created_at", "updated_at", "occurred_at", "valid_from", "valid_until",
 _times_of = attrgetter(*TIMES)
 
 EventType = Literal["interaction", "observation", "outcome", "reflection"]
-"""What kind of happening an episodic entry records."""
+"""The kind of event that an episodic entry records."""
 
 
 class Entry(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="entry"
 ):
-    """What all five components have in common; use one of the five."""
+    """The members that all five types share; create one of the five."""
 
     id: LeanId | None = None
     nonce: LeanNonce | None = None
     parent_ids: tuple[LeanId, ...] = ()
-    """The entries this one was derived from; no duplicates."""
+    """IDs of the entries that this one was derived from; no duplicates."""
 
     created_at: LeanTime | None = None
     """When the memory was made; absent when unknown (arrival is in the log)."""
 
     updated_at: LeanTime | None = None
     occurred_at: LeanTime | None = None
-    """When the thing remembered happened."""
+    """When the remembered event happened."""
 
     valid_from: LeanTime | None = None
     valid_until: LeanTime | None = None
     """When it stopped being true."""
 
     expires_at: LeanTime | None = None
-    """When it must no longer be shown."""
+    """When it expires: it is not shown any more."""
 
     text: str | None = None
-    """The memory in words, exactly as the source had it, never normalised."""
+    """The memory in words, exactly as in the source, never normalized."""
 
     data: Json = None
     """The memory as JSON, when it is not text."""
@@ -108,7 +108,7 @@ class Episodic(Entry, frozen=True, kw_only=True, omit_defaults=True, tag="episod
 
     observation: str | None = None
     actor: str | None = None
-    """Who did it, as ``type:name`` or as the source says it."""
+    """The actor, as ``type:name`` or as written in the source."""
 
     event_type: EventType | None = None
     context: JsonObject = {}
@@ -122,7 +122,7 @@ class Semantic(Entry, frozen=True, kw_only=True, omit_defaults=True, tag="semant
     object: str | None = None
     confidence: Unit | None = None
     source_event_ids: tuple[Id, ...] = ()
-    """Episodic entries it was drawn from; one that is missing is reported, not fatal."""
+    """IDs of the episodic entries it was extracted from; a missing one is reported, not fatal."""
 
 
 class Procedural(Entry, frozen=True, kw_only=True, omit_defaults=True, tag="procedural"):
@@ -137,7 +137,7 @@ class Procedural(Entry, frozen=True, kw_only=True, omit_defaults=True, tag="proc
 
 
 class Working(Entry, frozen=True, kw_only=True, omit_defaults=True, tag="working"):
-    """What the agent is in the middle of."""
+    """The agent's current task."""
 
     goals: tuple[TextOrObject, ...] = ()
     subgoals: tuple[TextOrObject, ...] = ()
@@ -159,10 +159,10 @@ class Identity(Entry, frozen=True, kw_only=True, omit_defaults=True, tag="identi
 class PlainSemantic(
     Semantic, frozen=True, kw_only=True, omit_defaults=True, tag="semantic", gc=False
 ):
-    """A draft of a fact whose values need no more checks, since its reader did them.
+    """A draft of a fact whose values its reader has checked already.
 
-    Each member has the exact type that it is declared with, times are canonical, and free JSON was
-    decoded from JSON, with no number that canonical bytes write in another way.
+    Each member has exactly its declared type, times are canonical, and free JSON was decoded from
+    JSON, without numbers that canonical bytes write differently.
     """
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ ENTRY_CLASSES: dict[Component, type[Entry]] = {
 
 
 Count = Annotated[int, Meta(ge=0)]
-"""A number of things."""
+"""A count."""
 
 KeyId = Annotated[str, Meta(pattern=r"^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{44}$", max_length=56)]
 """An Ed25519 public key as did:key."""
@@ -195,18 +195,18 @@ State = Literal[
     "rejected",
     "promoted",
 ]
-"""What a status record says about its target."""
+"""The state that a status record sets on its target."""
 
 
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="record"
 ):
-    """What all records that are not entries have in common."""
+    """The members that all records but entries share."""
 
     id: Id | None = None
     nonce: Nonce | None = None
     at: Time | None = None
-    """When it was made, by the clock of whoever made it."""
+    """When it was created, by the creator's clock."""
 
     metadata: JsonObject = {}
 
@@ -215,7 +215,7 @@ class Record(
 
 
 class Bank(Record, frozen=True, kw_only=True, omit_defaults=True, tag="bank"):
-    """Leaf 0 of a log: who owns the memory. Its id is the bank's id."""
+    """Leaf 0 of a log: the owners of the bank. Its ID is the bank's ID."""
 
     owner_keys: tuple[KeyId, ...]
     created_at: Time
@@ -232,22 +232,22 @@ class Status(Record, frozen=True, kw_only=True, omit_defaults=True, tag="status"
     target: Id
     state: State
     by: Id | None = None
-    """The record that takes the target's place, where there is one."""
+    """ID of the record that replaces the target, if any."""
 
     reason: str | None = None
     actor: str | None = None
 
 
 class Source(Record, frozen=True, kw_only=True, omit_defaults=True, tag="source"):
-    """One import: what was read, by which format, and how far it is trusted."""
+    """One import: what was read, by which format, and its trust class."""
 
     provider: str
     format: str
     digest: str | None = None
-    """``blake3:`` and 64 hex digits of the bytes that were read."""
+    """``blake3:`` and 64 hex digits, of the bytes that were read."""
 
     container: JsonObject = {}
-    """Fields of the file around the records, as found."""
+    """Fields of the file outside the records, unchanged."""
 
     signer: str | None = None
     trust: TrustClass | None = None
@@ -261,14 +261,15 @@ class Edge(Record, frozen=True, kw_only=True, omit_defaults=True, tag="edge"):
     source: str
     target: str
     kind: str
-    """``derives_from``, ``similar_to``, ``supersedes``, ``transitioned_to``, or another's word."""
+    """``derives_from``, ``similar_to``, ``supersedes``, ``transitioned_to``, or another product's
+    word."""
 
     weight: float | None = None
     properties: JsonObject = {}
     valid_from: Time | None = None
     valid_until: Time | None = None
     scope: Scope | None = None
-    """Whose it is, where its source says so of links too."""
+    """Its owner, where the source scopes links as well."""
 
     origin: Origin | None = None
 
@@ -288,11 +289,11 @@ class GraphNode(Record, frozen=True, kw_only=True, omit_defaults=True, tag="grap
 
 
 class SessionEvent(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session_event"):
-    """A conversation, one of its turns, a point to return to, or a branch from one."""
+    """A conversation, one of its turns, a checkpoint, or a branch from one."""
 
     event: Literal["session", "message", "checkpoint", "fork"]
     session: str | None = None
-    """The id of the session record, or the source's own session id."""
+    """ID of the session record, or the source's own session ID."""
 
     parent: str | None = None
     role: str | None = None
@@ -310,12 +311,12 @@ class SessionEvent(Record, frozen=True, kw_only=True, omit_defaults=True, tag="s
 
 
 class FileVersion(Record, frozen=True, kw_only=True, omit_defaults=True, tag="file_version"):
-    """Text at a path, at one moment."""
+    """A version of the text at a path."""
 
     path: str
     text: str | None = None
     blob: str | None = None
-    """``blake3:`` digest of the content, where it is kept as a blob."""
+    """``blake3:`` digest of the content, where it is stored as a blob."""
 
     action: Literal["created", "modified", "deleted", "renamed"] | None = None
     previous: Id | None = None
@@ -328,22 +329,22 @@ class FileVersion(Record, frozen=True, kw_only=True, omit_defaults=True, tag="fi
 
 
 class Redaction(Record, frozen=True, kw_only=True, omit_defaults=True, tag="redaction"):
-    """Permission for an entry's redacted form to stand in its place."""
+    """Permission to replace an entry by its redacted form."""
 
     entry: Id
     result: Id
     """H(JCS(redacted form))."""
 
     fields: tuple[str, ...] = ()
-    """JSON pointers of the values that were replaced; absent where the whole entry is back."""
+    """JSON pointers of the replaced values; absent where the whole entry was restored."""
 
     by: KeyId | None = None
     signatures: tuple[JsonObject, ...] = ()
-    """Of a key of the bank; records of before have none."""
+    """Signature by a key of the bank; records of older versions have none."""
 
 
 class Erasure(Record, frozen=True, kw_only=True, omit_defaults=True, tag="erasure"):
-    """The tombstone of a record whose body is gone."""
+    """The tombstone of an erased record."""
 
     entry: Id
     reason: str | None = None
@@ -366,7 +367,7 @@ class Token(Record, frozen=True, kw_only=True, omit_defaults=True, tag="token"):
 
 
 class Config(Record, frozen=True, kw_only=True, omit_defaults=True, tag="config"):
-    """A change to who may do what: writers, key successions, revocations, rollbacks, adoptions."""
+    """A change of authority: writers, key successions, revocations, rollbacks, adoptions."""
 
     action: str
     payload: JsonObject = {}
@@ -392,7 +393,7 @@ class Blob(Record, frozen=True, kw_only=True, omit_defaults=True, tag="blob"):
 
     index: Count | None = None
     of: Id | None = None
-    """Digest of the whole, where this is one chunk of several."""
+    """Digest of the whole blob, where it has several chunks."""
 
 
 AnyRecord = (
@@ -416,7 +417,7 @@ AnyRecord = (
     | Embedding
     | Blob
 )
-"""Every kind of record; ``type`` tells which."""
+"""Every type of record; ``type`` is the tag."""
 
 Model = Entry | Record
 """A value of any record class."""
@@ -467,15 +468,15 @@ _REDACTED = {
 
 
 def record_schemas() -> dict[str, dict[str, Any]]:
-    """Return one self-contained schema a record type, by type name."""
+    """Return a self-contained schema for each record type, by type name."""
     return {name: _sealed(name, cls) for name, cls in RECORD_CLASSES.items()}
 
 
 def _sealed(name: str, cls: type[msgspec.Struct]) -> dict[str, Any]:
-    """A record in a file: id and nonce are required there, while a draft has neither.
+    """Return the schema of a record in a file, where ``id`` and ``nonce`` are required.
 
-    An entry may be a redacted form instead: without a nonce, and with a token in the place of a
-    value. Whether it may stand there no schema can say.
+    An entry may be a redacted form instead: without a nonce, and with a token in place of a value.
+    No schema can check that it is permitted.
     """
     (top,), parts = msgspec.json.schema_components([resolved(cls)], ref_template=_REF)
     own = parts.pop(cls.__name__)

@@ -37,7 +37,7 @@ _MEMBERS = ("text", "transcript", "parts", "content")
 
 
 def words_of(content: Any, depth: int = _DEPTH) -> str:
-    """Return what the content of a message says in words; of its parts, the texts."""
+    """Return the text of a message's content, or of its parts."""
     if isinstance(content, str):
         return content[:MOST_TEXT]
     if depth and isinstance(content, list):
@@ -49,10 +49,10 @@ def words_of(content: Any, depth: int = _DEPTH) -> str:
 
 
 def spoken_text(content: Any) -> str | None:
-    """Return the words of a content of texts, spoken words and attachments, and nothing else.
+    """Return the text of a content that has only texts, transcripts and attachments.
 
-    None where nothing is said, or where there are other parts, such as calls of tools: their order
-    matters, so such a content is left whole.
+    None if it has no text, or other parts, such as tool calls: their order matters, so such a
+    content is not converted.
     """
     parts = _parts_in(content)
     if parts is None or not all(map(_is_plain, parts)):
@@ -61,7 +61,7 @@ def spoken_text(content: Any) -> str | None:
 
 
 def attachments_in(content: Any) -> list[str]:
-    """Return what the pictures, sounds and files of a content are called."""
+    """Return the names of the pictures, sounds and files in a content."""
     return [_called(part) for part in _parts_in(content) or () if _is_media(part)]
 
 
@@ -100,14 +100,14 @@ def _called(part: dict[str, Any]) -> str:
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message, as somebody hands it over; what it holds besides is kept and given back."""
+    """A message as a program passes it; further members are preserved."""
 
     role: str
     content: Json = None
     """A text, or its parts as the program has them."""
 
     name: str | None = None
-    """Who speaks, or which tool."""
+    """The speaker, or the tool."""
 
     created_at: str | None = None
     """Canonical time; None for now."""
@@ -116,11 +116,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Further members, such as ``tool_calls`` and ``tool_call_id``."""
 
     origin: Origin | None = None
-    """Where it was before it was here."""
+    """Where it was imported from."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something to keep in mind."""
+    """A note."""
 
     content: str
     category: str = "context"
@@ -128,7 +128,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SessionChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of what is kept beside the messages; what is None stays as it is."""
+    """A change of a session's state; None leaves a value unchanged."""
 
     working_state: Json = None
     thread_summary: str | None = None
@@ -136,10 +136,11 @@ class SessionChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def parse_message(value: object) -> Message:
-    """Return a message that a program handed over as JSON.
+    """Parse a message from JSON.
 
     Args:
-        value: An object with ``role``, and ``content``, ``name``, ``created_at`` or whatever else.
+        value: An object with ``role``, and ``content``, ``name``, ``created_at`` and any other
+            members.
 
     Raises:
         MalformedError: If it has no role, or a member has the wrong shape.
@@ -170,7 +171,7 @@ _MORE = ("scratch", "custom_instructions", "preferences", "data")
 
 
 def memory_text(entry: Entry) -> str:
-    """Return a memory in words, whatever its component; parts that are no text as JSON."""
+    """Return the text of a memory of any type; members that are not text as JSON."""
     return "\n".join(_parts(entry))
 
 
@@ -197,7 +198,7 @@ DAY = len("2026-03-01")
 
 
 _MOST_BESIDE, _LONGEST_BESIDE = 6, 80
-"""Members of metadata that are told, and characters of each."""
+"""Members of metadata to include, and characters of each."""
 
 
 _NAME = re.compile(r"[^\W\d_][\w -]{0,39}").fullmatch
@@ -214,7 +215,7 @@ _KEY = re.compile(r"(?i)[0-9a-f-]{16,}|\w+://\S*|[\w+/=-]{32,}").fullmatch
 
 
 class _Part(NamedTuple):
-    """One member of a memory: how it is called, how a sentence begins with it, what it says."""
+    """A member of a memory: its label, how its sentence begins, its value."""
 
     label: str
     sentence: str
@@ -222,7 +223,7 @@ class _Part(NamedTuple):
 
 
 def entry_statements(entry: Entry) -> str:
-    """Return all that a memory says."""
+    """Return the values of all members of a memory."""
     return "\n".join(part.value for part in labelled_parts(entry) if part.value)
 
 
@@ -262,7 +263,7 @@ def _semantic(entry: Any) -> Iterator[_Part]:
     if entry.confidence is not None and entry.confidence < 1:
         yield _Part("confidence", "Confidence ", f"{entry.confidence:.2g}")
     count = len(entry.source_event_ids)
-    if count > 1:  # one event is what any fact is drawn from
+    if count > 1:  # a single event is the usual source
         yield _Part("drawn from", "Drawn from ", f"{count} events")
 
 
@@ -291,9 +292,10 @@ def _identity(entry: Any) -> Iterator[_Part]:
 
 
 def _told_beside(metadata: Mapping[str, Any]) -> str:
-    """Return what metadata says to whoever reads it; what only programs go by is left out.
+    """Return the metadata that is meant for readers, not for programs.
 
-    That is: a name of words that is no key, mark or moment, with a short text, a number or a yes.
+    That is: members named in words (no key, version or timestamp) whose value is a short text, a
+    number or a boolean.
     """
     told = [
         f"{name}: {_plain(value)}"

@@ -33,13 +33,13 @@ TIME_LENGTH = 27
 
 
 def is_canonical_time(text: str) -> bool:
-    """Tell whether ``text`` is a valid date in exactly ``YYYY-MM-DDThh:mm:ss.ffffffZ``."""
+    """Return whether ``text`` is a valid date in exactly ``YYYY-MM-DDThh:mm:ss.ffffffZ``."""
     return len(text) == TIME_LENGTH and _is_moment(text)
 
 
-@lru_cache(512)  # the same few times are looked at when they are read and when they are used
+@lru_cache(512)  # the same few times are checked on reading and on use
 def _is_moment(text: str) -> bool:
-    # Newer Pythons read an hour of 24 as the midnight after it.
+    # Newer Pythons accept an hour of 24 as the next midnight.
     if text.encode("utf-8", "replace").translate(_ALIKE) != _PICTURE or text[11:13] == "24":
         return False
     try:
@@ -49,7 +49,7 @@ def _is_moment(text: str) -> bool:
 
 
 def are_canonical_times(texts: list[str]) -> bool:
-    """Tell whether all of many texts of 27 characters are canonical times."""
+    """Return whether all texts, of 27 characters each, are canonical times."""
     joined = "".join(texts)
     if joined.encode("utf-8", "replace").translate(_ALIKE) != _PICTURE * len(texts):
         return False
@@ -64,7 +64,7 @@ def format_time(moment: datetime) -> str:
     """Return an aware ``moment`` as canonical text.
 
     Raises:
-        ValueError: If ``moment`` has no time zone; guessing one would be inventing a fact.
+        ValueError: If ``moment`` has no time zone; none is guessed.
     """
     if moment.tzinfo is None:
         raise ValueError("a time must have a time zone")
@@ -72,16 +72,16 @@ def format_time(moment: datetime) -> str:
 
 
 def now() -> str:
-    """Return the present moment as canonical text."""
+    """Return the current time as canonical text."""
     return format_time(datetime.now(UTC))
 
 
 def read_time(text: str) -> str | None:
-    """Return an ISO 8601 text as canonical text, or None where it names no exact moment.
+    """Return an ISO 8601 text as canonical text, or None if it is not an exact moment.
 
-    A date alone counts as its first moment in UTC; a time of day without a zone counts as UTC,
-    which is what the products whose exports we read mean by it. Digits beyond microseconds
-    cannot be kept, so such a text gives None and the caller keeps the original.
+    A date alone counts as its first moment in UTC; a time of day without a zone counts as UTC, as
+    in the exports of the products that are read. Digits beyond microseconds would be lost: such a
+    text returns None, and the caller stores the original.
     """
     if text.endswith(_UTC) and is_canonical_time(likely := text.removesuffix(_UTC) + "Z"):
         return likely
@@ -110,7 +110,7 @@ def iso_text(text: str) -> str:
 
 
 def exact_time(text: str) -> str | None:
-    """Return a text as canonical text where ``iso_text`` gives the very same text back."""
+    """Return a text as canonical text if ``iso_text`` restores exactly that text; else None."""
     if _is_exact(text):
         try:
             datetime.fromisoformat(text)
@@ -144,12 +144,12 @@ LeanId = Annotated[
     str,
     Meta(min_length=71, max_length=71, extra_json_schema={"pattern": "^blake3:[0-9a-f]{64}$"}),
 ]
-"""As ``Id``, for the class to check: a pattern each would double the time to read an entry."""
+"""As ``Id``, checked by the class: a pattern for each would double the time to read an entry."""
 
 LeanNonce = Annotated[
     str, Meta(min_length=32, max_length=32, extra_json_schema={"pattern": "^[0-9a-f]{32}$"})
 ]
-"""As ``Nonce``, for the class to check."""
+"""As ``Nonce``, checked by the class."""
 
 LeanTime = Annotated[
     str,
@@ -161,7 +161,7 @@ LeanTime = Annotated[
         },
     ),
 ]
-"""As ``Time``, for the class to check."""
+"""As ``Time``, checked by the class."""
 
 Unit = Annotated[float, Meta(ge=0, le=1)]
 """A number from 0 to 1."""
@@ -173,11 +173,11 @@ JsonObject = dict[str, Any]
 """A JSON object inside the canonical value domain."""
 
 TextOrObject = str | dict[str, Any]
-"""Kept as given: a sentence, or a structured value."""
+"""A sentence, or a structured value; stored unchanged."""
 
 
 class Component(StrEnum):
-    """The five parts of an agent's memory; an entry's ``type`` is one of them."""
+    """The five types of an agent's memory: the ``type`` of an entry."""
 
     EPISODIC = "episodic"
     IDENTITY = "identity"
@@ -187,7 +187,7 @@ class Component(StrEnum):
 
 
 class TrustClass(StrEnum):
-    """Who an entry claims to come from."""
+    """The claimed author of an entry."""
 
     USER = "user"
     AGENT = "agent"
@@ -209,7 +209,7 @@ class Entity(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class Scope(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Whose memory it is, in the source's own ids."""
+    """The owner of a memory, in the source's own IDs."""
 
     user: str | None = None
     agent: str | None = None
@@ -219,14 +219,14 @@ class Scope(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class Evidence(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Something beyond entries that a memory was made from, such as a message."""
+    """A source of a memory that is not an entry, such as a message."""
 
     kind: str
     id: str
 
 
 class Origin(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Where a record was before it was here."""
+    """Where a record was imported from."""
 
     provider: str | None = None
     """The product, by its format's registry name, such as ``mem0``."""
@@ -235,33 +235,33 @@ class Origin(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The account or container inside the product; never an import."""
 
     id: str | None = None
-    """The record's id there."""
+    """The record's ID in the product."""
 
     revision: str | None = None
-    """The version of it, where the product counts versions."""
+    """Its version, where the product numbers versions."""
 
     as_written: JsonObject = {}
-    """What the product's own record said that the other members do not reproduce exactly."""
+    """Values of the product's record that the other members do not reproduce exactly."""
 
     trust: TrustClass | None = None
-    """Who the entry claims to come from; what counts is the lower of this and its source's."""
+    """The claimed author; the effective class is the lower of this and the source's."""
 
 
 _ID_SIGNS = len("blake3:") + 64
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text is a content address."""
+    """Return whether a text is a content address."""
     return text.startswith("blake3:") and is_hex(text[7:])
 
 
 def is_whole_id(text: str) -> bool:
-    """Tell whether a text is a content address of the length that all of ours have."""
+    """Return whether a text is a content address of exactly the length of an ID."""
     return len(text) == _ID_SIGNS and is_id(text)
 
 
 def is_hex(text: str) -> bool:
-    """Tell whether a text is whole bytes in lower-case hexadecimal digits."""
+    """Return whether a text is whole bytes in lower-case hexadecimal digits."""
     try:
         return bytes.fromhex(text).hex() == text
     except ValueError:
@@ -269,10 +269,10 @@ def is_hex(text: str) -> bool:
 
 
 def check_times(record: msgspec.Struct, names: tuple[str, ...]) -> None:
-    """Refuse a time that has the right shape but names no real moment.
+    """Refuse a time of the right shape that is no real moment.
 
     Raises:
-        ValueError: Which msgspec turns into its own error with the path.
+        ValueError: msgspec turns it into its own error, with the path.
     """
     for name in names:
         text = getattr(record, name)
@@ -287,7 +287,12 @@ _known: set[Any] = set()
 
 
 def resolved(kind: T) -> T:
-    """Return a type unchanged, once msgspec knows all that it holds.
+    """Return a type unchanged, after msgspec has resolved all of its members.
+
+    msgspec resolves a type on first use and stores the result on the class before it is complete,
+    while Python code runs; another thread that uses the type in the meantime crashes the process.
+    So every type that is passed to msgspec is passed through this function, which resolves it under
+    a lock.
 
     Args:
         kind: A class, or anything else that msgspec decodes into.
@@ -297,7 +302,7 @@ def resolved(kind: T) -> T:
     """
     if kind not in _known:
         with _lock:
-            Decoder(kind)  # of msgspec's users the one that takes every type
+            Decoder(kind)  # the decoder that accepts every type
             _known.add(kind)
     return kind
 
@@ -315,28 +320,28 @@ def _in_child() -> None:
     _lock = threading.RLock()
 
 
-# A fork waits until no type is half worked out: its child could never complete it. What is
-# registered first is asked last before a fork, so whoever holds a fork back can still decode.
+# A fork waits until no type is half resolved: its child could never complete it. The first
+# registered handler runs last before a fork, so code that delays a fork can still decode.
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
 PATTERN = r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,63}"
-"""All that a name may be, from its first to its last character."""
+"""The whole name of an agent."""
 
 _NAME = re.compile(PATTERN, re.ASCII)
 _SHOWN = 80
 
 
 def is_agent_name(text: str) -> bool:
-    """Tell whether an agent may have a name."""
+    """Return whether a text is a valid agent name."""
     return _NAME.fullmatch(text) is not None
 
 
 def agent_name(text: str) -> str:
-    """Return the name of an agent, before a path is made of it.
+    """Return a valid agent name; paths are built from it.
 
     Raises:
-        UsageError: If no agent may have it.
+        UsageError: If it is not valid.
     """
     if not is_agent_name(text):
         raise UsageError(

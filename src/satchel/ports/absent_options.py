@@ -1,7 +1,7 @@
 """The default of an option that Python does not offer.
 
-Type checkers see an option that is not in the signature of the options class, and so of no method.
-At run time it is there, since other interfaces give it; ``api.operations`` refuses it in a call.
+For type checkers, the option is not in the signature of the options class, and so of no method. At
+run time it is, since other interfaces pass it; ``api.operations`` refuses it in a call.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["MARK", "field"]
 
 MARK = "unoffered"
-"""In the metadata of such a field."""
+"""The key in the metadata of such a field."""
 
 if TYPE_CHECKING:
     from dataclasses import field as field  # noqa: PLC0414 - type checkers know no other function

@@ -1,47 +1,47 @@
-"""What recall has to know of code, without loading the rest: a recall without code pays nothing."""
+"""Code that recall shows with memories; a recall without code loads no more than this."""
 
 import msgspec
 
 HEADS = "code/head/"
-"""How the unlogged values begin that say which source trees a bank has (``keeping``)."""
+"""Prefix of the unlogged values that hold the heads of a bank's source trees."""
 
 
 class CodeContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A symbol or a file that a memory names, as the code is now."""
+    """A symbol or a file that a memory mentions, in its current form."""
 
     id: str
-    """As ``Code.id``; of a file, ``TREE/PATH``."""
+    """As ``CodeSymbol.id``; ``TREE/PATH`` for a file."""
 
     kind: str
-    """As ``Code.kind``; ``file`` for a file."""
+    """As ``CodeSymbol.kind``; ``file`` for a file."""
 
     name: str
     path: str
     how: str
-    """How the memory names it: ``file``, ``qualified``, ``name``; ``word`` where it looks like any
-    other word."""
+    """How the memory mentions it: ``file``, ``qualified``, ``name``; ``word`` for an ordinary word.
+    """
 
     line: int = 1
     language: str = ""
     signature: str = ""
     doc: str = ""
-    """What is said of it, the beginning."""
+    """The beginning of its documentation."""
 
     complexity: int = 0
     callers: list[str] = []
-    """Where it is called from, ``NAME (PATH:LINE)``; none that is not certain."""
+    """Its certain callers, as ``NAME (PATH:LINE)``."""
 
     more_callers: int = 0
     may_call: int = 0
-    """How many calls may be of it, where only the name fits."""
+    """Number of uncertain calls: only the name matches."""
 
     inside: list[str] = []
-    """Signatures of what a type or a file holds."""
+    """Signatures of the members of a type or a file."""
 
     more_inside: int = 0
 
     def lines(self) -> list[str]:
-        """Return it as lines for a person, or a model."""
+        """Return it as lines of text."""
         head = self.signature or self.name
         first = self.path if self.kind == "file" else f"{head}  ({self.path}:{self.line})"
         said = [first]
@@ -59,11 +59,11 @@ class CodeContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CodeAttachment(msgspec.Struct, frozen=True):
-    """The code that goes along with recalled memories."""
+    """The code that recalled memories mention."""
 
     code: dict[str, list[CodeContext]] = {}
-    """By id of the memory."""
+    """By ID of the memory."""
 
     tokens: int = 0
     over_budget: int = 0
-    """Symbols and files for which no tokens were left."""
+    """Symbols and files that did not fit the token budget."""

@@ -27,13 +27,13 @@ from satchel.ports.vectors import text_mark
 from satchel.runtime.scratch import ScratchMap
 
 TEXT_MEMBER = "text member"
-"""The member of ``origin.as_written`` that names the member of the row which the text was in."""
+"""The member of ``origin.as_written`` that names the member of the row that held the text."""
 
 OF_ROWS = frozenset({"chroma", "qdrant", "langgraph"})
-"""Providers whose rows any program fills, so that their text is looked for."""
+"""Providers whose rows any program fills, so that their text has to be found."""
 
 _USUAL = {"qdrant": "text"}
-"""The member which the text was in where none is named, by provider."""
+"""The default member for the text, by provider."""
 
 _CONTENTS = (
     *("text", "data", "observation", "context", "subject", "predicate", "object"),
@@ -45,14 +45,14 @@ _MOST_NAMED = 5
 
 
 def is_empty(draft: Model) -> bool:
-    """Tell whether a memory says nothing: no text, and no other content of its type."""
+    """Return whether a memory is empty: no text, and no other content of its type."""
     if not isinstance(draft, Entry) or _says_something(draft.text):
         return False
     return not any(map(_says_something, (getattr(draft, name, None) for name in _CONTENTS)))
 
 
 def is_unsaid(draft: Model) -> bool:
-    """Tell whether a memory has no content at all, not even an empty text."""
+    """Return whether a memory has no content at all, not even an empty text."""
     return (
         isinstance(draft, Entry) and draft.text is None and draft.data is None and is_empty(draft)
     )
@@ -65,10 +65,10 @@ def _says_something(part: Any) -> bool:
 
 
 def require_content(draft: Model) -> None:
-    """Refuse a memory that says nothing.
+    """Refuse an empty memory.
 
     Raises:
-        MalformedError: If it does, naming the members that could be its text.
+        MalformedError: If it is empty; names the members that could be its text.
     """
     if not isinstance(draft, Entry) or not is_unsaid(draft):
         return
@@ -83,13 +83,13 @@ def require_content(draft: Model) -> None:
 
 
 def with_text_of(draft: Model, name: str) -> Model:
-    """Return a memory with the text that a member of its row has.
+    """Return a memory with a member of its row as its text.
 
-    What was taken for its text is a member of the metadata again, where it was one of the row.
+    The former text becomes a member of the metadata again, where it was one of the row.
 
     Args:
         draft: The memory.
-        name: The member; a memory without it is returned as it is.
+        name: The member; a memory without it is returned unchanged.
     """
     if not isinstance(draft, Entry) or draft.origin is None:
         return draft
@@ -124,12 +124,12 @@ _PREFIX = "blake3:"
 
 
 def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
-    """Return what stands for the id of a record until it has one.
+    """Return the placeholder for the ID of a record.
 
     Args:
         record_type: Its type.
-        scope: Whose it is.
-        origin: Where it was, with its id there.
+        scope: Its owner.
+        origin: Its origin, with an ID.
     """
     owner = None if scope is None else [scope.user, scope.agent, scope.run, scope.app]
     parts = ["placeholder", record_type, origin.provider, origin.source, owner, origin.id]
@@ -137,7 +137,7 @@ def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
 
 
 def placeholder_of(item: Any) -> str | None:
-    """Return what stands for the id of a draft; None for what nothing names."""
+    """Return the placeholder for a draft; None if no other record can link to it."""
     origin = getattr(item, "origin", None)
     if isinstance(item, Edge) or origin is None or origin.id is None:
         return None
@@ -146,22 +146,22 @@ def placeholder_of(item: Any) -> str | None:
 
 
 class PlaceholderIds:
-    """The ids that placeholders stand for, of one input."""
+    """The IDs that replace placeholders, for one input."""
 
     def __init__(self) -> None:
         self._ids = ScratchMap()
 
     def learn(self, draft: Model, identity: str) -> None:
-        """Remember the id of a record; of two with one original id, the first is meant."""
+        """Add the ID of a record; of two with the same original ID, the first counts."""
         name = placeholder_of(draft)
         if name is not None:
             self._ids.add(_raw(name), _raw(identity))
 
     def resolved(self, draft: Model) -> Model:
-        """Return a draft with ids where placeholders are; a parent that has none is left out.
+        """Return a draft with IDs in place of placeholders; parents without an ID are dropped.
 
         Raises:
-            MalformedError: If an end of an edge was left out as bad.
+            MalformedError: If an end of an edge was skipped as bad.
         """
         if isinstance(draft, Edge):
             source, target = self._id(draft.source), self._id(draft.target)
@@ -178,7 +178,7 @@ class PlaceholderIds:
         return draft
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._ids.close()
 
     def _known(self, name: str) -> str:
@@ -190,18 +190,18 @@ class PlaceholderIds:
 
 
 def names_others(item: Any) -> bool:
-    """Tell whether a draft may name records of its own type."""
+    """Return whether a draft may link to records of its own type."""
     if isinstance(item, SessionEvent):
         return item.parent is not None or item.session is not None
     return isinstance(item, Entry) and bool(item.parent_ids)
 
 
 def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent:
-    """Return an event of a conversation with other ids where it names other events.
+    """Return an event of a conversation with the IDs of other events replaced.
 
     Args:
         event: The event.
-        there: Gives the id to put in the place of one; the same for what is not known.
+        there: Maps an ID to its replacement, or to itself.
     """
     changed: dict[str, Any] = {
         name: there(found)
@@ -214,7 +214,7 @@ def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent
 
 
 def _pointers_with(state: dict[str, Any], there: Callable[[str], str]) -> dict[str, Any]:
-    """Return where an event stands, with other ids of what it names."""
+    """Return the state of an event with its IDs replaced."""
     for name in ("state", "source", "checkpoint"):
         found = state.get(name)
         if isinstance(found, str) and is_id(found):
@@ -234,11 +234,11 @@ def _raw(name: str) -> bytes:
 
 
 class RestoredRecord(Sealed):
-    """A record that was elsewhere before, in the place of the draft that it is read from.
+    """A record that keeps its identity, in place of the draft that it was read as.
 
     Args:
         record: The record.
-        draft: By which the others of the input name it.
+        draft: The draft that other records of the input link to.
     """
 
     def __init__(self, record: Sealed, draft: Model | Sealed) -> None:
@@ -247,23 +247,24 @@ class RestoredRecord(Sealed):
 
 
 _FIRST, _MOST, _MOST_EVENTS = 8, 256, 64
-"""Records that are sealed together: few at first, so that the first come soon."""
+"""Batch sizes for sealing: small at first, so that the first records arrive early."""
 
 
 def read_records(
     adapter: Format, place: Place, reading: ReadContext, *, nonces: Nonces = random_nonce
 ) -> Iterator[Sealed]:
-    """Yield the records of a place, in its order, each sealed.
+    """Yield the records of a place, in order, sealed.
 
     Args:
         adapter: The format of the place.
         place: Where to read.
-        reading: The bounds, and where losses and the fields around the records go.
-        nonces: Where the nonces of drafts come from.
+        reading: The limits; receives losses and the fields outside the records.
+        nonces: Source of the nonces of drafts.
 
     Raises:
-        InputError: If a record has no canonical form or is over a bound; names file and line, and
-            the record, counted from 0. With ``reading.skip_bad`` it is counted in the report.
+        InputError: If a record has no canonical form or exceeds a limit; names file, line and
+            record (counted from 0). With ``reading.skip_bad``, the record is counted in the report
+            instead.
     """
     return (record for record, _ in read_with_drafts(adapter, place, reading, nonces=nonces))
 
@@ -278,14 +279,14 @@ def read_with_drafts(
 ) -> Iterator[tuple[Sealed, Model]]:
     """Yield what ``taken`` does, each record with its typed value.
 
-    The value is the draft that the record was made of, without id and nonce, or the record's own.
+    The value is the draft of the record, without ID and nonce, or the record's own value.
 
     Args:
         adapter: The format of the place.
         place: Where to read.
         reading: As for ``taken``.
         nonces: Where the nonces of drafts come from.
-        through: What drafts go through, some hundred at a time, before they are sealed.
+        through: Transforms drafts before they are sealed, some hundred at a time.
 
     Raises:
         InputError: As ``taken``.
@@ -322,7 +323,7 @@ def _requires_content(reading: ReadContext) -> bool:
 
 
 class _SealedBatch:
-    """Drafts that are sealed together; behind one that is refused, each by itself."""
+    """Drafts that are sealed in one batch; after a refused one, one by one."""
 
     def __init__(
         self, drafts: Sequence[Model], nonces: Nonces, limits: Limits, links: PlaceholderIds | None
@@ -330,7 +331,7 @@ class _SealedBatch:
         self._nonces = nonces
         self._limits = limits
         self._links = links
-        # An event may name the one before it, which has its id only once that is sealed.
+        # An event may link to the one before it, which has its ID only after sealing.
         self._alone = self._is_chain = links is not None and _are_events(drafts)
         self._drafts: list[Model | InputError] = (
             list(drafts)
@@ -342,7 +343,7 @@ class _SealedBatch:
         self._place = 0
 
     def next(self) -> tuple[Sealed, Model]:
-        """Return the next record and its draft, or raise; then the one behind it."""
+        """Return the next record and its draft, or raise its error; then the one after it."""
         draft = self._drafts[self._place]
         self._place += 1
         if self._is_chain and self._links is not None and not isinstance(draft, InputError):
@@ -378,11 +379,11 @@ def _resolved(draft: Model, links: PlaceholderIds) -> Model | InputError:
 def _together(
     items: Iterator[Model | Sealed], reading: ReadContext
 ) -> Iterator[tuple[list[Model | Sealed], list[int | None]]]:
-    """Yield what a reader gives, some at a time; its error comes after what came before it.
+    """Yield batches of a reader's records; an error comes after the records before it.
 
-    With it come the lines of it, where the reader knows them. Where records are linked, all in a
-    batch are of one type, so what they are linked to is sealed before them; a memory that may be
-    linked to others of its type begins a batch, events are sealed one by one.
+    Each batch has the line numbers, where the reader knows them. Linked records of a batch are all
+    of one type, so link targets are sealed before them; a memory that may link to its own type
+    begins a batch, and events are sealed one by one.
     """
     size, problem, ahead = _FIRST, None, list[Model | Sealed]()
     while problem is None:
@@ -405,7 +406,7 @@ def _together(
 
 
 def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: ReadContext) -> bool:
-    """Tell whether a record may name one that would be sealed together with it."""
+    """Return whether a record may link to one of the same batch."""
     if not reading.linked:
         return False
     if type(item) is not type(first):
@@ -414,7 +415,7 @@ def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: ReadContext)
 
 
 def _line_of(number: int, adapter: Format, place: Place, reading: ReadContext) -> int | None:
-    """Return the line on which a record starts; the reader is further by now, so it reads again."""
+    """Return the line where a record starts, by reading the input again."""
     again = ReadContext(limits=reading.limits)
     with suppress(InputError):
         for _ in islice(adapter.read(Place(place.path, held=place.held), again), number + 1):

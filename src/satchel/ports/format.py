@@ -5,6 +5,7 @@ lists the records of a live product page by page, and writes to it in batches.
 """
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 from satchel.artifact.body import Progress
-from satchel.artifact.encodings import Header
+from satchel.artifact.encodings import GZIP_MAGIC, Header
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed
@@ -26,30 +27,33 @@ from satchel.ports.vectors import VectorSink, VectorSource
 from satchel.runtime.files import PRIVATE_FILE, InputPath, OpenFile, atomic_write, open_input
 from satchel.runtime.output import Outlet
 
+BOM = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8."""
+
 HEAD_BYTES = 4096
-"""How much of a file a format may look at to recognise it."""
+"""Bytes of a file from which a format is recognized."""
 
 MOST_WITHIN = 4 * 2**20
-"""Bytes of a file of somebody's that memory is written into; an agent reads all of it."""
+"""The largest file that memory may be written into; an agent reads all of it."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Something to read from."""
+    """A file or folder to read from."""
 
     path: Path
     on_progress: Progress | None = None
     held: OpenFile | None = None
-    """The file, open already, so that all that is read is of one and the same."""
+    """The open file, so that all reads are of the same file."""
 
     @property
     def file(self) -> InputPath:
-        """The file as it is to be opened."""
+        """The open file, or its path."""
         return self.held or self.path
 
     @property
     def name(self) -> str:
-        """What to call it in errors."""
+        """Its name, for errors."""
         return str(self.path)
 
     @property
@@ -59,7 +63,7 @@ class Place:
             return False
         try:
             return self.path.is_dir()
-        except OSError:  # such as a name that is too long; opening it says what is wrong
+        except OSError:  # such as a name that is too long; opening it raises the error
             return False
 
     @cached_property
@@ -69,6 +73,16 @@ class Place:
             return b""
         with self.open() as stream:
             return stream.read(HEAD_BYTES)
+
+    @cached_property
+    def unpacked_head(self) -> bytes:
+        """The first bytes inside a gzip file, or of the file itself."""
+        if not self.head.startswith(GZIP_MAGIC):
+            return self.head
+        try:
+            return zlib.decompressobj(wbits=31).decompress(self.head, HEAD_BYTES)
+        except zlib.error:
+            return self.head
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -85,7 +99,7 @@ class Place:
 
 
 class _ProgressStream:
-    """A file that tells how far it was read."""
+    """A file that reports how much of it was read."""
 
     def __init__(self, stream: BinaryIO, on_progress: Progress) -> None:
         self._stream = stream
@@ -103,19 +117,19 @@ class _ProgressStream:
 
 @dataclass(frozen=True)
 class Target:
-    """Something to write to; what is written appears whole or not at all.
+    """A file or folder to write to; the output appears whole or not at all.
 
-    Only its owner may read it: it is somebody's memory.
+    Only its owner may read it.
     """
 
     path: Path
     overwrite: bool = False
     outlet: Outlet | None = None
-    """The folder, open already, so that it cannot be exchanged before the end."""
+    """The open folder, so that it cannot be replaced before the end."""
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Give a file to write that takes the target's name when the block ends well.
+        """Yield a file to write; it gets the target's name when the block ends without an error.
 
         Raises:
             TargetError: If it cannot be written.
@@ -130,124 +144,159 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a format can do; every claim is checked by the conformance suite."""
+    """The capabilities of a format; the conformance suite checks every claim."""
 
     components: frozenset[Component]
-    """Parts of memory that have a place in it."""
+    """Types of memory that it can hold."""
 
     writes: bool = True
-    """Whether we can produce it, not only read it."""
+    """Whether it can be written, not only read."""
 
     exact: bool = False
-    """Whether reading and writing again gives back an equal value, unknown fields included."""
+    """Whether reading and writing restores an equal value, unknown fields included."""
 
     ordered: bool = True
-    """Whether memories of one component come back in their order; it may gather them by what they
-    are about."""
+    """Whether memories of one type keep their order; a format may group them by subject."""
 
     streams: bool = False
     """Whether the first record is available before the last byte was read."""
 
     sealed: bool = False
-    """Whether its records carry ids and signatures, and must be verified before they are used."""
+    """Whether its records have IDs and signatures that must be verified before use."""
 
     keeps_ids: bool = False
-    """Whether records come back from it under the ids they had."""
+    """Whether records keep their IDs."""
 
     plain: bool = False
-    """Whether it is text as people write it, so that nobody can tell a part of it from all."""
+    """Whether it is free text, of which a part cannot be told from the whole."""
 
     folder: bool = False
-    """Whether it is a folder of files. Readers and writers know it as a ZIP archive of them; it is
-    one for people, too, where the name ends in ``.zip``."""
+    """Whether it is a folder of files. Readers and writers use a ZIP archive of them; so do users
+    where the name ends in ``.zip``."""
 
     personal: bool = False
-    """Whether a file is the export of one person's account: what names no owner is that person's,
-    and an owner that other records name is that person."""
+    """Whether a file is the export of one person's account: records without an owner, and the owner
+    that other records name, are that person's."""
 
     within: bool = False
-    """Whether it is written into a file that others write, too; what they wrote stays as it is."""
+    """Whether it is written into a file with content of others, which stays unchanged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Signs of a format: a place without them is not passed to ``recognises``.
+
+    One sign is enough. They are a quick filter: a format must have at least one of its signs in
+    every place that it recognises, and may have one in others.
+    """
+
+    starts: tuple[bytes, ...] = ()
+    """First bytes, after a byte order mark and white space; of the contents of a gzip file."""
+
+    texts: tuple[tuple[bytes, ...], ...] = ()
+    """Groups of texts, such as names of JSON members: those of a group are all in the head."""
+
+    names: tuple[str, ...] = ()
+    """Endings of the file's name, in any case."""
+
+    folder: bool = False
+    """Whether a folder is one."""
+
+    def fit(self, place: Place) -> bool:
+        """Return whether a place shows one of them; reads its name and head only."""
+        if place.is_folder:
+            return self.folder
+        head = place.unpacked_head
+        return (
+            place.path.name.casefold().endswith(tuple(name.casefold() for name in self.names))
+            or head.removeprefix(BOM).lstrip().startswith(self.starts)
+            or any(all(text in head for text in group) for group in self.texts)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """What a person needs to know about a format; help and the reference page are made from it."""
+    """The description of a format, for help and the reference page."""
 
     title: str
     suffixes: tuple[str, ...]
-    """File name endings, or whole names, by which ``--to`` may be left out; empty when none is its
-    own."""
+    """File name endings, or whole names, that select the format without ``--to``; empty for none.
+    """
 
     spec: str
-    """Where the format is defined: a document, or a product with its version."""
+    """The definition of the format: a document, or a product with its version."""
 
     checked: str
     """ISO date on which the samples were last compared with the real product."""
 
     traits: Traits
+    signs: Signs | None = None
+    """Its signs; None to pass every place to ``recognises``."""
+
     lost_on_writing: str = ""
-    """What memory it has no place for, in a sentence."""
+    """What it cannot hold, in a sentence."""
 
     beside: frozenset[str] = frozenset()
-    """Members of ``origin.as_written`` with what the product keeps beside a memory (its history, a
-    vector). They are no part of what the memory says, so they are not looked for in an output."""
+    """Members of ``origin.as_written`` with the product's data about a memory (its history, a
+    vector). They are not content, so an output is not checked for them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ReadContext:
-    """What a reader is given, and where it puts what is not a record."""
+    """The input options of a reader, and its outputs besides records."""
 
     limits: Limits = DEFAULT_LIMITS
     report: Report = field(default_factory=Report)
     container: dict[str, Any] = field(default_factory=dict)
-    """Filled by the reader: fields of the file around the records, as found."""
+    """Filled by the reader: fields of the file outside the records, unchanged."""
 
     missing: int = 0
-    """Set by the reader at the end: how many memories, at least, the file itself says it lacks."""
+    """Set by the reader at the end: how many memories, at least, the file declares missing."""
 
     line: Callable[[], int | None] = lambda: None
-    """Set by the reader, where the input has lines: tells on which the last record starts."""
+    """Set by the reader, where the input has lines: returns the line where the last record starts.
+    """
 
     by_line: bool = False
-    """Set by the reader, where each record is a line and ``line`` is told at no cost."""
+    """Set by the reader, where each record is a line and ``line`` costs nothing."""
 
     skip_bad: bool = False
-    """Whether bad records are left out, counted, instead of being an error."""
+    """Whether bad records are skipped and counted instead of being an error."""
 
     vectors: VectorSink | None = None
-    """Takes a bank's own vectors, where a file has some; without it they count as lost."""
+    """Receives the vectors of a file; without it they count as lost."""
 
     linked: bool = False
-    """Set by the reader before its first record, where records name others by placeholders
-    (``ports.linking``): those that are named come before those that name them."""
+    """Set by the reader before its first record, where records link to others by placeholders
+    (``ports.drafts``): link targets come first."""
 
     chained: bool = False
-    """Set with ``linked``, where records may also name others of their own type."""
+    """Set with ``linked``, where records may also link to their own type."""
 
     agent: str | None = None
-    """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
+    """The owner of the memories, for a file of one agent; None for the owner in the file."""
 
     only_ours: bool = False
-    """Whether to leave out what others wrote, in a file that memory is written into."""
+    """Whether to skip the content of others, in a file that memory is written into."""
 
     any_version: bool = False
-    """Whether a version that is not known is read as the one most like it, not refused."""
+    """Whether an unknown version is read as the most similar one instead of refused."""
 
     text_member: str | None = None
-    """The member of a row that is its text, as a person named it."""
+    """The member of a row that is its text, as given by the user."""
 
     requires_content: bool = False
     """Whether a row without text, or other content of its type, is refused."""
 
     has_text_member: bool = False
-    """Set by the reader before its first record, where its format names the member that is the
-    text, and the reader refuses a row without that member: a row that is read has no other text."""
+    """Set by the reader before its first record, if its format fixes the member for the text and
+    the reader refuses a row without it."""
 
     def refuse(self, error: InputError) -> None:
-        """Leave a bad record out.
+        """Skip a bad record.
 
         Raises:
-            InputError: The error, unless bad records are left out; always if the disk failed.
+            InputError: The error, unless bad records are skipped; always if the disk failed.
         """
         if isinstance(error, UnreadableError):
             raise error
@@ -257,76 +306,76 @@ class ReadContext:
         self.report.refuse(error)
 
     def mended(self) -> None:
-        """Count a value with half of a character in it, of which there is no text.
+        """Count a value with half of a surrogate pair, which is no valid text.
 
-        JavaScript cuts texts between the two halves of an emoji, and writes what is left.
+        JavaScript truncates texts between the two halves of an emoji.
         """
         self.report.lost("character", "an unpaired surrogate, which is not text, becomes U+FFFD")
 
 
 @dataclass(slots=True, kw_only=True)
 class WriteContext:
-    """What a writer is given."""
+    """The input of a writer."""
 
     limits: Limits = DEFAULT_LIMITS
     report: Report = field(default_factory=Report)
     keys: tuple[SigningKey, ...] = ()
-    """Who signs, where the format has signatures."""
+    """The signing key, where the format has signatures."""
 
     header: Header = field(default_factory=Header)
-    """What a new statement says, where the format has one."""
+    """The header of the statement, where the format has one."""
 
     compress: bool = False
-    """Whether the target's name asks for gzip."""
+    """Whether the target's name ends in ``.gz``."""
 
     bank: str | None = None
-    """Name or id of the bank that the records were just taken out of; None for a conversion."""
+    """Name or ID of the exported bank; None for a conversion."""
 
     entities: bool = True
-    """Whether entities go along, in formats that can do without them."""
+    """Whether to include entities, in formats where they are optional."""
 
     embeddings: bool = True
-    """Whether embeddings go along, in such formats."""
+    """Whether to include embeddings, in formats where they are optional."""
 
     before: bytes | None = None
-    """What the target holds already, for formats that write ``within`` it; None for nothing."""
+    """The content of the target, for formats that write ``within`` it; None for no file."""
 
     around: bool = False
-    """Set by the writer: whether there is memory in the target that is not of these records, and
-    is to be left out when they are read back."""
+    """Set by the writer: whether the target has memory of others, to be skipped when the output is
+    read back."""
 
     replacing: bool = False
-    """Whether changes that others made to what was written there before may be replaced."""
+    """Whether to overwrite changes that others made to earlier output."""
 
     vectors: VectorSource | None = None
-    """The vectors of the bank that the records were taken out of, where it has some."""
+    """The vectors of the exported bank, if any."""
 
 
 @runtime_checkable
 class Format(Protocol):
-    """One way to lay memory out."""
+    """A format of memory."""
 
     info: ClassVar[Info]
 
     def recognises(self, place: Place) -> bool:
-        """Tell whether a place holds this format, from its name and ``head``; no other I/O.
+        """Return whether a place is in this format, from its name and ``head``; no other I/O.
 
         Raises:
-            InputError: If it is so damaged that this cannot be told; nothing has to be.
+            InputError: If it is too damaged to decide; optional.
         """
         ...
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        """Yield what the place holds, in its order: drafts, or sealed records.
+        """Yield the records of a place, in order: drafts, or sealed records.
 
         Raises:
-            MalformedError: If the bytes are not what they should be, naming line or byte.
-            LimitError: If a bound is reached.
+            MalformedError: If the bytes are invalid; names line or byte.
+            LimitError: If a limit is exceeded.
         """
         ...
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        """Write the records; what the format cannot hold goes into ``writing.report``.
+        """Write the records; losses are counted in ``writing.report``.
 
         Raises:
             TargetError: If the target cannot be written.
@@ -336,66 +385,90 @@ class Format(Protocol):
 
 @runtime_checkable
 class SelectiveFormat(Protocol):
-    """A format that leaves something of a memory out where nobody asked for it."""
+    """A format that drops part of a memory by default."""
 
     def as_asked(self, entry: Entry, writing: WriteContext) -> Entry:
-        """Return what is left of a memory; the memory itself where that is all of it."""
+        """Return the part of a memory that is written; the memory itself if it is whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastVersion:
-    """A memory that is not current at the source any more."""
+    """A past version of a memory at the source."""
 
     item: Model | Sealed
     state: Literal["superseded", "deleted"]
     """Superseded by the next one of the same origin id; or deleted, then no other follows."""
 
     at: str | None = None
-    """When that happened, where the source says it."""
+    """When that happened, if the source records it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some records of a live source, and where the next ones start."""
+    """A page of records of a live source."""
 
     items: Sequence[Model | Sealed]
     cursor: str | None
-    """Hand this back for the next page; None when this was the last."""
+    """The cursor of the next page; None for the last page."""
 
     past: Sequence[PastVersion] = ()
-    """What came before ``items``: all older versions of a memory together, the oldest first."""
+    """Earlier versions of ``items``: those of a memory together, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What became of one record that a live target was given."""
+    """The result of writing one record to a live product."""
 
     id: str
-    """Our id of it."""
+    """ID of the record."""
 
     there: str | None
-    """Its id there, when it was accepted."""
+    """Its ID in the product, if it was accepted."""
 
     problem: str | None = None
     known: bool = False
-    """Whether it was there already, saying the same; nothing was written then."""
+    """Whether the product had it already, with the same content; then nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorOptions:
+    """Options for opening a live product; a connector ignores those that do not apply to it."""
+
+    limits: Limits = DEFAULT_LIMITS
+    include_deleted: bool = False
+    """Whether to read deleted memories."""
+
+    embeddings: bool = False
+    """Whether to read and write vectors."""
+
+    writes: bool = False
+    """Whether to open it for writing, and create it if missing."""
+
+    overwrite: bool = False
+    """Whether to replace other versions."""
+
+    dry_run: bool = False
+    """Whether to decide what would be written, and write and create nothing."""
+
+    skip_bad: bool = False
+    """Whether to skip damaged memories, counted."""
 
 
 class Connector(Protocol):
-    """A product that is talked to, not a file."""
+    """A live product."""
 
     info: ClassVar[Info]
 
     def page(self, cursor: str | None, report: Report) -> Page:
-        """List records from ``cursor`` (None is the start); a cursor always gives one page."""
+        """Return the page at ``cursor`` (None for the first page); always the same for a cursor."""
         ...
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
-        """Write records; one result each, in order."""
+        """Write records; returns a result for each, in order."""
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -412,7 +485,7 @@ def pages(connector: Connector, report: Report) -> Iterator[Page]:
 
 @runtime_checkable
 class VersionedConnector(Protocol):
-    """A connector whose product also keeps what its memories said before."""
+    """A connector to a product that stores the history of memories."""
 
     def take_versions(
         self,
@@ -424,7 +497,7 @@ class VersionedConnector(Protocol):
 
         Args:
             batch: The current records.
-            older: By our id of a current record: what it said before, oldest first.
-            report: Where losses go.
+            older: Earlier versions by ID of a current record, oldest first.
+            report: Receives losses.
         """
         ...

@@ -1,4 +1,4 @@
-"""Embedders: what makes vectors of texts."""
+"""Models: embedders, distillers, entity extractors, rerankers, summarizers, tokenizers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -6,42 +6,42 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Makes vectors that can be compared with each other by the angle between them."""
+    """Makes vectors of texts, comparable by their angle."""
 
     @property
     def model(self) -> str:
-        """What the vectors are named by: 1 to 1,000 characters."""
+        """The name of the vectors' model: 1 to 1,000 characters."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """How many numbers each vector has."""
+        """The length of each vector."""
         ...
 
     @property
     def revision(self) -> str:
-        """Tells two makes of a model apart, whose vectors must not be compared; may be empty."""
+        """The model's revision; vectors of different ones must not be compared. May be empty."""
         ...
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """Return a vector for each text: its numbers as little-endian 32-bit floats, one by one.
+        """Return a vector for each text: little-endian 32-bit floats.
 
-        What comes of a text does not depend on the texts beside it. A text that says nothing gets
-        a vector of zeros, which is like no other.
+        The vector of a text does not depend on other texts. An empty text gets a vector of zeros,
+        which is similar to no other.
 
         Raises:
-            InferenceError: If the model does not answer, or not with vectors.
+            InferenceError: If the model does not respond with vectors.
         """
         ...
 
 
 @runtime_checkable
 class SlowEmbedder(Embedder, Protocol):
-    """An embedder that takes long for each text."""
+    """A slow embedder."""
 
     @property
     def cost(self) -> int:
-        """How many vectors of the built-in table take as long as one of its own: 1 or more."""
+        """The time of one vector, in vectors of the built-in table: 1 or more."""
         ...
 
 
@@ -50,20 +50,20 @@ class StagedEmbedder(Embedder, Protocol):
     """An embedder that can answer a question before its model is loaded in full."""
 
     def for_questions(self) -> Embedder:
-        """Return what makes the same vectors, but for rounding, and the first of them sooner."""
+        """Return an embedder of the same vectors, but for rounding, that makes the first sooner."""
         ...
 
 
 @runtime_checkable
 class TrainableEmbedder(Embedder, Protocol):
-    """An embedder that looks at all texts of a bank before it makes the first vector."""
+    """An embedder that reads all texts of a bank before it makes the first vector."""
 
     def learn(self, texts: Iterable[str]) -> bytes:
-        """Return what there is to know of texts; vectors are alike only under the same."""
+        """Return what was learned from texts; vectors are comparable only with the same."""
         ...
 
     def knowing(self, learnt: bytes) -> Embedder:
-        """Return the embedder that knows what ``learn`` returned.
+        """Return an embedder with what ``learn`` returned.
 
         Raises:
             ValueError: If ``learn`` cannot have returned that.
@@ -72,20 +72,20 @@ class TrainableEmbedder(Embedder, Protocol):
 
 
 FindingKind = Literal["fact", "decision", "preference", "correction", "open_item"]
-"""What a finding can be."""
+"""Kinds of findings."""
 
 MOST_SUMMARY = 2000
-"""Characters of a summary that is kept."""
+"""Maximum characters of a summary."""
 
 MOST_FINDINGS = {"fact": 20, "decision": 10, "preference": 10, "correction": 10, "open_item": 10}
-"""Findings of each kind that are kept, of one distillation."""
+"""Maximum findings of each kind, of one distillation."""
 
 
 LONGEST_FINDING = 1000
-"""Characters of one."""
+"""Maximum characters of a finding."""
 
 SPEAKERS = frozenset({"user", "human", "assistant", "ai", "agent"})
-"""Roles of those who speak; what tools and system prompts say is nobody's word."""
+"""Roles of speakers; tools and system prompts are no speakers."""
 
 
 class DialogueTurn(NamedTuple):
@@ -95,70 +95,70 @@ class DialogueTurn(NamedTuple):
     """Id of its record."""
 
     number: int
-    """From 1, in its conversation."""
+    """Its number in the conversation, from 1."""
 
     role: str
-    """Who speaks: user, assistant, system, tool, or another program's word."""
+    """The speaker: user, assistant, system, tool, or another program's word."""
 
     text: str
-    """What it says in words."""
+    """Its text."""
 
 
 class DistilledFinding(NamedTuple):
-    """Something to be remembered."""
+    """A fact, decision or the like, to store as a memory."""
 
     kind: FindingKind
     text: str
     turns: tuple[str, ...]
-    """Ids of the messages that it was drawn from, at least one."""
+    """IDs of the messages that it was extracted from, at least one."""
 
 
 class Distillate(NamedTuple):
-    """What a conversation comes down to."""
+    """The result of distilling a conversation."""
 
     summary: str
-    """Of all of it, what was summarised before included; at most ``MOST_SUMMARY`` characters."""
+    """The summary of the whole conversation, earlier parts included; at most ``MOST_SUMMARY``
+    characters."""
 
     findings: list[DistilledFinding]
     left_out: int = 0
-    """What else a model said that can be no finding."""
+    """Output of the model that is no valid finding."""
 
 
 class Distiller(Protocol):
-    """Draws what is to last from a conversation."""
+    """Extracts a summary and findings from a conversation."""
 
     @property
     def model(self) -> str:
-        """What does it, by name and version."""
+        """Its name and version."""
         ...
 
     def distill(self, turns: Iterable[DialogueTurn], before: str | None) -> Distillate:
-        """Return what messages come down to.
+        """Return a summary and findings of messages.
 
         Args:
-            turns: The messages, in their order; they can be iterated again, and do not all fit
-                into memory.
-            before: The summary of what came before them.
+            turns: The messages, in order; iterable more than once, and too many for memory.
+            before: The summary of the messages before.
         """
         ...
 
 
 EntityType = Literal["person", "organisation", "place", "date", "product"]
-"""What an entity can be."""
+"""Kinds of entities."""
 
 
 class EntityMention(NamedTuple):
-    """One place of a text that names an entity."""
+    """A mention of an entity in a text."""
 
     name: str
-    """As it stands in the text."""
+    """The text of the mention."""
 
     type: EntityType
     start: int
-    """Of its first character, from 0."""
+    """Offset of its first character, from 0."""
 
     end: int
-    """Of the character after its last."""
+    """Offset after its last character."""
 
 
 class Extractor(Protocol):
@@ -166,36 +166,36 @@ class Extractor(Protocol):
 
     @property
     def model(self) -> str:
-        """What finds them, by name and version."""
+        """Its name and version."""
         ...
 
     def extract(self, texts: Sequence[str]) -> list[list[EntityMention]]:
-        """Return for each text its mentions, in their order; none overlaps another."""
+        """Return the mentions in each text, in order, without overlaps."""
         ...
 
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Scores the few memories that recall has found best, so that they can be put in order again.
+    """Scores the best memories of a recall, to reorder them.
 
-    ``satchel.conformance.rerankers`` tests what is promised here.
+    ``satchel.conformance.rerankers`` tests this contract.
     """
 
     @property
     def model(self) -> str:
-        """What it is named by in answers: 1 to 1,000 characters."""
+        """Its name in results: 1 to 1,000 characters."""
         ...
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return a score for each text, in their order; higher is better, on any scale.
 
-        A score depends on the question and its text alone, not on the texts beside it, and is the
-        same each time. It is a finite number, for an empty text too. Threads may call it one after
-        another, never two at once.
+        A score depends on the question and its text alone, not on other texts, and is always the
+        same. It is a finite number, for an empty text too. Threads may call it one after another,
+        never concurrently.
 
         Args:
-            question: As it was asked.
-            texts: The memories in words; none of it is an instruction.
+            question: The question, unchanged.
+            texts: The texts of memories; nothing in them is an instruction.
 
         Raises:
             InferenceError: If the model cannot be loaded, or does not answer with numbers.
@@ -208,19 +208,19 @@ class Summariser(Protocol):
 
     @property
     def model(self) -> str:
-        """What shortens them, by name."""
+        """Its name."""
         ...
 
     def summarise(self, texts: Sequence[str], task: str, words: int) -> list[str]:
-        """Return a shorter text for each, which keeps what helps with a task.
+        """Return a shorter version of each text, with what helps in a task.
 
         Args:
-            texts: What to shorten. None of it is an instruction.
-            task: What the texts are going to be needed for.
-            words: About how many each may have.
+            texts: The texts to shorten. Nothing in them is an instruction.
+            task: The task that the texts are needed for.
+            words: Approximate maximum words of each.
 
         Raises:
-            InferenceError: If a model does not answer.
+            InferenceError: If a model does not respond.
         """
         ...
 
@@ -230,14 +230,14 @@ class Tokenizer(Protocol):
 
     @property
     def name(self) -> str:
-        """The vocabulary, or that it is an estimate."""
+        """The name of the vocabulary, or of the estimate."""
         ...
 
     @property
     def exact(self) -> bool:
-        """Whether it is the model's own vocabulary; else it counts rather too many than too few."""
+        """Whether it is the model's own vocabulary; an estimate rather overcounts."""
         ...
 
     def count(self, text: str) -> int:
-        """Return how many tokens a text takes."""
+        """Return the number of tokens of a text."""
         ...

@@ -1,9 +1,4 @@
-"""Links between drafts: a reader names the other record by its origin, sealing puts the id there.
-
-A draft has no id, so a reader that knows links (``Reading.linked``) writes, where an id belongs, a
-*placeholder*: a hash of the other record's type, owner and original id. It yields what is linked to
-before what links. When that is sealed, its id takes the placeholder's place.
-"""
+"""Links between the records of a bank: what can be reached, and the shortest paths."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +9,10 @@ from satchel.errors import ValueRefusedError
 from satchel.ports.rows import RecordLink
 
 MOST_HOPS = 100
-"""Steps that one walk may take."""
+"""Maximum steps of a walk."""
 
 _AT_ONCE = 200
-"""Names that are asked for together."""
+"""Names of one query."""
 
 
 Kinds = frozenset[str] | None
@@ -28,19 +23,19 @@ class LoggedLink(NamedTuple):
     """A link, and the record that makes it."""
 
     place: int
-    """Of the record, in the log."""
+    """Log position of the record."""
 
     link: RecordLink
 
 
 def link_sort_key(linked: LoggedLink) -> tuple[int, str, str, str]:
-    """Return what links are sorted by: place, kind, source, target."""
+    """Return the sort key of links: log position, kind, source, target."""
     source, target, kind = linked.link
     return linked.place, kind, source, target
 
 
 class Direction(Enum):
-    """Which way links are walked along."""
+    """The direction of a walk."""
 
     OUT = auto()
     """From their source to their target."""
@@ -51,61 +46,61 @@ class Direction(Enum):
 
 @runtime_checkable
 class LinkView(Protocol):
-    """A view whose links can be asked for by many names at once."""
+    """A view that returns the links at many names in one query."""
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
     ) -> list[LoggedLink]:
         """Return the links that start (or, incoming, end) at any of some names.
 
-        Those of current records that are not in quarantine, each once, sorted by place, kind,
-        source and target; the first ``limit`` of them.
+        Links of current records that are not in quarantine, each once, sorted by log position,
+        kind, source and target; the first ``limit`` of them.
 
         Args:
             bank: The bank.
-            ends: Names: ids of records, or of what is not here.
+            ends: Names: IDs of records, or other names that links end at.
             incoming: Whether they are the targets.
-            kinds: The types of links that are wanted; None for all.
-            limit: How many at most.
+            kinds: The types of links to return; None for all.
+            limit: The maximum number.
         """
         ...
 
 
 LinkReader = Callable[[Sequence[str], bool, int], list[LoggedLink]]
-"""Gives the links at names, incoming or not, as many as asked for at most."""
+"""Returns the links at names, incoming or not, up to a maximum."""
 
 
 class ReachedNode(NamedTuple):
-    """Something that a walk came to."""
+    """A record or name that a walk reached."""
 
     name: str
     hops: int
     """The fewest steps to it."""
 
     by: LoggedLink
-    """The first of the links that lead to it from one step nearer."""
+    """The first of the links that lead to it from the previous level."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkResult:
-    """What a walk found."""
+    """The result of a walk."""
 
     reached: tuple[ReachedNode, ...]
-    """By steps, then by name; without the start."""
+    """Sorted by steps, then by name; without the start."""
 
     complete: bool
-    """False where it stopped because it had looked at as many links as it may."""
+    """False if it stopped because its budget of links was used up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """How two things are connected."""
+    """The shortest paths between two records."""
 
     found: tuple[tuple[LoggedLink, ...], ...]
-    """The shortest ways from one to the other, each as its links in order; sorted."""
+    """The shortest paths, each as its links in order; sorted."""
 
     complete: bool
-    """False where there may be others: not all links were looked at, or not all ways listed."""
+    """False if there may be others: not all links were read, or not all paths listed."""
 
 
 @dataclass(slots=True)
@@ -116,7 +111,7 @@ class _Walker:
     complete: bool = True
 
     def level(self, frontier: Sequence[str]) -> Iterator[tuple[str, str, LoggedLink]]:
-        """Yield each step from a level: from where, to where, and along what."""
+        """Yield each step from a level: start, end, and link."""
         for start in range(0, len(frontier), _AT_ONCE):
             names = frontier[start : start + _AT_ONCE]
             for incoming in (False, True):
@@ -140,17 +135,17 @@ class _Walker:
 def walk(
     links: LinkReader, start: str, *, hops: int, budget: int, direction: Direction = Direction.BOTH
 ) -> WalkResult:
-    """Return what can be reached from something in at most some steps.
+    """Return what can be reached from a name within some steps.
 
     Args:
-        links: What is walked along.
-        start: The name to start from.
+        links: Returns links at names.
+        start: The start.
         hops: The most steps, from 1 to ``MOST_HOPS``.
-        budget: The most links that are looked at.
-        direction: Which way.
+        budget: The most links to read.
+        direction: The direction.
 
     Raises:
-        ValueRefusedError: If ``hops`` or ``budget`` cannot be.
+        ValueRefusedError: If ``hops`` or ``budget`` is out of range.
     """
     _refuse(hops, budget)
     walker, met = _Walker(links, direction, budget), {start}
@@ -178,19 +173,19 @@ def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
     limit: int = 10,
     direction: Direction = Direction.BOTH,
 ) -> Paths:
-    """Return the shortest ways between two things; none from a thing to itself.
+    """Return the shortest paths between two names; none from a name to itself.
 
     Args:
-        links: What is walked along.
-        start: The name of one.
-        end: The name of the other.
+        links: Returns links at names.
+        start: The start.
+        end: The end.
         hops: The most steps, from 1 to ``MOST_HOPS``.
-        budget: The most links that are looked at.
-        limit: How many ways at most.
-        direction: Which way.
+        budget: The most links to read.
+        limit: The most paths to return.
+        direction: The direction.
 
     Raises:
-        ValueRefusedError: If ``hops`` or ``budget`` cannot be.
+        ValueRefusedError: If ``hops`` or ``budget`` is out of range.
     """
     _refuse(hops, budget)
     walker, before = _Walker(links, direction, budget), dict[str, set[tuple[str, LoggedLink]]]()
@@ -216,7 +211,7 @@ def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
 def _ways(
     before: dict[str, set[tuple[str, LoggedLink]]], start: str, end: str
 ) -> Iterator[tuple[LoggedLink, ...]]:
-    """Yield the ways back from an end, one after another; there may be very many."""
+    """Yield the paths back from an end lazily; there may be very many."""
     waiting: list[tuple[str, tuple[LoggedLink, ...]]] = [(end, ())] if end in before else []
     while waiting:
         name, way = waiting.pop()

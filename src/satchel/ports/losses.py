@@ -1,4 +1,4 @@
-"""What did not survive, counted and named; nothing is dropped without a line here."""
+"""Losses of a transfer, counted and named; nothing is dropped without an entry here."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,57 +17,57 @@ _BAD = {
 
 @dataclass(slots=True)
 class Loss:
-    """One kind of thing that could not be carried."""
+    """One kind of loss."""
 
     name: str
-    """The member, or the kind of record, that was left behind."""
+    """The lost member, or kind of record."""
 
     reason: str
     count: int = 0
     examples: list[str] = field(default_factory=list)
-    """Up to three ids or names of records it happened to."""
+    """Up to three IDs or names of affected records."""
 
 
 @dataclass(slots=True)
 class RefusedRecord:
-    """A record that could not be taken in, and was left out."""
+    """A record that could not be read, and was skipped."""
 
     line: int | None
     field: str | None
     code: str
-    """Of the error that it would have been."""
+    """The code of its error."""
 
     message: str
 
     @property
     def place(self) -> str:
-        """Where it is, as a person finds it: ``line 7``, ``results/3``."""
+        """Its position for a user: ``line 7``, ``results/3``."""
         line = f"line {self.line}" if self.line is not None else ""
         return ", ".join(filter(None, (line, f"field {self.field}" if self.field else "")))
 
 
 @dataclass(slots=True)
 class Report:
-    """What a reader or writer tells about its work."""
+    """What a reader or writer reports."""
 
     losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     refused: list[RefusedRecord] = field(default_factory=list)
-    """The first thousand that were left out; ``losses`` counts all."""
+    """The first thousand skipped records; ``losses`` counts all."""
 
     left_out: int = 0
-    """How many they are."""
+    """Number of skipped records."""
 
     ignored: Counter[str] = field(default_factory=Counter)
-    """Records that hold no memory, by kind: no loss, and told in one note."""
+    """Records without memory, by kind: no loss, reported in one note."""
 
     def lost(self, name: str, reason: str, *, example: str = "", count: int = 1) -> None:
-        """Count something that was left behind.
+        """Count a loss.
 
         Args:
             name: The member, or the kind of record.
-            reason: Why, in a few words; part of what is counted together.
-            example: An id or name of the record, for the person to look at.
+            reason: Why, in a few words; losses of one name and reason are counted together.
+            example: An ID or name of the record, for the user.
             count: How many.
         """
         loss = self.losses.setdefault((name, reason), Loss(name, reason))
@@ -76,7 +76,7 @@ class Report:
             loss.examples.append(example)
 
     def refuse(self, error: InputError) -> None:
-        """Count a record that was left out because it is bad."""
+        """Count a skipped bad record."""
         one = RefusedRecord(error.line, error.field, error.code, error.message)
         self.lost("record", _BAD.get(error.code, error.code), example=one.place)
         self.left_out += 1
@@ -84,9 +84,9 @@ class Report:
             self.refused.append(one)
 
     def ignore(self, kind: str, *, count: int = 1) -> None:
-        """Count something that holds no memory, such as how many tokens an answer took.
+        """Count a record without memory, such as the number of tokens of an answer.
 
-        It is no loss; one note counts all of it.
+        It is no loss; one note counts all of them.
         """
         before = self._ignored_note()
         self.ignored[kind if kind in self.ignored or len(self.ignored) < _KINDS else _OTHER] += (
@@ -103,7 +103,7 @@ class Report:
 
     @property
     def first_refused(self) -> str | None:
-        """Say what was wrong with the first record that was left out, where any was."""
+        """Add a note on the first skipped record, if any."""
         if not self.refused:
             return None
         one = self.refused[0]
@@ -111,11 +111,11 @@ class Report:
         return f"All records were skipped as malformed, the first at {where}: {one.message}."
 
     def note(self, text: str) -> None:
-        """Say something worth knowing that is no loss."""
+        """Add a note that is no loss."""
         if text not in self.notes:
             self.notes.append(text)
 
     @property
     def total(self) -> int:
-        """How many things were lost."""
+        """Number of losses."""
         return sum(loss.count for loss in self.losses.values())

@@ -58,12 +58,12 @@ INTERFACES = ("cli", "python", "http", "mcp")
 PathText = str | PathLike[str]
 
 _LARGEST = (1 << 63) - 1
-"""Larger numbers than stores have are refused, whatever they would mean."""
+"""The largest number that stores accept; larger ones are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """That an interface does not offer an option, and why.
+    """Marks an option that an interface does not offer.
 
     Args:
         why: One sentence, printed in the reference.
@@ -88,13 +88,13 @@ class Option:
         python: ``Absent`` where Python does not offer it.
         http: ``Absent`` where HTTP does not offer it.
         mcp: Whether a model gets it; a name where the tool calls it something else.
-        minimum: The least number.
-        maximum: The greatest number.
+        minimum: The minimum of a number.
+        maximum: The maximum of a number.
         max_length: Of a text, in characters.
         max_items: Of a list.
         examples: Values for the OpenAPI document.
-        parse: Reads what a caller gave; called on each interface alike.
-        values: What completes it in a shell: ``bank``, ``format``, ``key``, ``destination`` or
+        parse: Parses the value; called on every interface.
+        values: What completes it in the shell: ``bank``, ``format``, ``key``, ``destination`` or
             ``file``.
         is_text_or_object: Of a text that HTTP takes as a JSON object as well, such as a document.
     """
@@ -147,7 +147,7 @@ class Field:
 
     @property
     def is_required(self) -> bool:
-        """Whether a caller has to give it."""
+        """Whether it is required."""
         return self.default is MISSING
 
     @property
@@ -161,10 +161,10 @@ class Field:
         return self.option.flag or "--" + self.member.replace("_", "-")
 
     def settle(self, value: Any) -> Any:
-        """Return a value as the operation takes it.
+        """Return a value, checked and parsed.
 
         Raises:
-            UsageError: Naming the option, if the value is out of bounds or no choice.
+            UsageError: If the value is out of bounds or no choice; names the option.
         """
         if value is UNSET or (value is None and (self.is_optional or self.default is None)):
             return value
@@ -219,15 +219,15 @@ class Options:
 
     An option whose default is ``UNSET`` tells "not given" apart from None.
 
-    A single text where several are accepted becomes a tuple of one; a path becomes text; what an
-    option's ``parse`` returns takes the place of what was given.
+    A single text where several are accepted becomes a tuple of one; a path becomes text; the value
+    of an option with ``parse`` is what that returns.
 
     Raises:
-        UsageError: Naming the option that cannot be meant.
+        UsageError: If a value is invalid; names the option.
     """
 
     are_last: ClassVar[bool] = False
-    """Set by a base whose options help texts list last: what many operations have in common."""
+    """Set by a base whose options are common to many operations: help texts list them last."""
 
     def __post_init__(self) -> None:
         for field in declared(cast("Any", type(self))):
@@ -239,10 +239,10 @@ class Options:
 
 @cache
 def declared(kind: Any) -> tuple[Field, ...]:
-    """Return the options that callers may give, in the order in which help texts list them.
+    """Return the declared options, in the order of help texts.
 
     Raises:
-        TypeError: If the declaration has no help, or type checkers see another signature than
+        TypeError: If a declaration has no help, or if type checkers see another signature than
             Python offers.
     """
     hints = get_type_hints(kind, include_extras=True)
@@ -309,19 +309,19 @@ def _field(name: str, type_: Any, default: Any, option: Option) -> Field:
 
 @dataclass(eq=False, kw_only=True)
 class Operation(Generic[_C, _O, _P, _R]):
-    """An operation: what it does, what it takes, and what interfaces call it.
+    """An operation: its function, its options, and its names on interfaces.
 
     Args:
         name: The words of the command, such as ``backup run``.
         options: The options class.
-        run: Does it.
+        run: The function.
         example: A command line.
         items: Name of the results of an operation that returns a list: its JSON is always one
             object, such as ``{"backups": [...]}``.
         absent: Why an interface does not offer the operation at all, by interface.
         for_models: Why MCP offers only some of the options, where it does.
-        alias_of: Name of the operation that it is another name of, where it is one.
-        why: Why there is another name.
+        alias_of: Name of the operation that this one is an alias of, if any.
+        why: Why the alias exists.
     """
 
     name: str
@@ -336,12 +336,12 @@ class Operation(Generic[_C, _O, _P, _R]):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The options that callers may give."""
+        """The declared options."""
         return declared(self.options)
 
     @property
     def internal(self) -> frozenset[str]:
-        """What callers within the package supply besides the options, such as ``owner``."""
+        """Names of the parameters that callers within the package supply, such as ``owner``."""
         parameters = inspect.signature(self.run).parameters.values()
         return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
@@ -359,7 +359,7 @@ class Operation(Generic[_C, _O, _P, _R]):
         return tuple(field for field in self.fields if field.option.absence(interface) is None)
 
     def json(self, result: _R) -> Any:
-        """Return a result as it is written as JSON: always one object.
+        """Return a result as JSON: always one object.
 
         Raises:
             TypeError: If the operation returns a list that has no name.
@@ -382,15 +382,15 @@ class Operation(Generic[_C, _O, _P, _R]):
     ) -> Callable[
         [Callable[[_D, _N], AbstractContextManager[tuple[_C, _O]]]], Operation[_D, _N, _Q, _R]
     ]:
-        """Declare another name of the operation, with the options that it has elsewhere.
+        """Declare an alias of the operation, with the options of another product.
 
-        It decorates a function that gives what this operation works on, and its options, for those
-        of the other name; the docstring says what is different.
+        The decorated function converts the context and the options of the alias to those of this
+        operation; its docstring describes the differences.
 
         Args:
-            options: The options class of the other name.
-            name: The other name, as the words of a command.
-            why: Whose name it is: a sentence.
+            options: The options class of the alias.
+            name: The alias, as the words of a command.
+            why: Who uses that name: a sentence.
             absent: Why an interface does not offer it, by interface.
         """
 
@@ -421,12 +421,12 @@ def values_of(options: Options, kind: type[Options]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value whose JSON is an object: that of a named tuple would be a list."""
+    """Return a value whose JSON is an object; the JSON of a named tuple would be a list."""
     return value._asdict() if hasattr(value, "_asdict") else value
 
 
 operations: dict[str, Operation[Any, Any, Any, Any]] = {}
-"""Those whose modules are imported, by name."""
+"""All operations whose modules are imported, by name."""
 
 
 def operation(

@@ -1,4 +1,4 @@
-"""A set of sealed records that can be read more than once, as writers need it."""
+"""A set of sealed records that can be read more than once, for writers."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,10 +28,10 @@ from satchel.runtime.scratch import ScratchMap
 
 _NUMBERS: Final = f'"{NUMBERS}"'.encode()
 _FREE: Final = ("metadata", "properties")
-"""Members of records with what a source says beside what is modelled."""
+"""Members of records with data that the model does not name."""
 
 _HOLDERS: Final = frozenset({"metadata", "payload", "value", "attributes", "properties"})
-"""Members of the records of sources that become one of these."""
+"""Members of source records that become one of these."""
 
 NO_PLACE = (
     "the format cannot store who redacted a memory and when; only the remaining text is written"
@@ -50,9 +50,9 @@ class RecordSet:
     """The records of a body.
 
     Args:
-        body: The body; its file stays open as long as the set is used.
-        totals: Its hashes and counts.
-        sealed: The statement and signatures it came with, when it came from an artifact.
+        body: The body; its file stays open while the set is used.
+        totals: Hashes and counts of the body.
+        sealed: The statement and signatures, for a body of an artifact.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class RecordSet:
         self._redacted: ScratchMap | None = None
 
     def without_redactions(self, report: Report) -> Self:
-        """Count what only an artifact can say of redacted memories as lost, and hide it.
+        """Hide the redactions of memories, and count them as lost: only an artifact can hold them.
 
-        The memories go with the words that they have left; that these were redacted, by whom and
-        when, and which id it is the form of, has no place elsewhere.
+        The memories are included with their remaining words; who redacted them, when, and the
+        original ID are not.
         """
         self._results()
         span = self._spans.pop("redactions", None)
@@ -79,26 +79,26 @@ class RecordSet:
         return self
 
     def close(self) -> None:
-        """Give the space back that the redactions take."""
+        """Free the space of the redactions."""
         if self._redacted is not None:
             self._redacted.close()
 
     def __iter__(self) -> Iterator[Sealed]:
-        """Yield every record, in body order; objects that are no records are left out.
+        """Yield every record, in body order; objects that are no records are skipped.
 
-        A redacted form is among them where a redaction of the set is of its bytes.
+        Includes a redacted form if a redaction of the set covers its bytes.
         """
         for section in self._spans:
             if section in TYPED_SECTIONS:
                 yield from self._section(section)
 
     def with_forms(self) -> Iterator[Sealed]:
-        """Yield what iteration yields, and redacted forms, each behind the redaction it needs.
+        """Yield records, and redacted forms after the redaction that each needs.
 
-        Redactions whose entries are not here come last.
+        Redactions of entries that the set does not have come last.
 
         Raises:
-            InputError: As iteration; also for a form that no redaction here allows.
+            InputError: As for iteration; also for a form that no redaction of the set permits.
         """
         waiting = ScratchMap()
         try:
@@ -123,17 +123,17 @@ class RecordSet:
         yield from self._section(RECORD_SECTIONS[record_type])
 
     def count(self, record_type: str) -> int:
-        """Return how many records of a type there are."""
+        """Return the number of records of a type."""
         span = self._spans.get(RECORD_SECTIONS[record_type])
         return 0 if span is None else span.count
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many objects each section holds, sections without records included."""
+        """The number of objects of each section, sections without records included."""
         return {name: span.count for name, span in self._spans.items()}
 
     def _results(self) -> ScratchMap:
-        """Return the hashes of the forms that the redactions of the set are of."""
+        """Return the hashes of the forms that the redactions of the set permit."""
         if self._redacted is None:
             self._redacted = ScratchMap()
             span = self._spans.get("redactions")
@@ -155,7 +155,7 @@ class RecordSet:
                 yield record
 
     def _opened(self, line: bytes) -> Sealed:
-        """Return a record, or a redacted form where the hash of it is among those that may be."""
+        """Return a record, or a redacted form if its hash is permitted."""
         try:
             return open_record(line)[0]
         except MalformedError as error:
@@ -175,10 +175,10 @@ class RecordSet:
 
 
 def _write_numbers(record: Sealed) -> None:
-    """Let a record say its numbers as the source wrote them, where canonical bytes write ``1``.
+    """Return a record with its numbers as the source wrote them, such as ``1.0`` for ``1``.
 
-    They are those of the fields around an import's records, and those of the metadata of one, which
-    formats other than its own have a place for, too.
+    Applies to the fields outside an import's records, and to metadata, which other formats can hold
+    as well.
     """
     container = record.value.get("container")
     if isinstance(container, dict) and NUMBERS in container:
@@ -192,7 +192,7 @@ def _write_numbers(record: Sealed) -> None:
 
 
 def _inside(numbers: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of what is free in a source's record, by pointers from there."""
+    """Return the numbers of a source record's free members, by JSON pointer."""
     found = dict[str, Any]()
     for pointer, text in numbers.items():
         holder, slash, rest = pointer.removeprefix("/").partition("/")
@@ -208,13 +208,13 @@ def _say(record: Sealed, member: str, said: dict[str, Any]) -> None:
 
 @contextmanager
 def open_record_set(path: InputPath, limits: Limits) -> Iterator[RecordSet]:
-    """Give the records of an artifact, with the statement and signatures they are under.
+    """Open the records of an artifact, with its statement and signatures.
 
-    Nothing is verified here beyond the structure; verify the file first.
+    Only the structure is verified; verify the file first.
 
     Raises:
-        InputError: If it cannot be read, or is not a whole artifact.
-        UnknownFormatError: If it is something else altogether.
+        InputError: If it cannot be read, or is not a complete artifact.
+        UnknownFormatError: If it is not an artifact.
     """
     with ExitStack() as stack:
         try:

@@ -1,7 +1,7 @@
 """Rows: a logged record and the columns that are derived from its bytes.
 
-Columns only nominate. Whoever reads evaluates a filter again on the row that he derives himself
-from the verified bytes.
+Columns only nominate: a reader evaluates the filter again on the row that it derives from the
+verified bytes.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,17 +27,17 @@ HOLDS = {"quarantined": True, "released": False}
 """States that put a record into quarantine, or out of it."""
 
 SLOT_BYTES = 16
-"""Length of a slot's name, in bytes; it is written in hex."""
+"""Length of a slot's name in bytes; written in hex."""
 
 UNPLACED = -1
-"""Stands in ``Row.seq`` until a record is logged."""
+"""``Row.seq`` of a record that is not logged yet."""
 
 PENDING = -1
-"""Stands in ``Row.retired`` while the import that the row came with is not complete."""
+"""``Row.retired`` of a row whose import is not complete yet."""
 
 
 class RecordLink(NamedTuple):
-    """A directed connection that a record makes between two ids."""
+    """A directed link that a record makes between two IDs."""
 
     source: str
     target: str
@@ -45,7 +45,7 @@ class RecordLink(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """What a log says of one of its records."""
+    """The state of a record in its log."""
 
     retired: int | None
     """As in ``Row``."""
@@ -54,17 +54,17 @@ class RowState(NamedTuple):
 
 
 VISIBLE = RowState(None, hold=False)
-"""What most records are."""
+"""The state of most records."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """One place of a bank's log.
+    """A record at its position in a bank's log.
 
-    A store keeps ``text`` and ``links`` in indexes; the rows that it gives back come without.
+    A store indexes ``text`` and ``links``; the rows that it returns have neither.
     """
 
     seq: int
-    """Place in the log, from 0."""
+    """Log position, from 0."""
 
     id: str
     type: str
@@ -75,16 +75,17 @@ class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Canonical bytes; None when the record was erased."""
 
     batch: int = 0
-    """Place of the source record of the import it came with; 0 for none."""
+    """Log position of the source record of its import; 0 for none."""
 
     retired: int | None = None
-    """Place of the record that retired it; None while it is current; ``PENDING`` before that."""
+    """Log position of the record that retired it; None while it is current; ``PENDING`` before
+    that."""
 
     hold: bool = False
     """Whether it is in quarantine."""
 
     slot: str | None = None
-    """Names the one thing in the world that it speaks of; one current row a slot."""
+    """Identifies the subject of the record; a slot has at most one current row."""
 
     kind: str | None = None
     user: str | None = None
@@ -93,7 +94,7 @@ class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
     app: str | None = None
     session: str | None = None
     moment: str | None = None
-    """When the thing happened, or else when the record was made."""
+    """When the event happened, or else when the record was created."""
 
     expires_at: str | None = None
     text: str | None = None
@@ -102,23 +103,23 @@ class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
     links: tuple[RecordLink, ...] = ()
 
     def columns(self) -> tuple[Any, ...]:
-        """Return everything that a store keeps of a row in columns."""
+        """Return the row with what a store has in columns."""
         return _columns_of(self)
 
     def changed(self, standing: RowState) -> "Row":
-        """Return the row with another standing."""
+        """Return the row with another state."""
         retired, hold = standing
         if retired == self.retired and hold == self.hold:
             return self
         return replace(self, retired=retired, hold=hold)
 
     def placed(self, seq: int, at: str, batch: int, standing: RowState) -> "Row":
-        """Return the row of a record that was only derived so far, as it is logged."""
+        """Return the row as logged at a position."""
         retired, hold = standing
         return replace(self, seq=seq, at=at, batch=batch, retired=retired, hold=hold)
 
     def erased(self) -> "Row":
-        """Return the row as an erasure leaves it: what its leaf is made of, and its standing."""
+        """Return the row as after an erasure: the members of its leaf, and its state."""
         return Row(
             seq=self.seq,
             id=self.id,
@@ -138,12 +139,12 @@ class SessionLookup(Protocol):
     def newest_of_sessions(
         self, bank: str, sessions: Sequence[str], types: Collection[str]
     ) -> list[int]:
-        """Return the place of the newest current record of each session that has one.
+        """Return the log position of the newest current record of each session that has one.
 
         Args:
             bank: The bank.
-            sessions: What their records name them by.
-            types: Of these types only.
+            sessions: The names of the sessions.
+            types: The types of records to consider.
         """
         ...
 
@@ -153,7 +154,7 @@ _columns_of = attrgetter(*(name for name in Row.__struct_fields__ if name not in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which rows are wanted; an absent member wants all."""
+    """A filter of rows; an absent member matches all."""
 
     types: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
@@ -164,26 +165,26 @@ class Filter:
     session: str | None = None
     slot: str | None = None
     since: str | None = None
-    """First moment, included."""
+    """The first moment, inclusive."""
 
     until: str | None = None
-    """Last moment, not included."""
+    """The last moment, exclusive."""
 
     as_of: int | None = None
-    """How the bank was when its log had this many records; None for now.
+    """The state of the bank when its log had this many records; None for now.
 
-    A row says only what it is now. So a store nominates for an earlier moment what may have been
-    wanted then, those in quarantine included; what was is decided above.
+    A row has only its present state. So for an earlier moment a store nominates the rows that may
+    have matched then, those in quarantine included; the caller decides.
     """
 
     retired: bool = False
-    """Whether rows that are no longer current are wanted as well."""
+    """Whether to include rows that are no longer current."""
 
     held: bool = False
-    """Whether rows in quarantine are wanted as well."""
+    """Whether to include rows in quarantine."""
 
     def matches(self, row: Row) -> bool:
-        """Tell whether a row is wanted, by what it was at the moment that is asked for."""
+        """Return whether a row matches, by its state at the moment of the filter."""
         if self.as_of is not None and row.seq >= self.as_of:
             return False
         if row.retired is not None and not self.retired and not self._was_current(row.retired):
@@ -193,7 +194,7 @@ class Filter:
         return self._speaks_of(row)
 
     def nominates(self, row: Row) -> bool:
-        """Tell whether a row may be wanted, by what it is now."""
+        """Return whether a row may match, by its present state."""
         if self.as_of is not None:
             row = row.changed(RowState(row.retired, hold=False))
         return self.matches(row)
@@ -203,7 +204,7 @@ class Filter:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it wants rows of all sorts, so that each one that is left out has a reason."""
+        """Whether it includes rows of every state."""
         whose = (self.user, self.agent, self.run, self.app, self.session)
         own = (self.types, self.kinds, *whose, self.slot, self.since, self.until)
         return all(one is None for one in own)
@@ -213,7 +214,7 @@ class Filter:
             return False
         if self.kinds is not None and row.kind not in self.kinds:
             return False
-        # Spelled out, for speed: a question asks this of hundreds of rows.
+        # Spelled out for speed: a query checks hundreds of rows.
         if not (
             (self.user is None or row.user == self.user)
             and (self.agent is None or row.agent == self.agent)
@@ -229,7 +230,7 @@ class Filter:
 
 
 def unplaced_row(model: Model, identity: str, body: bytes) -> Row:
-    """Return the row of a record that is going to be logged.
+    """Return the row of a record that is not logged yet.
 
     Args:
         model: Its typed value, with or without its id.
@@ -240,14 +241,14 @@ def unplaced_row(model: Model, identity: str, body: bytes) -> Row:
 
 
 def derive_row(model: Model, *, seq: int, at: str, body: bytes, batch: int = 0) -> Row:
-    """Return the row of a record that was just logged.
+    """Return the row of a logged record.
 
     Args:
         model: Its typed value, with its id.
         seq: Its place in the log.
         at: When it arrived.
         body: Its canonical bytes.
-        batch: Which import it came with.
+        batch: Log position of the source record of its import.
     """
     return _derived(model, seq, (model.id or "", str(model.__struct_config__.tag), at, body, batch))
 
@@ -346,29 +347,29 @@ _scope_members = attrgetter("user", "agent", "run", "app")
 
 
 def bank_name_bytes(name: str) -> bytes:
-    """Return bytes that are in every record that gives a bank this name, and in few others.
+    """Return bytes that occur in every record that sets this name of a bank, and in few others.
 
-    A record that counts is canonical, so there is one way only to write it.
+    Records are canonical, so there is only one way to write a name.
 
     Raises:
-        ValueRefusedError: If no record can say it: it has half of a surrogate pair.
+        ValueRefusedError: If no record can have it: it has half of a surrogate pair.
     """
     return NAME + canonical(name)
 
 
 NAME = b'"name":'
-"""What ``saying_name`` begins with."""
+"""The prefix of ``saying_name``."""
 
 CONFIG = "config"
-"""The type of the records that may give a bank another name."""
+"""The type of the records that may rename a bank."""
 
 
 def slot_of(model: Model) -> str | None:
-    """Return the name of the one thing in the world that a record speaks of, if it has one.
+    """Return the slot of a record: the name of its subject, if it has one.
 
-    That is its source's own id for it, with the provider, the account, the owner and the kind; or
-    a file's path. The name is 32 hex digits, the start of a BLAKE3 hash: as text, the parts would
-    be a fifth of a small record, twice.
+    It is made of the source's own ID, the provider, the account, the owner and the kind; or of a
+    file's path. It is the first 32 hex digits of a BLAKE3 hash: as text, the parts would be a fifth
+    of a small record, twice.
     """
     if isinstance(model, FileVersion):
         return _slot(("path", model.path))
@@ -379,7 +380,7 @@ def slot_of(model: Model) -> str | None:
 
 
 def origin_slot(kind: str | None, scope: Scope | None, origin: Origin) -> str:
-    """Return the slot of a record with these members; its origin must have an id."""
+    """Return the slot of a record with these members; its origin must have an ID."""
     owner = () if scope is None else _owner_members(scope)
     return _slot(("origin", kind, origin.provider, origin.source, owner, origin.id))
 
@@ -403,13 +404,13 @@ _words_of = {str(component): attrgetter(*names) for component, names in _WORDS.i
 
 
 def entry_texts(entry: Entry) -> str:
-    """Return what an entry says in words, without its labels and entities; may be empty."""
+    """Return the text of an entry, without its labels and entities; may be empty."""
     *texts, _tags, _entities = _words_of[str(entry.__struct_config__.tag)](entry)
     return "\n".join(part for part in texts if part)
 
 
 def words_in(entry: Entry) -> str:
-    """Return the words by which an entry is found, as ``Row.text`` has them; may be empty."""
+    """Return the words by which an entry is searched, as in ``Row.text``; may be empty."""
     return _words(entry, str(entry.__struct_config__.tag)) or ""
 
 

@@ -1,4 +1,4 @@
-"""What listeners are told of: something happened to a bank, and is durable."""
+"""Events of a bank for listeners, and sinks that its rows are copied to."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -6,47 +6,47 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 MOST_IDS = 1000
-"""Ids that an event carries at most; ``counts`` says how many there are."""
+"""The most IDs of an event; ``counts`` has their number."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happened."""
+    """A change of a bank."""
 
     event: str
     """``on_remember``, ``on_import``, ..."""
 
     delivery: str
-    """Names this one; the same when it is sent again."""
+    """ID of the event; the same when it is sent again."""
 
     at: str
     """When it happened, UTC."""
 
     bank: str | None = None
-    """Id of the bank."""
+    """ID of the bank."""
 
     name: str | None = None
     """Its name."""
 
     ids: list[str] = []
-    """Of the records that it is about, the first thousand."""
+    """IDs of the records concerned, the first thousand."""
 
     counts: dict[str, int] = {}
     content: list[Any] = []
-    """The records themselves; only for listeners that asked for contents."""
+    """The records themselves; only for listeners with contents."""
 
 
 SCHEMA_VERSION = 1
-"""Of the columns; a sink of another version is refused."""
+"""The version of the columns; a sink of another version is refused."""
 
 
 class SinkRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One record of a log, as columns; a change of state is a row like any other."""
 
     bank: str
-    """The bank's id."""
+    """The bank's ID."""
 
     seq: int
-    """Its place in the log."""
+    """Its log position."""
 
     id: str
     type: str
@@ -76,50 +76,50 @@ class SinkRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     valid_until: str | None = None
     expires_at: str | None = None
     arrived_at: str
-    """When it came into the log."""
+    """When it was logged."""
 
     batch: int | None = None
-    """Place of the source record of the import that it came with."""
+    """Log position of the source record of its import."""
 
     source: str | None = None
-    """Where an edge starts."""
+    """The source of an edge."""
 
     target: str | None = None
-    """What a status, an edge or an erasure is about."""
+    """The target of a status, an edge or an erasure."""
 
     state: str | None = None
-    """``superseded``, ``deleted``, ...: what ``target`` is from here on."""
+    """The new state of ``target``: ``superseded``, ``deleted``, ..."""
 
     by: str | None = None
-    """What takes the place of ``target``."""
+    """ID of the record that replaces ``target``."""
 
     reason: str | None = None
     actor: str | None = None
 
 
 COLUMNS = SinkRow.__struct_fields__
-"""The names of the columns, in their order."""
+"""The names of the columns, in order."""
 
 WORDS = ("text", "tags", "metadata", "kind")
-"""The columns that are emptied where a record was erased."""
+"""The columns that are emptied when a record is erased."""
 
 
 class Position(NamedTuple):
-    """The last row that a sink has of a bank."""
+    """The last row of a bank in a sink."""
 
     seq: int
     id: str
-    """The row's id, or as much of its beginning as the sink keeps."""
+    """The row's ID, or the prefix of it that the sink stores."""
 
 
 class Sink(Protocol):
-    """Somewhere rows go."""
+    """A target of rows."""
 
     name: str
-    """What to call it, without secrets."""
+    """Its name, without secrets."""
 
     def last(self, bank: str) -> Position | None:
-        """Return the last row that is there of a bank; None for none.
+        """Return the last row of a bank; None if there is none.
 
         Raises:
             TargetError: If it cannot be read, or is of another version.
@@ -127,13 +127,13 @@ class Sink(Protocol):
         ...
 
     def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
-        """Add rows, in the order of the log; they are durable when this returns.
+        """Add rows, in log order; they are durable when this returns.
 
         Raises:
-            TargetError: If they cannot be written; those that are there may be written again.
+            TargetError: If they cannot be written; existing rows may be written again.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...

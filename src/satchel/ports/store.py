@@ -5,8 +5,10 @@ A store judges nothing. It cuts blobs into pieces and returns the pieces; reader
 match the digest.
 """
 
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -21,25 +23,25 @@ from satchel.ports.rows import Filter, Row
 from satchel.ports.vectors import Vectors, VectorsWriter
 
 PIECE_BYTES = 1 << 20
-"""A store keeps and gives back no larger piece; every one but the last of a blob has this size."""
+"""The size of each piece of a blob but the last, which may be smaller."""
 
 
 class BlobPieces:
-    """A stream cut into pieces of one size, and hashed as it passes.
+    """A stream, cut into pieces of one size and hashed.
 
     Args:
-        chunks: The bytes, cut in whatever way.
+        chunks: The bytes, in chunks of any size.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = chunks
         self._hasher = blake3()
         self.size = 0
-        """Bytes that have passed."""
+        """Bytes so far."""
 
     @property
     def digest(self) -> str:
-        """``blake3:`` and the hash of what has passed."""
+        """``blake3:`` and the hash of the bytes so far."""
         return PREFIX + self._hasher.hexdigest()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -62,9 +64,9 @@ class BlobPieces:
 
 
 class Blobs(Protocol):
-    """The blobs of a store, for reading.
+    """Reads the blobs of a store.
 
-    Every method raises ``UnknownBankError`` for a bank that is not here.
+    Every method raises ``UnknownBankError`` for an unknown bank.
     """
 
     def listed(self, bank: str) -> Iterator[tuple[str, int]]:
@@ -72,49 +74,50 @@ class Blobs(Protocol):
         ...
 
     def has(self, bank: str, digest: str) -> bool:
-        """Tell whether a blob is there."""
+        """Return whether the bank has a blob."""
         ...
 
     def get(self, bank: str, digest: str) -> Iterator[bytes]:
-        """Yield the pieces of a blob, as they are kept: nothing says yet that they are right.
+        """Yield the stored pieces of a blob, unverified.
 
         Raises:
-            UnknownBlobError: If it is not there, before the first piece is asked for.
+            UnknownBlobError: If the bank has no such blob; raised by the call, not by the
+                iteration.
         """
         ...
 
 
 class BlobsWriter(Blobs, Protocol):
-    """The blobs of a store, for the one who may write; committed with the block around."""
+    """Writes the blobs of a store, within a transaction."""
 
     def put(self, bank: str, chunks: Iterable[bytes]) -> str:
-        """Keep bytes, and return ``blake3:`` and their hash; one that is there is replaced.
+        """Store a blob and return its digest; an existing one is replaced.
 
-        Takes memory for a few pieces, however much comes. When it fails, also because ``chunks``
-        does, nothing of it is left in the transaction.
+        Takes memory for a few pieces. If it fails, or ``chunks`` does, the transaction has nothing
+        of the blob.
         """
         ...
 
     def drop(self, bank: str, digest: str) -> None:
-        """Remove a blob, where it is there."""
+        """Remove a blob, if the bank has it."""
         ...
 
 
 def verified_pieces(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
-    """Yield the pieces of a blob; the last one only when all of them have the digest.
+    """Yield the pieces of a blob, the last one only if all of them match the digest.
 
-    So whoever got to the end without an error has the right bytes, and whoever keeps what he gets
-    in the meantime has to let go of it after one.
+    So iteration that ends without an error returned the right bytes; after an error, discard what
+    was returned before.
 
     Args:
-        pieces: What a store gives.
+        pieces: The pieces as stored.
         digest: ``blake3:`` and the hash of the whole.
 
     Raises:
         VerificationError: If a byte was changed, or a piece is missing, moved or added.
     """
     hasher, held = blake3(), b""
-    for piece in filter(None, pieces):  # an empty one would let go of the last
+    for piece in filter(None, pieces):  # an empty one would release the last piece
         if held:
             yield held
         hasher.update(piece)
@@ -130,33 +133,33 @@ def verified_pieces(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTraits:
-    """What a store can do; every claim is checked by the conformance suite."""
+    """The capabilities of a store; the conformance suite checks every claim."""
 
     durable: bool = True
-    """Whether what was committed survives the process and the power."""
+    """Whether commits survive a crash and a power failure."""
 
     full_text: bool = False
-    """Whether ``candidates`` finds words; without it nothing is nominated."""
+    """Whether ``candidates`` searches words; without it nothing is nominated."""
 
     vectors: bool = False
-    """Whether ``vectors`` works; without it nothing can be put there."""
+    """Whether ``vectors`` works; without it nothing can be stored there."""
 
     traversal: bool = False
-    """Whether its views are ``ports.traversal.Walked``."""
+    """Whether its views are ``LinkedView``."""
 
     concurrent_writers: bool = False
     """Whether several processes may write."""
 
     raw_copy: bool = False
-    """Whether it is a ``RawCopied``: a copy can be taken while it is used."""
+    """Whether it can be copied while it is used."""
 
 
 Progress = Callable[[int, int], None]
-"""Is told how much is done, and of how much, in a unit of the store's own."""
+"""Called with the amount done and the total, in a unit of the store."""
 
 
 class StoredHead(NamedTuple):
-    """The newest head of a bank, as kept."""
+    """The newest head of a bank, as stored."""
 
     signed: bytes
     """Canonical JSON of the signed head (docs/spec/5-log.md)."""
@@ -166,17 +169,17 @@ class StoredHead(NamedTuple):
 
 
 class ColumnChange(NamedTuple):
-    """New values of the columns of one row that can change."""
+    """New values of the mutable columns of a row."""
 
     seq: int
-    """Place of the row in the log."""
+    """Log position of the row."""
 
     retired: int | None
     hold: bool
 
 
 class MarkedRow(NamedTuple):
-    """A row that is not current, or is in quarantine, as the columns say."""
+    """A row that is not current or is in quarantine, by its columns."""
 
     seq: int
     id: str
@@ -187,33 +190,33 @@ class MarkedRow(NamedTuple):
 
 
 BLOCK_BITS = 8
-"""Rows whose positions have all but so many bits in common are a block, unless others are named."""
+"""Log positions that differ in this many lowest bits are a block, by default."""
 
 
 class ColumnBlock(NamedTuple):
     """Columns of one block of rows, as they are stored."""
 
     number: int
-    """The bits of the positions that are the same."""
+    """The common high bits of the positions."""
 
     rows: int
-    """How many are there."""
+    """The number of rows."""
 
     first: int
-    """The lowest of their positions."""
+    """The lowest position."""
 
     last: int
-    """The highest of their positions."""
+    """The highest position."""
 
     values: tuple[bytes, ...]
-    """Of each column that was asked for, bytes that differ when a value of it differs."""
+    """For each requested column, bytes that differ when a value of it differs."""
 
     marked: list[MarkedRow]
-    """Rows that their columns call retired, pending or held."""
+    """The rows that are retired, pending or held, by their columns."""
 
 
 class RetiredFilter(Enum):
-    """Which rows of a stretch are meant, by what ``retired`` says."""
+    """Selects rows of a range by ``retired``."""
 
     CURRENT = auto()
     RETIRED = auto()
@@ -221,126 +224,126 @@ class RetiredFilter(Enum):
 
 
 class RangeChange(NamedTuple):
-    """The same change to many rows: those of an import."""
+    """One change to a range of rows, such as those of an import."""
 
     first: int
-    """Place of the first row in the log."""
+    """Log position of the first row."""
 
     last: int
-    """Place of the last; it may be beyond the rows that are there."""
+    """Log position of the last row; may be beyond the end of the log."""
 
     was: RetiredFilter | None
-    """Which of them get another ``retired``; None to leave that as it is."""
+    """The rows whose ``retired`` changes; None for none."""
 
     retired: int | None = None
     hold: bool | None = None
-    """What ``hold`` is to be for all of them; None to leave that as it is."""
+    """The new ``hold`` of all rows; None to leave it unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """What is written in one transaction."""
+    """The changes of one transaction."""
 
     rows: Sequence[Row]
-    """In the order of the log, without gaps, right after the rows that are there.
+    """New rows, in log order, without gaps, after the existing rows.
 
-    Of an import whose source record is known last, they leave gaps, which rows of a later commit
-    fill before the transaction ends. Until then nobody reads the bank.
+    An import whose source record is known last leaves gaps, which a later commit of the same
+    transaction fills. Until then the bank is not read.
     """
 
     nodes: Sequence[bytes]
-    """Tree nodes, in the order of their positions, right after those that are there; none where
-    rows have gaps, or fill them: ``Writer.put_nodes`` has them then."""
+    """Tree nodes by position, after the existing ones; none where rows have gaps or fill them: then
+    ``Writer.put_nodes`` stores them."""
 
     head: StoredHead
     changes: Sequence[ColumnChange] = ()
-    """Applied first but for sweeps that retire, which come before them: rows that are no longer
-    current before those that are again."""
+    """Applied first, after sweeps that retire: rows that cease to be current before rows that
+    become current."""
 
     sweeps: Sequence[RangeChange] = ()
-    """Applied then, all of them in order, before the rows are added."""
+    """Applied next, in order, before rows are added."""
 
     erased: Sequence[int] = ()
-    """Places of rows that are left as ``Row.erased`` gives them, after that and before the rows are
-    added: bytes, words, links and vectors go, and what an index holds of them for other rows."""
+    """Log positions of rows to erase, next, before rows are added: bytes, words, links and vectors
+    are removed, also from the index rows of other records. ``Row.erased`` remains."""
 
     replaced: Sequence[Row] = ()
-    """Rows that are put in the places of some of those that are erased, after that."""
+    """Rows that replace some of the erased ones, next."""
 
     side: Mapping[str, bytes | None] = field(default_factory=dict)
-    """Unlogged values to set in the same transaction, or to remove."""
+    """Unlogged values to set in the same transaction; None removes one."""
 
 
 class Reader(Protocol):
-    """A consistent view of a store: nothing that is committed meanwhile is seen."""
+    """A consistent view of a store: later commits are not visible."""
 
     def stamp(self) -> int:
-        """Return a number that changes when something else wrote to the store.
+        """Return a number that changes when another program or object wrote to the store.
 
-        Whoever wrote, and by whatever program; it may change more often than that.
+        It may change more often than that.
         """
         ...
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
-        """Return the ids of the banks that have a head, sorted.
+        """Return the IDs of the banks that have a head, sorted.
 
         Args:
-            start: What the ids begin with: ASCII, and no NUL.
+            start: Prefix of the IDs: ASCII without NUL.
             limit: How many at most; None for all.
         """
         ...
 
     def named(self, said: bytes) -> list[str]:
-        """Return the ids of the banks that have a head and may have a name, sorted.
+        """Return the IDs of the banks that have a head and may have a name, sorted.
 
-        These are the ones in whose first row, or in a row of type ``config``, the body has some
-        bytes. It is as unproved as any column; which of them are called so is decided above.
+        These are the banks in whose first row, or in a row of type ``config``, the body contains
+        some bytes. Like any column, it is unverified; the caller decides.
 
         Args:
-            said: What ``ports.rows.saying_name`` gives for the name.
+            said: What ``ports.rows.saying_name`` returns for the name.
         """
         ...
 
     def begun(self) -> list[str]:
-        """Return the ids of the banks that have no head yet, sorted: their head is empty.
+        """Return the IDs of the banks whose head is empty, sorted.
 
-        They are on their way from another store (``transfer.whole_logs.copying``).
+        They are being copied from another store (``replication``).
         """
         ...
 
     def head(self, bank: str) -> StoredHead | None:
-        """Return the newest head of a bank, or None for a bank that is not here."""
+        """Return the newest head of a bank, or None for an unknown bank."""
         ...
 
     def counts(self, bank: str) -> dict[str, int]:
-        """Return how many rows there are of each type, counted one by one."""
+        """Return the number of rows of each type, counted."""
         ...
 
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
-        """Return the tree nodes at positions; those that are not there are left out."""
+        """Return the tree nodes at positions; missing ones are omitted."""
         ...
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
-        """Return the rows with these ids, in no order; those that are not there are left out."""
+        """Return the rows with these IDs, in no order; missing ones are omitted."""
         ...
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
-        """Return the ids whose hash starts with hexadecimal digits, sorted, and no more than asked.
+        """Return the IDs whose hash starts with hexadecimal digits, sorted, up to ``limit``.
 
-        Without digits that is any id; digits that no hash has (capitals too) find none.
+        Without digits, any ID matches; invalid digits (capitals too) match none.
         """
         ...
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
-        """Return the rows at these places of the log, in no order."""
+        """Return the rows at log positions, in no order; missing ones are omitted."""
         ...
 
     def scan(
         self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
     ) -> Iterator[Row]:
-        """Yield the rows that a filter nominates and that come after a place.
+        """Yield the rows after a log position that a filter nominates.
 
-        In the order of the log, or from its end.
+        In log order, or newest first.
         """
         ...
 
@@ -356,24 +359,24 @@ class Reader(Protocol):
     ) -> Iterable[ColumnBlock]:
         """Return some columns of all rows as they are stored, in one pass and in order.
 
-        Values have whatever form is the quickest: they are only compared with what the same store
-        returned before.
+        Values have any form that is fast: they are only compared with what the same store returned
+        before.
 
         Args:
             bank: The bank.
-            names: Columns of ``Row``; without any, blocks have nothing but marked rows.
+            names: Columns of ``Row``; without any, blocks have marked rows only.
             first: The number of the block to start at.
-            end: The number of the block to stop before; None for all blocks there are.
-            bits: How many of the lowest bits of their positions the rows of a block differ in.
-            marked: Whether marked rows are wanted. Without, blocks may have none: that is quicker.
+            end: The number of the block to stop before; None for all blocks.
+            bits: The number of lowest bits of positions in which the rows of a block differ.
+            marked: Whether to return marked rows. Without, blocks may have none: faster.
 
         Raises:
-            StoreError: If a marked row that is wanted says that it is of another bank.
+            StoreError: If a marked row belongs to another bank.
         """
         ...
 
     def every_link(self, bank: str) -> Iterable[LoggedLink]:
-        """Return all links that the index of links has for a bank, in no order."""
+        """Return all links of a bank in the index of links, in no order."""
         ...
 
     def current(self, bank: str, slot: str) -> Row | None:
@@ -381,9 +384,9 @@ class Reader(Protocol):
         ...
 
     def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
-        """Yield the rows with a link that starts (or, incoming, ends) at a record's id.
+        """Yield the rows with a link that starts (or, incoming, ends) at a record's ID.
 
-        A link is an edge, or an entry's mention of a parent.
+        A link is an edge, or an entry's reference to a parent.
         """
         ...
 
@@ -396,18 +399,18 @@ class Reader(Protocol):
         wanted: Filter | None = None,
         without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
-        """Return places of current rows whose text may match, best first, with a score.
+        """Return log positions of current rows whose text may match, best first, with a score.
 
-        Words that many rows have nominate none where others are rarer (``stores._driving``).
-        Fewer than ``limit`` are all that the words nominate, unless they are in very many rows.
+        Common words nominate nothing if the query has rarer ones (``stores.matching``). Fewer than
+        ``limit`` results are all that the words nominate, unless they are in very many rows.
 
         Args:
             bank: The bank.
             text: Words.
             limit: How many at most.
-            wanted: Leaves out rows that it does not nominate; what words are common does not
-                depend on it. None takes those in quarantine as well.
-            without: First and last places of stretches that are left out.
+            wanted: Drops rows that do not match; which words are common does not depend on it. None
+                includes rows in quarantine.
+            without: First and last log positions of ranges to skip.
         """
         ...
 
@@ -416,7 +419,7 @@ class Reader(Protocol):
         ...
 
     def is_indexed(self, bank: str, row: Row) -> bool:
-        """Tell whether a row is found by its links and words; slow, for an examination.
+        """Return whether a row is indexed by its links and words; slow, for an examination.
 
         Args:
             bank: The bank.
@@ -425,25 +428,24 @@ class Reader(Protocol):
         ...
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
-        """Return the positions of rows that indexes of ids, words and slots have otherwise.
+        """Return the log positions of rows that the indexes of IDs, words or slots have wrong.
 
-        For many rows at once: quicker than ``is_indexed``, and as thorough as the index lets it.
+        For many rows: faster than ``is_indexed``, and as thorough as the index permits.
 
         Args:
             bank: The bank.
-            rows: Some of the log that follow each other, with their words, as ``derive_row`` gives
-                them.
+            rows: Consecutive rows, with their words, as ``derive_row`` returns them.
         """
         ...
 
     def word_positions(self, bank: str) -> Iterable[int]:
-        """Return the positions of the rows that the index of words has."""
+        """Return the log positions of the rows in the index of words."""
         ...
 
     def orphans(self) -> list[str]:
-        """Return what the tables hold that belongs to no bank, generation or file.
+        """Return sentences on rows that belong to no bank, generation or file.
 
-        Nothing reads it. One sentence for each kind, such as "there are vectors of no generation".
+        One for each kind, such as "there are vectors of no generation". Nothing reads such rows.
         """
         ...
 
@@ -460,10 +462,10 @@ class Reader(Protocol):
 
 @runtime_checkable
 class UnfilteredSearch(Protocol):
-    """A view of a store whose words nominate rows whatever their columns call them.
+    """A view of a store whose words nominate rows of any state.
 
-    ``Reader.candidates`` does not look at ``retired`` and ``hold`` there, unless a filter asks for
-    it, so an edit of them leaves nothing out. Of what is nominated so, the columns can be verified.
+    ``Reader.candidates`` ignores ``retired`` and ``hold`` there unless a filter needs them, so an
+    edit of them hides nothing. The columns of nominated rows can be verified.
     """
 
     words_apart: bool
@@ -471,9 +473,9 @@ class UnfilteredSearch(Protocol):
 
 
 class RowsDigest:
-    """A digest of rows of a log: of ids, types, arrivals, lengths and bodies, each by itself.
+    """A digest of rows: of IDs, types, arrival times, lengths and bodies, hashed separately.
 
-    So it does not depend on how many are added at a time.
+    So it does not depend on the size of batches.
     """
 
     def __init__(self) -> None:
@@ -506,7 +508,7 @@ class RowsDigest:
 
 @runtime_checkable
 class DigestReader(Protocol):
-    """A reader that hashes a stretch of a log without giving its rows out; others are read."""
+    """A reader that hashes a range of a log without returning its rows."""
 
     def digest(
         self, bank: str, places: tuple[int, int], nodes: tuple[int, int]
@@ -515,17 +517,17 @@ class DigestReader(Protocol):
 
         Args:
             bank: The bank.
-            places: The first log position, and the one behind the last.
-            nodes: The first position of a node, and the one behind the last.
+            places: The first log position, and the one after the last.
+            nodes: The first node position, and the one after the last.
         """
         ...
 
 
 class Writer(Reader, Protocol):
-    """A view that nobody else writes beneath, and one commit to it."""
+    """A view with exclusive write access."""
 
     def append(self, bank: str, commit: Commit) -> None:
-        """Add to a bank's log, or start it; it is durable when the block around it has ended.
+        """Append to a bank's log, or create it; durable when the transaction has ended.
 
         Raises:
             SlotTakenError: If a current row has the slot of a new one already.
@@ -533,13 +535,13 @@ class Writer(Reader, Protocol):
         ...
 
     def remove(self, bank: str) -> None:
-        """Remove a bank, where it is there, with everything that is kept of it or beside it."""
+        """Remove a bank, if it exists, with all of its data."""
         ...
 
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
-        """Replace what is kept of rows at their places, indexes included, as a repair.
+        """Replace rows at their log positions, indexes included, as a repair.
 
-        Of a row without a body nothing else is kept: its vectors go as well.
+        The vectors of a row without a body are removed.
         """
         ...
 
@@ -564,14 +566,14 @@ class Writer(Reader, Protocol):
 
 @runtime_checkable
 class Store(Protocol):
-    """Where banks are kept."""
+    """A database of banks."""
 
     traits: StoreTraits
     name: str
-    """What to call it in errors: a path or address, without secrets."""
+    """Its name for errors: a path or address, without secrets."""
 
     def reading(self) -> AbstractContextManager[Reader]:
-        """Give a consistent view.
+        """Open a consistent view.
 
         Raises:
             StoreError: If it cannot be read.
@@ -579,71 +581,71 @@ class Store(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[Writer]:
-        """Give the right to write, one at a time over all processes.
+        """Open a write transaction, one at a time over all processes.
 
-        What was appended is committed when the block ends without an error, and only then.
+        It is committed when the block ends without an error, and only then.
 
         Raises:
-            StoreBusyError: If another writer does not end in time.
-            StoreError: If it cannot be written; nothing of the block is kept then.
+            StoreBusyError: If another writer does not finish in time.
+            StoreError: If it cannot be written; the block is rolled back.
         """
         ...
 
     def scrub(self) -> None:
-        """Rid the files of what the engine still keeps of bytes that were erased or removed.
+        """Remove the remains of erased bytes from the files of the engine.
 
-        Until then they may be in free pages, logs and indexes. Takes time and space for all that
-        is left; nothing that is asked has another answer afterwards.
+        Until then they may be in free pages, logs and indexes. Takes time and space for the whole
+        store; results of queries do not change.
 
         Raises:
-            StoreBusyError: If somebody reads or writes and does not end in time.
-            StoreError: If it cannot be written; do it again.
+            StoreBusyError: If another reader or writer does not finish in time.
+            StoreError: If it cannot be written; run it again.
             UsageError: Within a block of the same thread.
         """
         ...
 
     def check(self) -> list[str]:
-        """Return what is wrong with the files themselves; nothing of that is about records."""
+        """Return the problems of the files themselves, not of records."""
         ...
 
     def close(self) -> None:
-        """Give files and connections back."""
+        """Close files and connections."""
         ...
 
 
 @runtime_checkable
 class RawCopyStore(Protocol):
-    """A store that can copy itself as it is; which ones do is told by their traits."""
+    """A store that can be copied while it is used; see ``StoreTraits.raw_copy``."""
 
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
-        """Make a store of the same kind at a new place, with what was committed at one moment.
+        """Copy the store to a new place, as of one moment.
 
-        Others may read and write meanwhile. The copy is there whole and durable, or not at all.
-        Inside a block of the same thread that reads, that moment is its own.
+        Others may read and write in the meantime. The copy is whole and durable, or does not exist.
+        Within a view of the same thread, its moment is copied.
 
         Raises:
-            TargetExistsError: If there is something already.
-            TargetError: If it cannot be written; nothing of it is left.
+            TargetExistsError: If the place exists.
+            TargetError: If it cannot be written; nothing remains of it.
         """
         ...
 
 
 class Extent(NamedTuple):
-    """A stretch of raw bytes in which something of a store may be: a file, as a rule."""
+    """Raw bytes of a store, usually a file."""
 
     name: str
-    """What to call it: a path or the like, without secrets."""
+    """Its name: a path or the like, without secrets."""
 
     pieces: Callable[[], Iterator[bytes]]
-    """Gives its bytes in order, some at a time; not there any more, it gives none."""
+    """Returns its bytes in pieces, in order; none if it no longer exists."""
 
 
 @runtime_checkable
 class InspectableStore(Protocol):
-    """A store whose raw bytes can be looked through, below all that it says of itself."""
+    """A store whose raw bytes can be scanned, below its own interface."""
 
     def laid_open(self) -> Iterator[Extent]:
-        """Yield everything on this side in which it has bytes: files, logs, indexes, copies kept.
+        """Yield all that has bytes of it on this machine: files, logs, indexes, copies.
 
         Raises:
             StoreError: If it cannot be read.
@@ -651,5 +653,43 @@ class InspectableStore(Protocol):
         ...
 
     def out_of_reach(self) -> list[str]:
-        """Return in words where it or its engine may have bytes that nobody here can look at."""
+        """Return, in words, where it or its engine may have bytes that cannot be scanned."""
         ...
+
+
+_PIECE = 1 << 20
+
+
+def below(folder: Path) -> Iterator[Extent]:
+    """Yield the files in a folder and those below it; links are not followed."""
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if is_plain(path):
+            yield file_extent(path)
+
+
+def beside(path: Path) -> Iterator[Extent]:
+    """Yield a file, and those beside it whose names begin with its name."""
+    for other in sorted(path.parent.iterdir()) if path.parent.is_dir() else ():
+        if other.name.startswith(path.name) and is_plain(other):
+            yield file_extent(other)
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether a path is a regular file: no link, pipe or device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def file_extent(path: Path) -> Extent:
+    """Return the extent of a file."""
+
+    def pieces() -> Iterator[bytes]:
+        with suppress(FileNotFoundError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(handle, "rb") as stream:
+                while piece := stream.read(_PIECE):
+                    yield piece
+
+    return Extent(str(path), pieces)

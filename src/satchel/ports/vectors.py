@@ -1,6 +1,6 @@
-"""Vectors: numbers that stand for what a record means, kept beside the log and rebuilt at will.
+"""Vectors of records, stored beside the log; they can be rebuilt.
 
-Those of one model, length and generation are compared with each other, and with no others.
+Only vectors of one model, length and generation are compared.
 """
 
 import struct
@@ -19,37 +19,37 @@ MAX_DIMENSIONS = 65_536
 """Numbers in one vector."""
 
 WIDTHS = (4, 8)
-"""Bytes of a number, as kept: IEEE 754 of 32 or 64 bits, little-endian."""
+"""Bytes of a stored number: IEEE 754 of 32 or 64 bits, little-endian."""
 
 _MODEL_CHARACTERS = 1_000
 _MOST = 2**63 - 1
 
 SKETCHES = "vectors/near/"
-"""What the names of side values begin with that hold sketches of vectors; see ``sketches_of``."""
+"""Prefix of the names of side values that hold sketches of vectors; see ``sketches_of``."""
 
 SKETCHED_TOGETHER = 256
-"""Places of the log whose sketches are one side value."""
+"""Log positions whose sketches are one side value."""
 
 Given = Sequence[float] | bytes
-"""A vector as it is handed in: numbers, or their bytes in one of the two widths."""
+"""A vector as passed by a caller: numbers, or their bytes in one of the two widths."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Generation:
-    """The vectors that may be compared with each other.
+    """The identity of a set of comparable vectors.
 
     Raises:
-        ValueRefusedError: If a member cannot be.
+        ValueRefusedError: If a member is invalid.
     """
 
     model: str
-    """What made them: 1 to 1,000 characters."""
+    """Name of the model: 1 to 1,000 characters."""
 
     dimensions: int
-    """How many numbers each has, from 1 to 65,536."""
+    """The length of each vector, from 1 to 65,536."""
 
     number: int = 0
-    """Tells apart what the same model made of the same records in other ways, from 0."""
+    """Distinguishes vectors that the same model made of the same records differently, from 0."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.model) <= _MODEL_CHARACTERS or not _is_text(self.model):
@@ -67,7 +67,7 @@ class Generation:
 
 
 class PackedVector(NamedTuple):
-    """A vector as it is kept."""
+    """A vector as stored."""
 
     width: int
     """Bytes of each number: 4 where that is exact for every one of them, otherwise 8."""
@@ -76,15 +76,15 @@ class PackedVector(NamedTuple):
 
 
 def pack_vector(vector: Given, dimensions: int, name: str) -> PackedVector:
-    """Return a vector as it is kept; what comes back is what went in, bit for bit.
+    """Return a vector as stored, without loss.
 
     Args:
         vector: Its numbers.
-        dimensions: How many it has to have.
-        name: What to call it in errors: the id of its record.
+        dimensions: The required length.
+        name: Its name for errors: the ID of its record.
 
     Raises:
-        ValueRefusedError: If it has another length, or holds what is no finite number of 64 bits.
+        ValueRefusedError: If it has another length, or a number that is not finite in 64 bits.
     """
     given = _read(vector, dimensions) if isinstance(vector, bytes) else vector
     if len(given) != dimensions:
@@ -110,86 +110,86 @@ def pack_vector(vector: Given, dimensions: int, name: str) -> PackedVector:
 
 
 def unpack_vector(kept: PackedVector, dimensions: int) -> tuple[float, ...]:
-    """Return the numbers of a vector that was kept.
+    """Return the numbers of a stored vector.
 
     Raises:
-        ValueError: If it is none of that length, or holds what is no finite number.
+        ValueError: If it has another length, or a number that is not finite.
     """
     if kept.width not in WIDTHS or len(kept.numbers) != kept.width * dimensions:
         raise ValueError("a vector does not have the length of its generation")
     numbers = struct.unpack(f"<{dimensions}{'f' if kept.width == WIDTHS[0] else 'd'}", kept.numbers)
-    # The sum is no finite number where one of them is none, and hardly ever otherwise.
+    # The sum is not finite if a number is not, and hardly ever otherwise.
     if not isfinite(sum(numbers)) and not all(map(isfinite, numbers)):
         raise ValueError("a vector contains a value that is not a finite number")
     return numbers
 
 
 def sketch_prefix(place: int) -> str:
-    """Return what the names begin with that hold the sketch of a record's vector.
+    """Return the prefix of the names of the values that hold the sketch of a record's vector.
 
-    A sketch is drawn from a vector and tells nearly as much, so both go when a record is erased.
+    A sketch reveals nearly as much as its vector, so both are removed when a record is erased.
     """
     return f"{SKETCHES}{place // SKETCHED_TOGETHER:08x}/"
 
 
 class Vectors(Protocol):
-    """The vectors of a store, for reading.
+    """Reads the vectors of a store.
 
-    Every method raises ``UnknownBankError`` for a bank that is not here.
+    Every method raises ``UnknownBankError`` for an unknown bank.
     """
 
     def generations(self, bank: str) -> dict[Generation, int]:
-        """Return how many vectors each generation of a bank has; it is there while it has any."""
+        """Return the number of vectors of each generation of a bank, 1 or more."""
         ...
 
     def get(
         self, bank: str, generation: Generation, ids: Sequence[str]
     ) -> dict[str, tuple[float, ...]]:
-        """Return the vectors of records by id; those that are not there are left out.
+        """Return the vectors of records by ID; missing ones are omitted.
 
         Raises:
-            StoreDamagedError: If one is not what can have been put.
+            StoreDamagedError: If a stored vector is invalid.
         """
         ...
 
     def near(
         self, bank: str, generation: Generation, vector: Given, *, limit: int
     ) -> list[tuple[str, float]]:
-        """Return the ids of the current records whose vectors point most nearly the same way.
+        """Return the IDs of the current records with the nearest vectors.
 
-        Retired and held records are passed over. All vectors of the generation are looked at,
-        with memory for some of them and for ``limit`` results.
+        Retired and held records are skipped. All vectors of the generation are compared, with
+        memory for some of them and for ``limit`` results.
 
         Returns:
-            At most ``limit`` ids with the cosine of the angle, -1 to 1, best first and those that
-            are alike in the order of the log; a vector of zeros is like nothing: 0.
+            At most ``limit`` IDs with the cosine of the angle, -1 to 1, best first, equal ones in
+            log order; the cosine of a vector of zeros is 0.
 
         Raises:
-            ValueRefusedError: If the vector is not one of the generation.
-            StoreDamagedError: If a stored one is not what can have been put.
+            ValueRefusedError: If the vector does not fit the generation.
+            StoreDamagedError: If a stored vector is invalid.
         """
         ...
 
 
 class VectorsWriter(Vectors, Protocol):
-    """The vectors of a store, for the one who may write; committed with the block around."""
+    """Writes the vectors of a store, within a transaction."""
 
     def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
-        """Set the vectors of records by id, all or none.
+        """Set the vectors of records by ID, all or none.
 
         Raises:
-            ValueRefusedError: Naming the record whose vector is none of the generation, or that
-                is not in the bank.
+            ValueRefusedError: If a vector does not fit the generation, or a record is not in the
+                bank; names the record.
         """
         ...
 
     def drop(self, bank: str, generation: Generation) -> None:
-        """Remove a generation, where it is there."""
+        """Remove a generation, if it exists."""
         ...
 
 
 def _read(vector: bytes, dimensions: int) -> Sequence[float]:
-    """Return the numbers in bytes, or none when there are not as many in either width."""
+    """Return the numbers in bytes; none if the length fits neither width."""
     for width, kind in zip(WIDTHS, "fd", strict=True):
         if len(vector) == width * dimensions:
             return struct.unpack(f"<{dimensions}{kind}", vector)
@@ -197,7 +197,7 @@ def _read(vector: bytes, dimensions: int) -> Sequence[float]:
 
 
 def _exact(given: Iterable[float]) -> tuple[float, ...] | None:
-    """Return numbers as floats, or None where one is no finite number or would be changed."""
+    """Return numbers as floats; None if one is not finite or would change."""
     given = tuple(given)
     try:
         numbers = tuple(map(float, given))
@@ -221,29 +221,30 @@ def _is_whole(value: int, least: int, most: int) -> bool:
 
 
 MARK_BYTES = 16
-"""Length of a mark; it is written in hex."""
+"""Length of a mark in bytes; written in hex."""
 
 MOST_LENGTH = 1e6
-"""The largest number that a vector from elsewhere may have; those of models are about 1."""
+"""The largest number in an imported vector; those of models are about 1."""
 
 _NUMBERS = frozenset({int, float})
 _WRAP = (1 << 256) - 1
 
 
 class Maker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What made the vectors of a file. Vectors of two makers are never compared.
+    """The maker of the vectors of a file. Vectors of two makers are never compared.
 
     Raises:
-        ValueError: If there can be no such model.
+        ValueError: If it is invalid.
     """
 
     model: str
     dimensions: int
     revision: str = ""
-    """Which make of the model."""
+    """The revision of the model."""
 
     learnt: str = ""
-    """Digest of what it learnt of the bank before the first vector; such vectors fit no other."""
+    """Digest of what it learned from the bank before the first vector; such vectors fit no other
+    bank."""
 
     def __post_init__(self) -> None:
         try:
@@ -253,16 +254,16 @@ class Maker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def text_mark(text: str) -> str:
-    """Return what tells the text that a vector was made of from any other."""
+    """Return the mark of a text that a vector was made of."""
     return blake3(text.encode()).hexdigest(length=MARK_BYTES)
 
 
 def as_kept(vector: Any, dimensions: int) -> bytes | None:
-    """Return a vector from elsewhere as 32-bit numbers, bit for bit.
+    """Return an imported vector as 32-bit numbers, without loss.
 
     Returns:
-        None for what no model of so many dimensions gave: NaN, infinities, numbers that are not of
-        32 bits or beyond ``MOST_LENGTH``, another length, or no numbers at all.
+        None for an invalid vector: NaN, infinities, numbers that do not fit 32 bits or exceed
+        ``MOST_LENGTH``, another length, or no numbers.
     """
     if type(vector) not in (list, tuple) or len(vector) != dimensions:
         return None
@@ -274,21 +275,21 @@ def as_kept(vector: Any, dimensions: int) -> bytes | None:
     except OverflowError:
         return None
     there = struct.unpack(form, kept)
-    # What is no number is not even equal to itself.
+    # NaN is not equal to itself.
     if there != tuple(vector) or max(map(abs, there), default=0) > MOST_LENGTH:
         return None
     return kept
 
 
 class VectorChecksum:
-    """Adds up vectors with their marks in any order, so that two sides can be compared."""
+    """An order-independent sum of vectors with their marks, to compare two sets."""
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0
 
     def begin(self, maker: Maker) -> None:
-        """Nothing depends on it."""
+        """Ignore the maker."""
 
     def take(self, mark: str, vector: Any) -> None:
         """Add a vector."""
@@ -298,51 +299,51 @@ class VectorChecksum:
         self.total = (self.total + int.from_bytes(whole)) & _WRAP
 
     def refuse(self, reason: str) -> None:
-        """It is missing in the sum, then."""
+        """Ignore a vector: it is missing in the sum."""
 
 
 class VectorSource(Protocol):
-    """The vectors of a bank, for a writer that has a place for them."""
+    """The vectors of a bank, for a writer whose format holds them."""
 
     @property
     def maker(self) -> Maker:
-        """What made them."""
+        """Their maker."""
         ...
 
     @property
     def count(self) -> int:
-        """How many the bank has."""
+        """The number of vectors of the bank."""
         ...
 
     @property
     def sent(self) -> VectorChecksum:
-        """Those that were written."""
+        """The sum of the written vectors."""
         ...
 
     def begin(self) -> None:
-        """Is told before the first record: what was written before does not count."""
+        """Start again before the first record: earlier writes do not count."""
         ...
 
     def of(self, ids: Sequence[str]) -> Mapping[str, Sequence[float]]:
-        """Return the vectors of some hundred records by id; those without are left out."""
+        """Return the vectors of some hundred records by ID; records without are omitted."""
         ...
 
     def wrote(self, mark: str, vector: Sequence[float]) -> None:
-        """Is told of each vector that was written."""
+        """Count a written vector."""
         ...
 
 
 class VectorSink(Protocol):
-    """Takes the vectors that a reader finds beside memories."""
+    """Receives the vectors of a file."""
 
     def begin(self, maker: Maker) -> None:
-        """Is told first what made them."""
+        """Called first, with the maker."""
         ...
 
     def take(self, mark: str, vector: Any) -> None:
-        """Take the vector of the text with a mark, as it stands in the file, whatever that is."""
+        """Add the vector of the text with a mark, as it is in the file, valid or not."""
         ...
 
     def refuse(self, reason: str) -> None:
-        """Count one that is of no use."""
+        """Count an unusable vector."""
         ...

@@ -1,26 +1,35 @@
-"""Receipts that are on this machine, in a bank or in a file: listed, shown, verified."""
+"""Receipts on this machine, in banks and in files: store, list, show, verify."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from satchel.bank.connections import configured_store, has_store, store_exists, writer_key
 from satchel.bank.open_bank import open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
-from satchel.config.options import file_to_write
+from satchel.config.options import NOT_FOR_MODELS, file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
 from satchel.model.values import JsonObject, now
 from satchel.ports.format import ReadContext
+from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Filter
-from satchel.receipts.account import REFUSED, ReceiptBody, is_accepted
-from satchel.receipts.receipt import account_in, receipts_in, signatures_of, write_receipts
+from satchel.receipts.receipt import (
+    REFUSED,
+    ReceiptBody,
+    account_in,
+    is_accepted,
+    receipts_in,
+    signatures_of,
+    write_receipts,
+)
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.private_files import private_folder
 
@@ -28,7 +37,7 @@ _DIGITS = 12
 
 
 def tool_version() -> str:
-    """Return this program's name and version, as receipts have it."""
+    """Return the name and version of this program, for receipts."""
     try:
         return f"satchel {version('satchel')}"
     except PackageNotFoundError:
@@ -36,14 +45,14 @@ def tool_version() -> str:
 
 
 def folder_of(settings: Settings) -> Path:
-    """Return where receipts are kept."""
+    """Return the folder of stored receipts."""
     return settings.home / "receipts"
 
 
 def signer(settings: Settings, key: SigningKey | None) -> SigningKey | None:
-    """Return who signs a receipt: whoever signs the output, else this machine's writer key.
+    """Return the key that signs a receipt: that of the output, else this machine's writer key.
 
-    None where this machine can keep no key; a receipt nobody signed says so when it is verified.
+    None if this machine cannot store a key; the receipt is unsigned then.
     """
     if key is not None:
         return key
@@ -56,16 +65,15 @@ def signer(settings: Settings, key: SigningKey | None) -> SigningKey | None:
 def save_receipts(
     settings: Settings, receipts: Iterable[Sealed], copy: Path | None = None
 ) -> tuple[list[str], list[str]]:
-    """Keep the receipts of one transfer, and return their ids, and notes on what went wrong.
+    """Store the receipts of one transfer; return their IDs, and notes on problems.
 
-    One that is neither kept here nor in the copy has no id that could be looked up.
-
-    The transfer is done by then; that its receipt cannot be kept here does not undo it.
+    No IDs are returned if the receipts could neither be stored nor copied. The transfer is already
+    complete: a problem with its receipt does not undo it.
 
     Args:
-        settings: Whose home.
+        settings: Settings of the machine.
         receipts: The receipts.
-        copy: A file that they are to be in as well.
+        copy: File for a copy of them.
 
     Raises:
         TargetError: If the copy cannot be written.
@@ -89,11 +97,11 @@ def save_receipts(
 
 
 def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:
-    """Refuse a file for receipts that is there, or is to hold something else, before any work.
+    """Require, before any work, that the file for a copy of receipts can be created.
 
     Raises:
         PathRefusedError: If roots are set, and it is not in them.
-        TargetExistsError: If it is there.
+        TargetExistsError: If it exists.
         UsageError: If it is one of the others.
     """
     if copy is not None:
@@ -104,15 +112,15 @@ def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:
 
 
 def require_whole(reading: ReadContext, accepted: Iterable[str], name: str) -> None:
-    """Refuse an input that says itself that it lacks something, unless that was accepted.
+    """Require that an input is complete by its own count, unless the loss was accepted.
 
     Args:
-        reading: How it was read.
-        accepted: What may be lost.
-        name: The input.
+        reading: Context of reading it.
+        accepted: Fields that may be lost.
+        name: Name of the input.
 
     Raises:
-        ShortInputError: If it does.
+        ShortInputError: If records are missing.
     """
     if not reading.missing:
         return
@@ -128,12 +136,12 @@ def require_whole(reading: ReadContext, accepted: Iterable[str], name: str) -> N
 
 
 MOST = 10_000
-"""Receipts that are listed at most."""
+"""Maximum number of receipts in a listing."""
 
 _LEAST_DIGITS = 6
 _ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
 
-Standing = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
+ReceiptOutcome = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
 
 
 class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,7 +153,7 @@ class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     input: str
     output: str
     records: int
-    """Read back."""
+    """Number of records read back."""
 
     lost: int = 0
     unaccepted: int = 0
@@ -153,50 +161,49 @@ class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One receipt, and what became of its signatures."""
+    """One receipt, and the result of verifying it."""
 
     id: str
-    standing: Standing
+    outcome: ReceiptOutcome
     account: ReceiptBody | None
-    """What became of a transfer; None for one of something else, which ``record`` tells of."""
+    """Body of the receipt of a transfer; None for other receipts, see ``record``."""
 
     record: JsonObject
-    """All of it, as the record that it is."""
+    """The whole record."""
 
     signed_by: list[str] = []
     problem: str | None = None
     others: list["StoredReceipt"] = []
-    """The other receipts of a file that holds several."""
+    """The other receipts of the same file."""
 
     @property
     def exit_status(self) -> int:
-        """0 when somebody who is trusted signed it, and the others; 3 otherwise."""
-        return 0 if all(one.standing == "good" for one in (self, *self.others)) else 3
+        """0 if a trusted key signed it and the others, 3 otherwise."""
+        return 0 if all(one.outcome == "good" for one in (self, *self.others)) else 3
 
 
 def first_of(receipts: Sequence[StoredReceipt]) -> StoredReceipt:
-    """Return the first of several receipts, which has the others."""
+    """Return the first of several receipts, with the others as its ``others``."""
     return msgspec.structs.replace(receipts[0], others=list(receipts[1:]))
 
 
-def list_receipts(
+def recent_receipts(
     settings: Settings, bank: str | None = None, *, limit: int = 100
 ) -> list[ReceiptLine]:
-    """Return the newest receipts first: those of this machine, or those of one bank.
+    """Return receipts of this machine or of one bank, newest first.
 
-    A bank has those of the imports into it, wherever they were made; this machine has those of what
-    it read out of it.
+    Those of a bank are in its log, for imports into it on any machine, or stored here, for exports.
 
     Raises:
         UnknownBankError: If there is no such bank.
-        UsageError: If too many are wanted.
+        UsageError: If the limit is too large.
     """
     require_owner(settings, "receipts")
     if not 1 <= limit <= MOST:
         raise UsageError(f"the limit must be 1 to {MOST} receipts", field="limit")
     found = dict[str, ReceiptLine]()
     if bank is None:
-        for record, account in _kept(settings):
+        for record, account in _stored_receipts(settings):
             found.setdefault(record.id, _line(record, account))
             if len(found) >= limit:
                 break
@@ -209,45 +216,45 @@ def list_receipts(
             told = account_in(record)
             if told is not None:
                 found[record.id] = _line(record, told)
-        for record, account in _kept(settings):
+        for record, account in _stored_receipts(settings):
             if here in (account.input.bank, account.output.bank):
                 found.setdefault(record.id, _line(record, account))
     return sorted(found.values(), key=lambda line: (line.at, line.id), reverse=True)[:limit]
 
 
 def find_receipts(settings: Settings, wanted: str) -> list[StoredReceipt]:
-    """Return the receipts of a file, or the one with an id.
+    """Return the receipts of a file, or the one with an ID.
 
     Args:
-        settings: Whose keys count, and where receipts and banks are.
-        wanted: A file; or an id, or the first six digits or more of one.
+        settings: Settings with the trusted keys, the receipts and the store.
+        wanted: A file, an ID, or a prefix of at least six digits.
 
     Raises:
-        UnknownReceiptError: If there is none, or several begin so.
-        MalformedError: If the file holds something else.
+        UnknownReceiptError: If there is none, or several match.
+        MalformedError: If the file is not a file of receipts.
     """
     require_owner(settings, "receipts")
     path = Path(wanted)
     if _is_file(path):
-        return [_judged(settings, *one) for one in receipts_in(path)]
+        return [_verified_receipt(settings, *one) for one in receipts_in(path)]
     return [find_receipt(settings, wanted)]
 
 
 def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
-    """Return the receipt with an id, or with six of its first digits or more.
+    """Return the receipt with an ID or a prefix of at least six digits.
 
     Raises:
-        UnknownReceiptError: If there is none, or several begin so.
+        UnknownReceiptError: If there is none, or several match.
     """
     require_owner(settings, "receipts")
     digits = wanted.removeprefix("blake3:")
     found = dict[str, tuple[Sealed, ReceiptBody | None]]()
     if len(digits) >= _LEAST_DIGITS:
-        for record, account in (*_kept(settings), *_logged(settings, digits)):
+        for record, account in (*_stored_receipts(settings), *_logged_receipts(settings, digits)):
             if record.id.startswith(f"blake3:{digits}"):
                 found[record.id] = record, account
     if not found:
-        has_store(settings)  # it may be in one that vanished
+        has_store(settings)  # raises an error if the store is missing
     if len(found) != 1:
         raise UnknownReceiptError(
             f"no file or receipt matches {wanted!r}"
@@ -255,7 +262,7 @@ def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
             else f"{len(found)} receipts start with {wanted!r}",
             hint="See: satchel receipt list.",
         )
-    return _judged(settings, *next(iter(found.values())))
+    return _verified_receipt(settings, *next(iter(found.values())))
 
 
 def _is_file(path: Path) -> bool:
@@ -265,8 +272,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _kept(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
-    """Yield the receipts of this machine, the newest first; files that are damaged are left out."""
+def _stored_receipts(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
+    """Yield the receipts of this machine, newest first; damaged files are skipped."""
     folder = folder_of(settings)
     paths = sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else []
     for path in paths:
@@ -276,8 +283,10 @@ def _kept(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
                     yield record, account
 
 
-def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
-    """Yield the receipts with an id in the banks of the store: of transfers, and signed ones."""
+def _logged_receipts(
+    settings: Settings, digits: str
+) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
+    """Yield receipts with an ID prefix in the banks of the store: of transfers, and signed ones."""
     if not store_exists(settings.store):
         return
     with configured_store(settings, read_only=True) as store:
@@ -285,7 +294,7 @@ def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, ReceiptBo
             banks = reader.banks()
         for bank in banks:
             with open_bank_in(settings, store, bank).ledger.reading() as view:
-                for one in view.starting(digits, limit=2):
+                for one in view.with_prefix(digits, limit=2):
                     if one.record.type != "receipt":
                         continue
                     account = account_in(one.record)
@@ -307,15 +316,17 @@ def _line(record: Sealed, account: ReceiptBody) -> ReceiptLine:
     )
 
 
-def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> StoredReceipt:
+def _verified_receipt(
+    settings: Settings, record: Sealed, account: ReceiptBody | None
+) -> StoredReceipt:
     problem = None if has_valid_id(record) else "the ID does not match the content"
     checks = signatures_of(record)
-    standing = _standing(settings, [one.key for one in checks if one.valid])
+    outcome = _outcome_of(settings, [one.key for one in checks if one.valid])
     for one in checks:
         problem = problem or one.problem
     return StoredReceipt(
         id=record.id,
-        standing="tampered" if problem else standing,
+        outcome="tampered" if problem else outcome,
         account=account,
         record=record.value,
         signed_by=[one.key for one in checks if one.valid],
@@ -323,8 +334,8 @@ def _judged(settings: Settings, record: Sealed, account: ReceiptBody | None) -> 
     )
 
 
-def _standing(settings: Settings, keys: list[str]) -> Standing:
-    """Return how far a receipt is to be believed that some keys signed."""
+def _outcome_of(settings: Settings, keys: list[str]) -> ReceiptOutcome:
+    """Return the outcome for a receipt that the given keys signed."""
     if not keys:
         return "unsigned"
     known = [settings.registry.find(key) for key in keys]
@@ -332,3 +343,93 @@ def _standing(settings: Settings, keys: list[str]) -> Standing:
     if "revoked" in states:
         return "revoked"
     return "good" if states else "untrusted"
+
+
+BY_ID = "ID, or a prefix of at least six digits"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptListOptions(Options):
+    """Which receipts to list."""
+
+    bank: Annotated[
+        str | None,
+        Option("Only receipts of this bank, including those in its log.", values="bank"),
+    ] = None
+    _: KW_ONLY
+    limit: Annotated[int, Option("Maximum number of receipts.", minimum=1, maximum=MOST)] = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptOptions(Options):
+    """Which receipt to show."""
+
+    receipt: Annotated[
+        str,
+        Option(
+            f"Receipt: {BY_ID}. On the command line also a file.",
+            argument=True,
+            metavar="ID|FILE",
+        ),
+    ]
+
+
+@operation(
+    ReceiptListOptions,
+    name="receipt list",
+    example="satchel receipt list --bank assistant",
+    items="receipts",
+    absent=NOT_FOR_MODELS,
+)
+def list_receipts(settings: Settings, options: ReceiptListOptions) -> list[ReceiptLine]:
+    """List the receipts of imports, exports and conversions, newest first.
+
+    Raises:
+        UnknownBankError: If there is no such bank.
+    """
+    return recent_receipts(settings, options.bank, limit=options.limit)
+
+
+@operation(
+    ReceiptOptions,
+    name="receipt show",
+    example="satchel receipt show ours.receipt.json",
+    absent=NOT_FOR_MODELS,
+)
+def show_receipt(
+    settings: Settings, options: ReceiptOptions, *, files: bool = False
+) -> StoredReceipt:
+    """Show a receipt, and whether its signature verifies.
+
+    Raises:
+        UnknownReceiptError: If there is none.
+        MalformedError: If a file holds something else.
+    """
+    require_owner(settings, "receipts")
+    if not files:
+        return find_receipt(settings, options.receipt)
+    return first_of(find_receipts(settings, options.receipt))
+
+
+@operation(
+    ReceiptOptions,
+    name="receipt verify",
+    example="satchel receipt verify ours.receipt.json",
+    absent=NOT_FOR_MODELS
+    | {
+        "python": "`Satchel.receipt` reports it as the receipt's outcome.",
+        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's outcome.",
+    },
+)
+def verify_receipt(
+    settings: Settings, options: ReceiptOptions, *, files: bool = False
+) -> StoredReceipt:
+    """Verify that a receipt is unchanged and signed by a trusted key.
+
+    Exit status: 0 good, 3 unsigned, untrusted, revoked or tampered, 4 malformed.
+
+    Raises:
+        UnknownReceiptError: If there is none.
+        MalformedError: If a file holds something else.
+    """
+    return show_receipt.run(settings, options, files=files)

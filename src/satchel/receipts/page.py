@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from satchel.receipts.account import Counts, FieldLoss, ReceiptBody, TransferEnd
-from satchel.receipts.plans import TransferPlan
+from satchel.receipts.receipt import Counts, FieldLoss, ReceiptBody, TransferEnd, TransferPlan
 
 _TITLES = {
     "import": "RECEIPT OF AN IMPORT",
@@ -35,7 +34,7 @@ def page_of(account: ReceiptBody, *, identity: str | None = None, signed: str | 
     rows += _facts(_more(account))
     rows += [*_losses("lost", account.lost), *_losses("in the sidecar", account.beside)]
     rows += _refusals(account)
-    rows += _looked(account)
+    rows += _scan_lines(account)
     rows += [f"note: {_visible(note)}" for note in account.notes[:_LINES]]
     if signed is not None:
         rows += ["", signed]
@@ -127,7 +126,7 @@ def _erased(account: ReceiptBody) -> str:
     return "Erased. No piece was found in what was scanned; what could not be is listed below."
 
 
-def _looked(account: ReceiptBody) -> Iterator[str]:
+def _scan_lines(account: ReceiptBody) -> Iterator[str]:
     for one in account.scanned[: 4 * _LINES]:
         found = f"{one.found:,} REMNANTS FOUND" if one.found else "nothing found"
         yield f"scanned {_visible(one.name)}, {one.bytes:,} bytes: {found}"

@@ -1,12 +1,8 @@
-"""Receipts: accounts that are signed, as records that a log or a file can hold.
+"""Receipts and plans of transfers: their bodies, the signed records, files of receipts."""
 
-A receipt is a ``receipt`` record (docs/spec/2-records.md): its id covers all of it, and its
-signatures cover it without id and signatures (docs/spec/3-artifact.md, SEAL-3.36). A file of
-receipts has one a line.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,11 +18,306 @@ from satchel.crypto.keys import (
 )
 from satchel.crypto.sealed_records import Sealed, open_shape, seal
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.model.records import Receipt
-from satchel.model.values import resolved
-from satchel.receipts.account import ReceiptBody
+from satchel.model.records import Count, Model, Receipt
+from satchel.model.values import Origin, resolved
+from satchel.ports.drafts import OF_ROWS, is_empty
+from satchel.ports.losses import Report
 from satchel.runtime.files import open_input
 from satchel.runtime.output import Outlet
+
+VERSION: Literal[1] = 1
+"""Version of receipt bodies."""
+
+EVERYTHING = "all"
+"""Value of ``--accept-loss`` that accepts any loss."""
+
+REFUSED = "record"
+"""Field name with which refused and missing records are accepted."""
+
+_MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
+_LONGEST = 200
+
+Kind = Literal["import", "export", "convert", "migrate", "copy", "erase", "restore", "drill"]
+ReadBack = Literal["equal", "verified", "differs"]
+
+
+class TransferEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One end of a transfer: a file, or a bank."""
+
+    name: str
+    """Name of the file or of the bank."""
+
+    format: str | None = None
+    digest: str | None = None
+    """``blake3:`` and 64 hex digits of the file's bytes."""
+
+    bytes: Count | None = None
+    bank: str | None = None
+    """ID of the bank."""
+
+    store: str | None = None
+    """Address of the store of the bank; of migrations."""
+
+    size: Count | None = None
+    """Number of records in the bank's log when it was read."""
+
+    root: str | None = None
+    """Root hash of the log at that size."""
+
+    records: Count | None = None
+    """Number of records read, or present now."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of records of one type in each step."""
+
+    read: Count = 0
+    planned: Count = 0
+    written: Count = 0
+    read_back: Count = 0
+
+
+class FieldLoss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Losses of one field for one reason."""
+
+    field: str
+    """Path of the member, or type of record."""
+
+    count: Count
+    reason: str
+    examples: list[str] = []
+    """IDs or positions of some records, never their content."""
+
+    accepted: bool = False
+    """Whether the loss was accepted beforehand."""
+
+
+class ScanResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Raw bytes that were scanned for erased content."""
+
+    name: str
+    bytes: Count
+    found: Count = 0
+    """Number of positions with a fragment."""
+
+    at: list[Count] = []
+    """The first of them."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was refused."""
+
+    place: str
+    """Position in the input."""
+
+    reason: str
+
+
+class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Result of a transfer, as stored in a receipt."""
+
+    version: Literal[1]
+    kind: Kind
+    tool: str
+    began: str
+    ended: str
+    input: TransferEnd
+    output: TransferEnd
+    counts: dict[str, Counts]
+    """Counts by type of record."""
+
+    source: str | None = None
+    """ID of the source record, by which an import is undone."""
+
+    unchanged: bool = False
+    """Whether everything was already present."""
+
+    done: dict[str, Count] = {}
+    """Counts of an import: added, known, skipped, overwritten and so on."""
+
+    left: dict[str, Count] = {}
+    """Records of types that are not imported, by type."""
+
+    resumed: Count = 0
+    """Number of records that an earlier attempt wrote."""
+
+    verdict: str | None = None
+    """Outcome of the verification of a sealed input."""
+
+    read_back: ReadBack | None = None
+    """``verified``: the seal of the output is valid. ``equal``: each record is as planned."""
+
+    kept: dict[str, Count] = {}
+    """Number of records with each member, as planned and read back."""
+
+    sidecar: TransferEnd | None = None
+    """The file next to the output or input with what the format cannot hold."""
+
+    beside: list[FieldLoss] = []
+    """What only the sidecar holds; none of it is lost."""
+
+    added: dict[str, Count] = {}
+    """Members that the format of the output added to records."""
+
+    lost: list[FieldLoss] = []
+    refused: Count = 0
+    refusals: list[Refusal] = []
+    """The first of them."""
+
+    accepted: list[str] = []
+    """Fields whose loss was accepted."""
+
+    secrets: dict[str, Count] = {}
+    """Number of likely keys, tokens, passwords and card numbers, by kind."""
+
+    secrets_kept: Count = 0
+    signed_by: str | None = None
+    """Key that signed the output, if it is sealed."""
+
+    scanned: list[ScanResult] = []
+    """Of an erasure: what was scanned afterwards."""
+
+    unreached: list[str] = []
+    """Of an erasure: where copies may be that cannot be scanned here."""
+
+    notes: list[str] = []
+
+    @property
+    def losses(self) -> int:
+        """Number of values lost, accepted or not."""
+        return sum(one.count for one in self.lost)
+
+    @property
+    def unaccepted(self) -> int:
+        """Number of values lost without being accepted."""
+        return sum(one.count for one in self.lost if not one.accepted)
+
+    @property
+    def total(self) -> Counts:
+        """Sum of the counts of all types."""
+        found = self.counts.values()
+        return Counts(
+            read=sum(one.read for one in found),
+            planned=sum(one.planned for one in found),
+            written=sum(one.written for one in found),
+            read_back=sum(one.read_back for one in found),
+        )
+
+
+def is_accepted(field: str, accepted: Iterable[str]) -> bool:
+    """Return whether the loss of a field was accepted; a field includes its members."""
+    return any(
+        one in (EVERYTHING, field) or field.startswith(one.rstrip("/") + "/") for one in accepted
+    )
+
+
+def unaccepted(report: Report, accepted: Iterable[str]) -> int:
+    """Return the number of values lost without being accepted."""
+    return sum(one.count for one in lost_in(report, accepted) if not one.accepted)
+
+
+def lost_in(report: Report, accepted: Iterable[str]) -> list[FieldLoss]:
+    """Return the losses in a report, refused records included; excess ones are combined."""
+    named = tuple(accepted)
+    found = list(_lines(report, named))
+    rest = found[_MOST_LINES:]
+    if rest:
+        count = sum(one.count for one in rest)
+        field, reason = f"{len(rest)} more fields", "for different reasons"
+        said = all(one.accepted for one in rest)
+        found[_MOST_LINES:] = [FieldLoss(field=field, count=count, reason=reason, accepted=said)]
+    return found
+
+
+def _lines(report: Report, accepted: tuple[str, ...]) -> Iterator[FieldLoss]:
+    for loss in report.losses.values():
+        yield FieldLoss(
+            field=receipt_text(loss.name),
+            count=loss.count,
+            reason=receipt_text(loss.reason),
+            examples=[receipt_text(one) for one in loss.examples],
+            accepted=is_accepted(loss.name, accepted),
+        )
+
+
+def refusals_in(report: Report) -> list[Refusal]:
+    """Return the first refused records."""
+    first = report.refused[:_MOST_REFUSALS]
+    return [
+        Refusal(place=receipt_text(one.place), reason=receipt_text(one.message)) for one in first
+    ]
+
+
+def notes_in(report: Report) -> list[str]:
+    """Return the first notes."""
+    return [receipt_text(note) for note in report.notes[:_MOST_NOTES]]
+
+
+def receipt_text(text: str) -> str:
+    """Return a text for a receipt: bounded in length, and valid Unicode.
+
+    A file name need not be UTF-8, and a name in a foreign file may contain a lone surrogate.
+    """
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
+
+
+def combine_counts(
+    read: Mapping[str, int],
+    planned: Mapping[str, int],
+    written: Mapping[str, int],
+    read_back: Mapping[str, int],
+) -> dict[str, Counts]:
+    """Return counts by type from the counts of four steps."""
+    types = sorted({*read, *planned, *written, *read_back})
+    return {
+        name: Counts(
+            read=read.get(name, 0),
+            planned=planned.get(name, 0),
+            written=written.get(name, 0),
+            read_back=read_back.get(name, 0),
+        )
+        for name in types
+    }
+
+
+_MOST_NAMED = 3
+
+
+class EmptyTexts:
+    """Counts memories without text in one pass over a source.
+
+    An empty text of a row may mean that the wrong member was used: it is a loss. Others are
+    imported, and counted in a note.
+
+    Args:
+        report: Receives the losses and the note.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._count = 0
+        self._examples = list[str]()
+
+    def see(self, identity: str, draft: Model) -> None:
+        """Count a memory if its text is empty."""
+        if not is_empty(draft):
+            return
+        origin = getattr(draft, "origin", None) or Origin()
+        example = origin.id or identity
+        if origin.provider in OF_ROWS:
+            reason = "its text is empty; another member may contain it (--text-member)"
+            self._report.lost("text", reason, example=example)
+        else:
+            self._count += 1
+            self._examples += [receipt_text(example)] * (self._count <= _MOST_NAMED)
+
+    def end(self) -> None:
+        """Add the note to the report."""
+        if self._count:
+            named = ", ".join(self._examples)
+            self._report.note(f"memories without text at their source: {self._count:,} ({named})")
+
 
 _MOST_SIGNATURES = 16
 _MOST_IN_FILE = 100_000
@@ -35,12 +326,12 @@ _MOST_IN_FILE = 100_000
 def receipt_of(
     account: ReceiptBody, key: SigningKey | None, *, action: str | None = None
 ) -> Sealed:
-    """Return the receipt of an account.
+    """Return the receipt with a body.
 
     Args:
-        account: What happened.
-        key: Who signs; None for nobody.
-        action: The record's action, where it is not the kind of transfer.
+        account: The body.
+        key: The signing key; None for no signature.
+        action: Action of the record; the kind of transfer by default.
     """
     result = msgspec.to_builtins(account)
     return signed_receipt(
@@ -49,11 +340,11 @@ def receipt_of(
 
 
 def signed_receipt(draft: Receipt, key: SigningKey | None) -> Sealed:
-    """Return a receipt that stands for itself, away from the log as well.
+    """Return a signed receipt, which can be verified outside of the log.
 
     Args:
-        draft: What it says, without signatures.
-        key: Who signs; None for nobody.
+        draft: The receipt without signatures.
+        key: The signing key; None for no signature.
     """
     unsigned = seal(draft)
     if key is None:
@@ -68,10 +359,10 @@ def signed_receipt(draft: Receipt, key: SigningKey | None) -> Sealed:
 
 
 def account_in(record: Sealed) -> ReceiptBody | None:
-    """Return the account that a record holds; None where it is another kind of receipt.
+    """Return the body of a receipt; None if it is not of a transfer.
 
     Raises:
-        MalformedError: If it is no receipt.
+        MalformedError: If the record is not a receipt.
     """
     model = record.model
     if not isinstance(model, Receipt):
@@ -83,21 +374,21 @@ def account_in(record: Sealed) -> ReceiptBody | None:
 
 
 def signatures_of(record: Sealed) -> list[SignatureCheck]:
-    """Check the signatures of a receipt; nothing is raised for a bad one.
+    """Verify the signatures of a receipt; an invalid one is not an error.
 
     Raises:
-        MalformedError: If what stands there are no signatures.
+        MalformedError: If the signatures cannot be parsed.
     """
     found = parse_signatures(record.value.get("signatures", []), _MOST_SIGNATURES)
     return check(PayloadType.RECEIPT, signed_part(record.value), found)
 
 
 def receipts_in(path: Path) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
-    """Yield the receipts of a file; ids and signatures are left to the caller.
+    """Yield the receipts of a file; the caller verifies IDs and signatures.
 
     Raises:
-        MalformedError: If one is no account of a transfer, and nobody signed it either.
-        LimitError: If one is too large, or these are too many.
+        MalformedError: If one is neither of a transfer nor signed.
+        LimitError: If one is too large, or there are too many.
         UnreadableError: If the file cannot be read.
     """
     longest = DEFAULT_LIMITS.entry_bytes
@@ -124,10 +415,107 @@ def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, ReceiptBod
 
 
 def write_receipts(output: Outlet, receipts: list[Sealed]) -> None:
-    """Write receipts to a file, whole or not at all.
+    """Write receipts to a file atomically.
 
     Raises:
         TargetError: If it cannot be written.
     """
     with output.writing(overwrite=False) as stream:
         stream.writelines(record.body + b"\n" for record in receipts)
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An owner of memories in a transfer, and the bank for them."""
+
+    sort: Literal["user", "agent", "run", "nobody"]
+    name: str
+    records: Count
+    bank: str | None = None
+    """Name of the bank; None if nothing goes into a bank."""
+
+    mapped: bool = False
+    """Whether the owner was mapped to the bank."""
+
+
+class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Plan for one bank, or for the output file."""
+
+    name: str
+    bank: str | None = None
+    """ID of the bank, if it exists."""
+
+    makes: bool = False
+    """Whether it would be created."""
+
+    created: Count = 0
+    """Number of new records."""
+
+    changed: Count = 0
+    """Number of memories that would be superseded, deleted or restored."""
+
+    left_alone: Count = 0
+    """Number of records of the input that exist already, or are skipped."""
+
+    conflicts: Count = 0
+    """Number of other versions of existing records."""
+
+    conflict_examples: list[str] = []
+    """Some of the records with another version, by their IDs at their origin."""
+
+
+class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
+    """Two memories with nearly the same content, by ID."""
+
+    one: str
+    other: str
+    similarity: float
+
+
+class EmbeddingCost(msgspec.Struct, frozen=True, kw_only=True):
+    """Estimated cost of embedding the new memories."""
+
+    records: Count
+    characters: Count
+    tokens: Count
+    """A high estimate."""
+
+
+class TransferPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Plan of a transfer: the result of a dry run."""
+
+    version: Literal[1]
+    kind: Kind
+    tool: str
+    input: TransferEnd
+    output: TransferEnd
+    read: dict[str, Count]
+    """Number of records by type."""
+
+    targets: list[TargetPlan]
+    embedding: EmbeddingCost
+    seconds: float
+    """Estimated duration, from the time that reading took."""
+
+    bytes_per_second: Count
+    tenants: list[Tenant] = []
+    tenants_left: Count = 0
+    """Number of further owners."""
+
+    cannot_hold: list[FieldLoss] = []
+    """Losses by field."""
+
+    refused: Count = 0
+    refusals: list[Refusal] = []
+    near_duplicates: Count | None = None
+    """Number of near-duplicates; None if they were not searched."""
+
+    near_examples: list[NearDuplicate] = []
+    """The first of them, each with its nearest other memory, in the bank or the input."""
+
+    secrets: dict[str, Count] = {}
+    notes: list[str] = []
+
+    @property
+    def unaccepted(self) -> int:
+        """Number of values that would be lost without being accepted."""
+        return sum(one.count for one in self.cannot_hold if not one.accepted)

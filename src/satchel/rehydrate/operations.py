@@ -27,7 +27,7 @@ from satchel.errors import EmptyInputError, SatchelError, TokenError, Verificati
 from satchel.inference.models import summariser_of
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.scope import ScopedView
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.ledger.view import View
 from satchel.model.values import now
 from satchel.ports.operations import operation, texts
@@ -40,7 +40,7 @@ from satchel.runtime.private_files import private_folder
 from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_batches import ImportBatch
 from satchel.transfer.import_plan import ImportPlan
-from satchel.transfer.import_rules import ConflictPolicy, ImportRules
+from satchel.transfer.import_results import ConflictPolicy, ImportRules
 from satchel.transfer.import_source import ImportSource, open_rereadable
 
 MOST = 256
@@ -154,7 +154,7 @@ def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
     bank = statement.get("bank") if statement is not None else None
     if verdict is None or statement is None or not isinstance(bank, str):
         raise TokenError("a token is for a bank, and the file names no bank")
-    signers = {one.key for one in verdict.signers if one.valid and one.standing == "trusted"}
+    signers = {one.key for one in verdict.signers if one.valid and one.trust == "trusted"}
     chain = load_bearer(settings).chain
     around = TokenContext(
         bank=bank,
@@ -190,7 +190,7 @@ def _read_into(ledger: Ledger, arriving: ImportSource) -> Ledger:
         arriving.require_unchanged()
         batch = ImportBatch(ledger, plan, journal, ConflictPolicy.SKIP)
         batch.log(arriving.source(journal.at))
-        ledger.append([closing(batch.source, now())])
+        ledger.append([closing_receipt(batch.source, now())])
     return ledger
 
 

@@ -1,10 +1,14 @@
-"""Following a bank's log into a sink: at least once, in its order, each record proved."""
+"""Follow the log of a bank to a sink: each record verified, in order, at least once."""
 
+import io
+import json
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -13,22 +17,30 @@ from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import find_bank, name_of, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
-from satchel.errors import UnknownBankError, UsageError, VerificationError, shown_address
+from satchel.errors import (
+    TargetError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+    shown_address,
+)
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Erasure, Status
 from satchel.model.text import memory_text
 from satchel.model.values import Origin
-from satchel.ports.sinks import Sink, SinkRow
+from satchel.ports.sinks import COLUMNS, SCHEMA_VERSION, WORDS, Position, Sink, SinkRow
 from satchel.ports.store import Store
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, target_error
+from satchel.runtime.private_files import private_folder, secure_database
 
 TOGETHER = 1000
-"""Rows that are written at a time."""
+"""Number of rows in one write."""
 
 _BYTES_TOGETHER = 8 * 2**20
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the places of the log done and those there are."""
+"""Called with the number of log positions done and the total."""
 
 _TIMES = (
     *("created_at", "updated_at", "occurred_at"),
@@ -39,21 +51,21 @@ _OWNERS = ("user", "agent", "run", "app", "session")
 
 @dataclass(slots=True)
 class DrainResult:
-    """What went into a sink."""
+    """Result of following a log."""
 
     rows: int = 0
     seq: int = -1
-    """The last place of the log that is there; -1 for none."""
+    """Last log position in the sink; -1 for none."""
 
     waiting: int = 0
-    """Places from the first import on that is not complete: they go when it is."""
+    """Number of positions from the first incomplete import on; they are written later."""
 
 
 def drain(view: View, sink: Sink, progress: Progress | None = None) -> DrainResult:
     """Write what a sink lacks of a bank.
 
-    What comes after the beginning of an import that is not complete waits: nobody sees it yet, and
-    the order of the log is kept.
+    Records from the start of an incomplete import on are not written yet: they are not visible, and
+    the order of the log is preserved.
 
     Raises:
         VerificationError: If the sink followed another history of the bank, or the bank is not
@@ -149,55 +161,55 @@ def _json(value: Any) -> str | None:
 
 
 SCHEMES = ("sqlite", "postgresql", "parquet", "file", "s3", "gs", "az", "memory")
-"""What the address of a sink may begin with; ``parquet+s3`` and the like, too."""
+"""Schemes of addresses of sinks; also ``parquet+s3`` and the like."""
 
 _PARQUET = "parquet"
 
 
 class SinkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went into a sink of one bank."""
+    """Result of following the log of one bank."""
 
     bank: str
     name: str | None = None
     rows: int = 0
-    """Rows that were written now."""
+    """Number of rows written now."""
 
     seq: int = -1
-    """The last place of the log that is there; -1 for none."""
+    """Last log position in the sink; -1 for none."""
 
     waiting: int = 0
-    """Places that wait for an import to be complete."""
+    """Number of positions that wait for an import to complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowOptions:
-    """How banks are followed."""
+    """Options for following banks."""
 
     bank: str | None = None
-    """Which, as ``find_bank`` takes it; all when None."""
+    """Name or ID of the bank, as for ``find_bank``; None for all."""
 
     interval: float = 2.0
-    """Seconds between looking again."""
+    """Seconds between polls."""
 
     told: Callable[[SinkResult], None] | None = None
-    """Is told of what went, when something did."""
+    """Called with the result when something was written."""
 
     progress: Progress | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    """Ends the following when it is set."""
+    """Stops following when set."""
 
 
 def open_sink(settings: Settings, address: str) -> Sink:
     """Open the sink at an address.
 
     Args:
-        settings: Of this machine.
+        settings: Settings of this machine.
         address: ``sqlite:///FILE``, ``postgresql://...``, ``parquet:///FOLDER``, ``file:///FOLDER``
             (JSON lines), ``s3://BUCKET/PREFIX`` and other object storage (JSON lines), or
             ``parquet+s3://...``.
 
     Raises:
-        UsageError: If it cannot be meant, or an extra is missing.
+        UsageError: If the address is invalid, or an extra is missing.
         TargetError: If it cannot be opened.
     """
     require_owner(settings, "sink")
@@ -212,31 +224,19 @@ def open_sink(settings: Settings, address: str) -> Sink:
             hint=f"It must start with one of {', '.join(f'{name}://' for name in SCHEMES)}.",
         )
     if kind == "sqlite":
-        from satchel.replication.sink_targets import SqliteSink
-
         return SqliteSink(_path(address))
     if kind == "postgresql":
-        from satchel.replication.sink_targets import PostgresSink
-
         return PostgresSink(address)
     return _segments(address, kind, place)
 
 
 def _segments(address: str, kind: str, place: str) -> Sink:
-    from satchel.replication.sink_targets import (
-        LocalFiles,
-        ObjectFiles,
-        SegmentSink,
-        as_jsonl,
-        as_parquet,
-    )
-
     is_parquet = kind == _PARQUET
     where = place or ("file" if is_parquet else kind)
     inner = f"{where}://{address.partition('://')[2]}"
     files = LocalFiles(_path(inner)) if where == "file" else ObjectFiles(inner)
     if is_parquet:
-        as_parquet([])  # what is missing is said before anything is read
+        as_parquet([])  # a missing extra is reported before anything is read
         return SegmentSink(files, as_parquet, "parquet")
     return SegmentSink(files, as_jsonl, "jsonl")
 
@@ -256,10 +256,10 @@ def _path(address: str) -> Path:
 
 
 def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[SinkResult]:
-    """Write what a sink lacks of banks, and end.
+    """Write what a sink lacks of banks once.
 
     Raises:
-        UnknownBankError: If there is none, or not this one.
+        UnknownBankError: If there is no bank, or not the given one.
         VerificationError: If a bank is not what was signed, or the sink followed another history.
         TargetError: If the sink cannot be written; what it has stays.
     """
@@ -271,10 +271,10 @@ def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[
 
 
 def follow(settings: Settings, sink: Sink, options: FollowOptions) -> list[SinkResult]:
-    """Write what a sink lacks of banks, again and again, until ``options.stop`` is set.
+    """Write what a sink lacks of banks repeatedly, until ``options.stop`` is set.
 
     Raises:
-        UsageError: If the interval is no time.
+        UsageError: If the interval is invalid.
         SatchelError: As ``follow_once``.
     """
     require_owner(settings, "sink")
@@ -305,3 +305,384 @@ def _followed(
     if options.told is not None and done.rows:
         options.told(found)
     return found
+
+
+TABLE, POSITIONS = "satchel_log", "satchel_sink"
+
+_POSITION = "bank TEXT PRIMARY KEY, seq BIGINT, id TEXT, version BIGINT"
+_INTEGERS = frozenset({"seq", "batch"})
+_QUOTED = {name: f'"{name}"' for name in COLUMNS}  # `user` and others are words of SQL
+
+
+def tables() -> list[str]:
+    """Return the statements that create missing tables."""
+    kinds = {name: "BIGINT" if name in _INTEGERS else "TEXT" for name in COLUMNS}
+    columns = ", ".join(f"{_QUOTED[name]} {kind}" for name, kind in kinds.items())
+    return [
+        f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns}, PRIMARY KEY (bank, seq))",
+        f"CREATE INDEX IF NOT EXISTS {TABLE}_id ON {TABLE} (id)",
+        f"CREATE INDEX IF NOT EXISTS {TABLE}_target ON {TABLE} (target)",
+        f"CREATE TABLE IF NOT EXISTS {POSITIONS} ({_POSITION})",
+    ]
+
+
+def adding(mark: str) -> str:
+    """Return the statement that adds a row, or keeps an existing equal one."""
+    names, marks = ", ".join(_QUOTED.values()), ", ".join(mark for _ in COLUMNS)
+    what = f"INSERT INTO {TABLE} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours only
+    return f"{what} ON CONFLICT (bank, seq) DO NOTHING"
+
+
+def emptying(mark: str) -> str:
+    """Return the statement that removes the text of an erased record; parameters: bank, ID."""
+    words = ", ".join(f"{_QUOTED[name]} = NULL" for name in WORDS)
+    where = f"bank = {mark} AND id = {mark}"
+    return f"UPDATE {TABLE} SET {words} WHERE {where}"  # noqa: S608 - names of ours only
+
+
+def moving(mark: str) -> str:
+    """Return the statement that sets the last row; parameters: bank, position, ID, version."""
+    marks = ", ".join([mark] * 4)
+    what = f"INSERT INTO {POSITIONS} (bank, seq, id, version) VALUES ({marks})"  # noqa: S608 - idem
+    new = "seq = excluded.seq, id = excluded.id, version = excluded.version"
+    return f"{what} ON CONFLICT (bank) DO UPDATE SET {new}"
+
+
+def asking(mark: str) -> str:
+    """Return the query for the last row of a bank: position, ID, version."""
+    return f"SELECT seq, id, version FROM {POSITIONS} WHERE bank = {mark}"  # noqa: S608 - idem
+
+
+_BUSY_MS = 30_000
+_OTHERS_PROGRAM = "this file belongs to another program, or is a Satchel store"
+
+
+class SqliteSink:
+    """Rows in an SQLite file.
+
+    Args:
+        path: The file; created with mode 0600 if missing.
+
+    Raises:
+        PathRefusedError: If it is a link or not a regular file of this user.
+        TargetError: If it cannot be opened, or is a store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        secure_database(path, own_folder=False)
+        import apsw
+
+        with self._explained():
+            self._connection = apsw.Connection(str(path))
+            self._connection.set_busy_timeout(_BUSY_MS)
+            if self._connection.pragma("application_id"):
+                self._connection.close()
+                raise TargetError(_OTHERS_PROGRAM, file=self.name, hint="Choose another file.")
+            self._connection.pragma("journal_mode", "wal")
+            self._connection.pragma("synchronous", "full")
+            for statement in tables():
+                self._connection.execute(statement)
+
+    def last(self, bank: str) -> Position | None:
+        """Return the last row of a bank."""
+        with self._explained():
+            rows = list(self._connection.execute(asking("?"), (bank,)))
+        return position_of(rows, self.name)
+
+    def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
+        """Add rows and the position in one commit, so that each is written once."""
+        if not rows:
+            return
+        end = (bank, rows[-1].seq, rows[-1].id, SCHEMA_VERSION)
+        with self._explained(), self._connection:
+            values = ([getattr(row, name) for name in COLUMNS] for row in rows)
+            self._connection.executemany(adding("?"), values)
+            gone = [(bank, row.target) for row in rows if row.type == "erasure"]
+            self._connection.executemany(emptying("?"), gone)
+            self._connection.execute(moving("?"), end)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        import apsw
+
+        try:
+            yield
+        except apsw.Error as error:
+            raise TargetError(f"SQLite error: {error}", file=self.name) from error
+
+
+def position_of(rows: Sequence[Sequence[object]], name: str) -> Position | None:
+    """Return the position in the result of a query.
+
+    Raises:
+        TargetError: If it has another schema version.
+    """
+    if not rows:
+        return None
+    seq, identity, version = rows[0]
+    if version != SCHEMA_VERSION:
+        raise TargetError(f"the sink has column version {version}", file=name)
+    return Position(int(str(seq)), str(identity))
+
+
+class PostgresSink:
+    """Rows in a table of a PostgreSQL database.
+
+    Args:
+        address: ``postgresql://USER@HOST/DATABASE``.
+
+    Raises:
+        UsageError: If the driver is not installed.
+        TargetError: If it cannot be reached.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.name = shown_address(address).partition("?")[0]
+        try:
+            import psycopg
+        except ImportError:
+            raise UsageError(
+                "a sink in PostgreSQL needs an extra",
+                hint="Install it: pip install 'satchel[postgres]'",
+            ) from None
+        self._error = psycopg.Error
+        with self._explained():
+            self._connection: Any = psycopg.connect(address)
+            with self._connection.transaction():
+                for statement in tables():
+                    self._connection.execute(statement)
+
+    def last(self, bank: str) -> Position | None:
+        """Return the last row of a bank."""
+        with self._explained(), self._connection.transaction():
+            rows = self._connection.execute(asking("%s"), (bank,)).fetchall()
+        return position_of(rows, self.name)
+
+    def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
+        """Add rows and the position in one commit, so that each is written once."""
+        if not rows:
+            return
+        end = (bank, rows[-1].seq, rows[-1].id, SCHEMA_VERSION)
+        values = [[_held(getattr(row, name)) for name in COLUMNS] for row in rows]
+        gone = [(bank, row.target) for row in rows if row.type == "erasure"]
+        with (
+            self._explained(),
+            self._connection.transaction(),
+            self._connection.cursor() as cursor,
+        ):
+            cursor.executemany(adding("%s"), values)
+            if gone:
+                cursor.executemany(emptying("%s"), gone)
+            cursor.execute(moving("%s"), end)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as error:
+            # The server's message may contain the address, and that a password.
+            what = str(error).splitlines()[0] if getattr(error, "sqlstate", None) else "no answer"
+            raise TargetError(f"PostgreSQL error: {what}", file=self.name) from None
+
+
+def _held(value: Any) -> Any:
+    """Return a text for PostgreSQL, with NUL replaced by its symbol."""
+    return value.replace("\0", "\u2400") if isinstance(value, str) else value
+
+
+_DIGITS, _ID_DIGITS = 15, 16
+_PREFIX = "blake3:"
+_NAME = re.compile(r"^(\d{15})-(\d{15})-([0-9a-f]{16})\.v(\d+)\.(jsonl|parquet)$")
+
+Encode = Callable[[Sequence[SinkRow]], bytes]
+"""Returns the content of a file."""
+
+
+class SegmentFiles(Protocol):
+    """A place for files."""
+
+    name: str
+
+    def listed(self, folder: str) -> Iterator[str]:
+        """Yield the names of the files in a folder."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file atomically and durably."""
+        ...
+
+
+class SegmentSink:
+    """Rows in files.
+
+    Args:
+        files: The place for the files.
+        encode: Returns their content.
+        ending: Suffix of their names.
+    """
+
+    def __init__(self, files: SegmentFiles, encode: Encode, ending: str) -> None:
+        self.name = files.name
+        self._files = files
+        self._encode = encode
+        self._ending = ending
+        self._last: dict[str, Position] = {}
+
+    def last(self, bank: str) -> Position | None:
+        """Return the last row of a bank, from the names of the files."""
+        if bank not in self._last:
+            found = [match for name in self._files.listed(_folder(bank)) if (match := _of(name))]
+            for match in found:
+                if int(match[4]) != SCHEMA_VERSION:
+                    what = f"the sink has column version {match[4]}"
+                    raise TargetError(what, file=self.name)
+            if found:
+                newest = max(found, key=lambda match: int(match[2]))
+                self._last[bank] = Position(int(newest[2]), _PREFIX + newest[3])
+        return self._last.get(bank)
+
+    def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
+        """Write a file with the rows."""
+        if not rows:
+            return
+        digits = rows[-1].id.removeprefix(_PREFIX)[:_ID_DIGITS]
+        stretch = f"{rows[0].seq:0{_DIGITS}d}-{rows[-1].seq:0{_DIGITS}d}-{digits}"
+        path = f"{_folder(bank)}/{stretch}.v{SCHEMA_VERSION}.{self._ending}"
+        self._files.put(path, self._encode(rows))
+        self._last[bank] = Position(rows[-1].seq, _PREFIX + digits)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _of(name: str) -> "re.Match[str] | None":
+    return _NAME.match(name)
+
+
+def _folder(bank: str) -> str:
+    # Only the digits of the ID: the name of a bank never becomes a path.
+    return bank.removeprefix(_PREFIX)
+
+
+class LocalFiles:
+    """Files in a folder of this machine.
+
+    Args:
+        folder: The folder; created with mode 0700 if missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.name = str(folder)
+        self._folder = folder
+
+    def listed(self, folder: str) -> Iterator[str]:
+        """Yield the names in a folder."""
+        try:
+            yield from [found.name for found in (self._folder / folder).iterdir()]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise target_error(self._folder / folder, error) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file atomically."""
+        target = self._folder / path
+        if not self._folder.exists():
+            private_folder(self._folder)
+        private_folder(target.parent)
+        with atomic_write(target, mode=PRIVATE_FILE) as stream:
+            stream.write(data)
+
+
+class ObjectFiles:
+    """Objects in object storage.
+
+    Args:
+        address: ``s3://BUCKET/PREFIX``, ``gs://``, ``az://``, or ``memory://`` for tests.
+            Credentials are read from the environment, as by the tools of that storage.
+
+    Raises:
+        UsageError: If the driver is not installed, or the address is invalid.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import obstore
+            from obstore.exceptions import BaseError
+            from obstore.store import MemoryStore, from_url
+        except ImportError:
+            raise UsageError(
+                "a sink in object storage needs an extra",
+                hint="Install it: pip install 'satchel[objectstore]'",
+            ) from None
+        self.name = address.partition("?")[0]
+        self._obstore: Any = obstore
+        self._error = BaseError
+        try:
+            is_memory = address.startswith("memory:")
+            self._store: Any = MemoryStore() if is_memory else from_url(address)
+        except (BaseError, ValueError) as error:
+            raise UsageError(f"not an object storage address: {error}", field="target") from None
+
+    def listed(self, folder: str) -> Iterator[str]:
+        """Yield the names of the objects under a prefix."""
+        try:
+            for some in self._obstore.list(self._store, prefix=f"{folder}/"):
+                for found in some:
+                    yield found["path"].rpartition("/")[2]
+        except self._error as error:
+            raise self._failed(error) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write an object atomically."""
+        try:
+            self._obstore.put(self._store, path, data)
+        except self._error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> TargetError:
+        what = (str(error).splitlines() or ["no reason given"])[0]
+        return TargetError(f"object storage error: {what}", file=self.name)
+
+
+def as_jsonl(rows: Sequence[SinkRow]) -> bytes:
+    """Return rows as JSON lines; columns without a value are omitted."""
+    lines = (
+        {name: value for name, value in msgspec.structs.asdict(row).items() if value is not None}
+        for row in rows
+    )
+    return b"".join(
+        json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        for line in lines
+    )
+
+
+def as_parquet(rows: Sequence[SinkRow]) -> bytes:
+    """Return rows as a Parquet file with ``satchel.schema`` in its metadata.
+
+    Raises:
+        UsageError: If the extra for Parquet is not installed.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise UsageError(
+            "a sink of Parquet files needs an extra",
+            hint="Install it: pip install 'satchel[graph]'",
+        ) from None
+    fields = [(name, pa.int64() if name in _INTEGERS else pa.string()) for name in COLUMNS]
+    schema = pa.schema(fields, metadata={"satchel.schema": str(SCHEMA_VERSION)})
+    columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+    held = io.BytesIO()
+    parquet.write_table(pa.table(columns, schema=schema), held)
+    return held.getvalue()

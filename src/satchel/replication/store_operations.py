@@ -1,29 +1,188 @@
-"""What is done with whole stores and their copies, as every interface offers it."""
+"""Operations on whole stores and their copies, as every interface offers them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import structs
 
+from satchel.bank.connections import local_path, split_address
 from satchel.bank.machine_keys import lock_for, signing_key
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
 from satchel.config.settings import Settings, load_settings
+from satchel.crypto.encryption import Lock, StoreKey, new_store_key
 from satchel.crypto.keys import SigningKey
+from satchel.errors import UnknownBankError, UsageError, shown_address
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
+from satchel.ports.store import Progress
 from satchel.receipts.steps import MigratedBank, MigrateOptions, MigrationResult
-from satchel.replication import encryption, migration, store_copy
+from satchel.replication import migration, store_copy
 from satchel.replication import operations as replication_operations
-from satchel.replication.encryption import StoreEncryption
 from satchel.replication.merge import MergeConflictPolicy
 from satchel.replication.migration import MigrationEnds, resolve_ends
 from satchel.replication.operations import Exchange, ExchangeOptions
 from satchel.replication.sinks import FollowOptions, SinkResult, follow, follow_once, open_sink
 from satchel.replication.store_copy import CopyOptions, StoreCopy
+from satchel.runtime.private_files import private_folder
+
+
+class StoreEncryption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Result of encrypting or decrypting a store."""
+
+    store: str
+    encrypted: bool
+    """Whether it is encrypted now."""
+
+    begun: bool = False
+    """Whether the store was created."""
+
+    key: str | None = None
+    """The file with its key, of which you need a copy."""
+
+    recipients: tuple[str, ...] = ()
+    """Recipients of the key."""
+
+    passphrase: bool = False
+    """Whether a passphrase decrypts the key."""
+
+    plain: tuple[str, ...] = ()
+    """Unencrypted copies of the store next to it."""
+
+
+def rekey_store(
+    settings: Settings, lock: Lock, *, progress: Progress | None = None
+) -> StoreEncryption:
+    """Encrypt the configured store, change its key, or create it encrypted.
+
+    The key is random, and stored encrypted in a file next to the store, ``satchel.db.key``: without
+    that file the store is lost. The store is written again under the new key, verified, and
+    replaces the old file; at any moment one of the two is complete. No other program may have it
+    open.
+
+    Args:
+        settings: Settings with the store.
+        lock: Recipients of the key: identities, a passphrase, or both.
+        progress: Called with the number of bytes written and the approximate total.
+
+    Raises:
+        UsageError: If there is no recipient, or the store is not an SQLite file.
+        MissingExtraError: If the extra for encryption is not installed.
+        EncryptionError: If it is encrypted, and no identity here decrypts it.
+        StoreBusyError: If another program has it open.
+        TargetError: If there is no space; the store is unchanged.
+        StoreError: If it cannot be read.
+    """
+    from satchel.stores.sqlite import encryption
+
+    require_owner(settings, "store")
+    path = _database_file(settings)
+    if not lock.is_set:
+        raise UsageError(
+            "no recipient given for the store's encryption",
+            field="to",
+            hint="Create an identity and use it: satchel key identity create mine;"
+            " satchel store encrypt --encrypt-to mine. Or use a passphrase: --encrypt-passphrase.",
+        )
+    new = new_store_key(lock)
+    begun = not path.exists()
+    if begun:
+        if path.parent == settings.home:
+            private_folder(settings.home)
+        encryption.put_key(path, new)
+        _brought_up_to_date(path, new)
+    else:
+        old = encryption.key_for(path, settings.unlocking)
+        _brought_up_to_date(path, old)
+        encryption.rewrite_with_key(
+            path,
+            old,
+            new,
+            first=partial(encryption.put_next, path, old, new),
+            last=partial(encryption.settle, path, encrypted=True),
+            progress=progress,
+        )
+    return StoreEncryption(
+        store=shown_address(settings.store),
+        encrypted=True,
+        begun=begun,
+        key=str(encryption.key_file(path)),
+        recipients=lock.recipients,
+        passphrase=lock.passphrase is not None,
+        plain=_plain_copies(path),
+    )
+
+
+def remove_encryption(settings: Settings, *, progress: Progress | None = None) -> StoreEncryption:
+    """Decrypt the configured store; an interrupted call is resumed by the next.
+
+    Args:
+        settings: Settings with the store.
+        progress: As for ``rekey_store``.
+
+    Raises:
+        UnknownBankError: If there is no store.
+        UsageError: If it is not encrypted, or not an SQLite file.
+        EncryptionError, StoreBusyError, TargetError, StoreError: As ``rekey_store``.
+    """
+    from satchel.stores.sqlite import connection, encryption
+
+    require_owner(settings, "store")
+    path = _database_file(settings)
+    if not path.exists():
+        raise UnknownBankError("there is no store", file=shown_address(settings.store))
+    if not encryption.is_keyed(path):
+        raise UsageError("the store is not encrypted", file=str(path))
+    done = partial(encryption.settle, path, encrypted=False)
+    if connection.is_plain(path):  # an earlier call was interrupted right before this step
+        _brought_up_to_date(path, None)
+        done()
+    else:
+        key = encryption.key_for(path, settings.unlocking)
+        _brought_up_to_date(path, key)
+        encryption.rewrite_with_key(
+            path,
+            key,
+            None,
+            first=partial(encryption.put_next, path, key, None),
+            last=done,
+            progress=progress,
+        )
+    return StoreEncryption(store=shown_address(settings.store), encrypted=False)
+
+
+def _database_file(settings: Settings) -> Path:
+    path = local_path(settings.store)
+    if path is None or split_address(settings.store)[0] != "sqlite":
+        raise UsageError(
+            "only an SQLite store can be encrypted by Satchel",
+            file=shown_address(settings.store),
+            hint=(
+                "Put a graph store in an encrypted folder; for a server, use its disk encryption. "
+                "Exports and backups are encrypted with --encrypt-to, whatever the store."
+            ),
+        )
+    return path
+
+
+def _brought_up_to_date(path: Path, key: StoreKey | None) -> None:
+    """Create the store or migrate it to the current schema."""
+    from satchel.stores.sqlite import SqliteStore
+
+    SqliteStore(path, key=key).close()
+
+
+def _plain_copies(path: Path) -> tuple[str, ...]:
+    from satchel.stores.sqlite.connection import is_plain
+
+    beside = (one for one in path.parent.iterdir() if one.name.startswith(path.name))
+    return tuple(str(one) for one in sorted(beside) if one != path and is_plain(one))
+
 
 HERE_ONLY = {"http": THIS_MACHINE, "mcp": THIS_MACHINE}
 
@@ -81,7 +240,7 @@ class PushOptions(ExchangeSettings):
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions(Options):
-    """Which sink to write, and for how long."""
+    """The sink to write, and for how long."""
 
     target: Annotated[
         str,
@@ -105,7 +264,7 @@ class SinkOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class HomeOptions(Options):
-    """Where keys, trust and the configuration are."""
+    """Folder of keys, trust and the configuration."""
 
     home: Annotated[
         PathText | None,
@@ -215,7 +374,7 @@ class DecryptStoreOptions(HomeOptions):
 
 @dataclass(frozen=True, slots=True)
 class EncryptStoreOptions(DecryptStoreOptions):
-    """Which store to encrypt, and for whom."""
+    """The store to encrypt, and its recipients."""
 
     encrypt_to: EncryptTo = ()
     passphrase: Annotated[
@@ -230,17 +389,17 @@ class EncryptStoreOptions(DecryptStoreOptions):
     absent=HERE_ONLY,
 )
 def pull(settings: Settings, options: PullOptions) -> Exchange:
-    """Bring what another store has of a bank into this one.
+    """Copy what another store has of a bank to this one.
 
-    What the other copy has beyond this one is carried as it is: positions, times and signed head;
+    What the other copy has beyond this one is copied unchanged: positions, times and signed head;
     each record is verified. If both copies have records of their own, that is reported, and
-    --merge takes in what only the other has. Exit status: 0 all is here, 1 they diverged.
+    --merge adds what only the other has. Exit status: 0 complete, 1 they diverged.
 
     Raises:
         UnknownBankError: If the other has no such store or bank.
         RolledBackError: If the other is older than what this machine saw.
         ForkedError: If this machine saw another history.
-        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        VerificationError: If a copy is not what was signed. Nothing is stored then.
         ReadOnlyStoreError: If this machine may not merge.
     """
     return replication_operations.pull(settings, str(options.source), _exchange(options))
@@ -253,13 +412,13 @@ def pull(settings: Settings, options: PullOptions) -> Exchange:
     absent=HERE_ONLY,
 )
 def push(settings: Settings, options: PushOptions) -> Exchange:
-    """Bring what this store has of a bank to another one, which is created if there is none.
+    """Copy what this store has of a bank to another one, which is created if there is none.
 
-    Exit status: 0 all is there, 1 they diverged.
+    Exit status: 0 complete, 1 they diverged.
 
     Raises:
         UnknownBankError: If there is no such bank here.
-        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        VerificationError: If a copy is not what was signed. Nothing is stored then.
         ReadOnlyStoreError: If this machine may not merge there.
     """
     return replication_operations.push(settings, str(options.target), _exchange(options))
@@ -290,11 +449,11 @@ def run_sink(
 ) -> list[SinkResult]:
     """Write what a sink lacks of the logs of banks, in order: each record at least once.
 
-    The sink itself stores how far it is; an interrupted run is resumed by the next. A change of
-    state is a row of its own. It is for analysis: nothing is read back from there.
+    The sink stores its own position; an interrupted run is resumed by the next. A change of state
+    is a row of its own. Sinks are for analysis: nothing is read back from them.
 
     Raises:
-        UsageError: If the target cannot be meant, or needs an extra.
+        UsageError: If the target is invalid, or needs an extra.
         VerificationError: If the sink followed another history.
         TargetError: If it cannot be written; what it has stays.
     """
@@ -313,17 +472,17 @@ def run_sink(
     absent=HERE_ONLY,
 )
 def copy_store(settings: Settings, options: StoreCopyOptions) -> StoreCopy:
-    """Copy a whole store to another one, of the same kind or of any other.
+    """Copy a whole store to another one of the same or another kind.
 
-    Each bank keeps its IDs, its log, its signed head, and what is beside the log: vectors, blobs,
-    unlogged values. All of it is read again and compared before the bank is there, and each has a
-    signed receipt. An interrupted copy is resumed by the same command. A bank that is there with
+    Each bank keeps its IDs, its log, its signed head, its vectors, blobs and unlogged values.
+    Everything is read back and compared before the bank becomes visible, and each has a signed
+    receipt. An interrupted copy is resumed by the same command. A bank that exists there with
     another log is refused; one that is behind is updated.
 
     Raises:
-        UnknownBankError: If there is no such store, or not the bank that is named.
-        EmptyInputError: If there is no bank at all.
-        TargetExistsError: If a bank is there already with another log; nothing is written then.
+        UnknownBankError: If there is no such store, or a named bank does not exist.
+        EmptyInputError: If there is no bank.
+        TargetExistsError: If a bank exists there with another log; nothing is written then.
         RolledBackError: If the source is older than what this machine saw.
         VerificationError: If a record is not what was signed.
         StoreError: If a store cannot be read or written.
@@ -341,22 +500,22 @@ def copy_store(settings: Settings, options: StoreCopyOptions) -> StoreCopy:
     absent=HERE_ONLY,
 )
 def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> StoreEncryption:
-    """Encrypt the store at rest: its file, its log, and what SQLite writes beside it.
+    """Encrypt the store at rest: its file, its log, and the temporary files of SQLite.
 
-    It is written again under a new key, which is stored encrypted beside it; a store that is
-    encrypted already gets another key, and one that is not there is created. An identity without a
-    passphrase opens it unattended; one with a passphrase has to be named (satchel --identity
-    FILE). No other program may have the store open during this.
+    It is written again under a new key, which is stored encrypted next to it. A store that is
+    already encrypted gets another key; a missing one is created. An identity without a passphrase
+    opens it unattended; one with a passphrase must be named (satchel --identity FILE). No other
+    program may have the store open during this.
 
     Raises:
-        UsageError: If it is for nobody, or the store is no file of SQLite's.
-        MissingExtraError: If what encrypts is not installed.
-        EncryptionError: If it is encrypted, and nothing here opens it.
+        UsageError: If there is no recipient, or the store is not an SQLite file.
+        MissingExtraError: If the extra for encryption is not installed.
+        EncryptionError: If it is encrypted, and no identity here decrypts it.
         StoreBusyError: If another program has it open.
-        StoreError: If it cannot be read or written; it is as it was.
+        StoreError: If it cannot be read or written; it is unchanged.
     """
     lock = lock_for(settings, texts(options.encrypt_to), options.passphrase)
-    return encryption.encrypt_store(settings, lock, progress=options.progress)
+    return rekey_store(settings, lock, progress=options.progress)
 
 
 @operation(
@@ -370,12 +529,12 @@ def decrypt_store(settings: Settings, options: DecryptStoreOptions) -> StoreEncr
 
     Raises:
         UnknownBankError: If there is no store.
-        UsageError: If it is not encrypted, or no file of SQLite's.
-        EncryptionError: If nothing here opens it.
+        UsageError: If it is not encrypted, or not an SQLite file.
+        EncryptionError: If no identity here decrypts it.
         StoreBusyError: If another program has it open.
-        StoreError: If it cannot be read or written; it is as it was.
+        StoreError: If it cannot be read or written; it is unchanged.
     """
-    return encryption.decrypt_store(settings, progress=options.progress)
+    return remove_encryption(settings, progress=options.progress)
 
 
 @operation(
@@ -393,16 +552,16 @@ def migrate(
     """Migrate all banks of one store to another, verified, and switch to it.
 
     Each bank keeps its IDs, its log and its head, and is read back completely; each has a receipt.
-    When all are done, the active configuration becomes the new one, and the old one is kept beside
-    it. What a product has no place for is a loss, and leaves the configuration as it is, unless
-    `--accept-loss` names it; so do banks that are not asked for and that the new store lacks,
-    unless `--leave-others`. An interrupted migration is resumed by the same command. Exit status:
-    0 all done, 1 a copy differs or the configuration was not switched, 5 one could not be written.
+    When all are done, the new configuration becomes the active one; the old one is stored next to
+    it. The configuration is not switched if a product cannot hold something, unless `--accept-loss`
+    names it, or if the new store lacks banks that were not selected, unless `--leave-others`. An
+    interrupted migration is resumed by the same command. Exit status: 0 all done, 1 a copy differs
+    or the configuration was not switched, 5 a bank could not be written.
 
     Raises:
         UsageError: If an end is missing.
-        UnknownBankError: If a bank that is named is not there; nothing is written then.
-        TargetError: If the configuration cannot be switched; the banks are done then.
+        UnknownBankError: If a named bank does not exist; nothing is written then.
+        TargetError: If the configuration cannot be switched; the banks are migrated then.
     """
     require_owner(settings, "migrate")
     new = None if options.to_config is None else Path(options.to_config)
@@ -437,7 +596,7 @@ def migrate(
 
 
 def settings_of(options: HomeOptions) -> Settings:
-    """Return the surroundings that the options of a function name."""
+    """Return the settings that the options name."""
     named: Any = options
     store = getattr(named, "store", None)
     settings = load_settings(
@@ -446,5 +605,5 @@ def settings_of(options: HomeOptions) -> Settings:
         store=None if store is None else str(store),
     )
     identities = tuple(map(str, texts(getattr(named, "identities", ()))))
-    more = settings.unlocking.also(identities, getattr(named, "file_passphrase", None))
+    more = settings.unlocking.with_sources(identities, getattr(named, "file_passphrase", None))
     return structs.replace(settings, unlocking=more)

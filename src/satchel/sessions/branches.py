@@ -1,4 +1,4 @@
-"""Points of a conversation that can be returned to, and going on from one in a new session."""
+"""Checkpoints of conversations, and forks that continue from a point in a new session."""
 
 import msgspec
 
@@ -26,7 +26,7 @@ from satchel.sessions.views import CheckpointInfo, SessionInfo
 
 
 class ForkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A new session that goes on from a point of another."""
+    """A new session that continues from a point of another."""
 
     id: str
     """Its id."""
@@ -38,7 +38,7 @@ class ForkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many it has from there; none of them was copied."""
 
     element: str
-    """Id of the message, or change of state, that it goes on from."""
+    """ID of the message or change of state that it continues from."""
 
     name: str | None = None
     checkpoint: str | None = None

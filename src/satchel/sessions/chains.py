@@ -34,7 +34,7 @@ _TOGETHER = 256
 def back(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
     """Yield the elements of a conversation from one of them back to the first.
 
-    Those that were deleted or erased are left out; a conversation goes on before them.
+    Deleted and erased elements are skipped; the chain continues before them.
 
     Args:
         view: The bank.
@@ -74,11 +74,10 @@ def at_places(view: View, found: "array[int]") -> Iterator[VerifiedRecord]:
 
 
 def tip_of(view: View, start: VerifiedRecord) -> Tip:
-    """Return where the next element of a conversation goes.
+    """Return the tip of a conversation, to which the next element is appended.
 
-    What this machine appended was appended to the tip of then. So only what came with imports
-    since then has to be looked at: it moves the tip where it goes on from it, and what went
-    another way elsewhere does not.
+    This machine always appends to the tip. So only elements of later imports must be read: the tip
+    moves to those that continue it; diverging ones do not move it.
 
     Args:
         view: The bank.
@@ -173,9 +172,9 @@ def session_of(logged: VerifiedRecord) -> str:
 
 
 def is_current(view: View, logged: VerifiedRecord) -> bool:
-    """Tell whether a record that was read as of earlier is current now, and not held back."""
+    """Return whether a record that was read as of an earlier position is current and not held."""
     hold = logged.row.hold
-    for said in view.said(logged):
+    for said in view.status_events(logged):
         hold = HOLDS.get(said.state, hold)
     return not hold and view.retirement(logged.row) is None
 
@@ -238,7 +237,7 @@ class _Back:
         return self._known[1]
 
     def _next(self, session: str) -> VerifiedRecord | None:
-        """Return where it goes on: in another order of the log, or before what it starts with."""
+        """Return the next elements: in another order of the log, or before its first element."""
         if self._wanted is None:
             return None
         found = self._there()
@@ -253,9 +252,9 @@ class _Back:
 
 
 class Divergence:
-    """Two conversations, walked back side by side until they are one.
+    """Two conversations, compared from their ends back to their common part.
 
-    What both have is not looked at: only its newest element is.
+    Of the common part, only the newest element is read.
 
     Args:
         view: The bank.

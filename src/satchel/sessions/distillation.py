@@ -44,9 +44,9 @@ class Turns:
     """The messages of a conversation since it was last distilled; each iteration reads them again.
 
     Args:
-        view: The bank; it has to stay open meanwhile.
+        view: The bank, which must stay open during the iteration.
         start: The session or the fork.
-        point: How far.
+        point: The last message.
     """
 
     def __init__(self, view: View, start: VerifiedRecord, point: SessionPoint) -> None:
@@ -79,9 +79,9 @@ def _number(done: CheckpointInfo) -> int:
 
 
 def memory_of(finding: DistilledFinding, start: VerifiedRecord, at: str, provider: str) -> Semantic:
-    """Return the memory of a finding, with the messages that it comes from.
+    """Return the memory of a finding, with its source messages.
 
-    It claims no more trust than what an agent says: whoever spoke, it was not said to be kept.
+    It has the trust of an agent's statement, whatever the role of the speaker.
     """
     model = start.model
     said = model.scope if isinstance(model, SessionEvent) else None
@@ -237,7 +237,7 @@ class _Distillation:
     def _memory(
         self, finding: DistilledFinding, start: VerifiedRecord
     ) -> tuple[Sealed, DistilledMemory, list[Sealed]]:
-        """Return a memory, how it is told of, and its links to its messages."""
+        """Return a memory, its entry in the result, and the links to its messages."""
         model = self._screening(memory_of(finding, start, self._at, PROVIDER))
         made = seal(model, limits=self._bank.settings.options.limits)
         drawn = msgspec.structs.replace(_drawn(finding), id=made.id, text=made.value["text"])
@@ -250,9 +250,9 @@ class _Distillation:
         memories: list[tuple[Sealed, DistilledMemory, list[Sealed]]],
         head: LogHead,
     ) -> tuple[list[Sealed], DistillResult]:
-        """Return everything that is logged, all in one moment, in the order that it builds on.
+        """Return all records to log in one commit, each after those that it refers to.
 
-        The checkpoint comes after the memories, so whoever goes back to it has them.
+        The checkpoint comes after the memories, so that a fork from it includes them.
         """
         drawn = [one for _, one, _ in memories]
         change = recorder.change(SessionChange(thread_summary=found.summary), created_at=self._at)

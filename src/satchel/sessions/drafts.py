@@ -1,4 +1,4 @@
-"""Making the records of a conversation, one after another; whoever asks for them logs them."""
+"""Drafts of the records of a conversation, which the caller appends to the log."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from satchel.model.values import JsonObject, Origin, Scope, now
 from satchel.sessions.elements import KINDS, NOTE, SUMMARY, WORKING, Tip, latest_after
 
 Screen = Callable[[Model], Model]
-"""Gives a record as it is to go on: with secrets counted, or replaced."""
+"""Returns a record with its secrets counted or replaced."""
 
 ASKED, DISTILLED = "asked", "distilled"
 """Why a checkpoint was made."""
@@ -62,17 +62,17 @@ def new_session(
 
 
 class Recorder:
-    """Makes the elements that follow each other in one session, each with its place in the chain.
+    """Makes consecutive elements of one session, each linked to the previous one.
 
-    Nothing is logged: the records are to be appended in the order in which they were made, all of
-    them, while nobody else appends to the session.
+    It logs nothing: the caller appends all of the records, in their order, without concurrent
+    appends to the session.
 
     Args:
-        tip: Where to go on; of a new session ``Tip(id, id)``.
-        screen: Looks at each record on its way.
-        nonces: Where nonces come from.
-        limits: The bounds on a record.
-        origin: Where everything came from, for what does not say so itself.
+        tip: The last element; ``Tip(id, id)`` for a new session.
+        screen: Screens each record.
+        nonces: Source of nonces.
+        limits: Limits of a record.
+        origin: Origin of elements that name none.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""What session events mean: the elements of a conversation, and where each of them stands.
+"""Session events: the elements of a conversation and their positions.
 
-A conversation is a chain: every message, and every change of what is kept beside the messages,
-names the element before it by its content address. So an element is a whole prefix, a fork is one
-record that names an element, and nothing can come before itself. Elements are counted as well
-(``step``), so that a chain goes on where a part of it was erased. Source: decision 0045.
+A conversation is a chain: each message, and each change of the state beside the messages, names the
+previous element by its content address. So an element identifies a whole prefix, a fork is one
+record that names an element, and cycles are impossible. Elements are also numbered (``step``), so
+that a chain continues where a part of it was erased. Source: decision 0045.
 """
 
 from typing import Any, NamedTuple
@@ -14,24 +14,24 @@ from satchel.model.values import is_id
 from satchel.ports.rows import Filter
 
 EVENTS = frozenset({"session_event"})
-"""The type of all records of conversations."""
+"""The record type of conversations."""
 
 WORKING, SUMMARY, NOTE = "working_state", "thread_summary", "note"
 KINDS = (WORKING, SUMMARY, NOTE)
-"""What is kept beside the messages; of the first two, the last one counts."""
+"""State beside the messages; of the first two, the last change counts."""
 
 FOREIGN = -1
-"""Stands for the count of what was not counted: a conversation that other software wrote."""
+"""Count of an uncounted conversation, which other software wrote."""
 
 
 class Tip(NamedTuple):
-    """Where the next element of a session goes: all that it needs to know of those before it."""
+    """The end of a session, with all that the next element needs."""
 
     session: str
     """Id of the session or fork record; or the source's own session id."""
 
     element: str
-    """Id of the last element; of the session or fork record where there is none."""
+    """ID of the last element; of the session or fork record if there is none."""
 
     number: int = 0
     """Messages so far."""
@@ -40,7 +40,7 @@ class Tip(NamedTuple):
     """Elements so far."""
 
     state: str | None = None
-    """Id of the last change of what is kept beside the messages."""
+    """ID of the last change of state."""
 
     latest: dict[str, str] = {}  # noqa: RUF012 - never changed in place
     """Ids of the last change of each of ``KINDS``."""

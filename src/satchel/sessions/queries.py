@@ -1,4 +1,4 @@
-"""Looking at conversations: which there are, what is in one, where two of them part."""
+"""Queries on conversations: list, show, compare."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -30,7 +30,7 @@ _TOGETHER = 256
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Conversations: each tree of forks together, a fork after the one that it continues."""
+    """Conversations: one tree of forks after another, each fork after its source."""
 
     sessions: list[SessionInfo]
     more: bool = False
@@ -54,7 +54,7 @@ class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Messages up to the point."""
 
     messages: list[MessageInfo] = []
-    """The last ones, in their order."""
+    """The last messages, oldest first."""
 
     left_out: int = 0
     """Messages before those."""

@@ -1,4 +1,4 @@
-"""Recording a conversation: a new session, or what follows in one that is there."""
+"""Record conversations: new sessions, and messages added to existing ones."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ledger.projection import Precondition
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Source
 from satchel.model.text import Message, Note, SessionChange, parse_message
 from satchel.model.values import Scope, now, resolved
@@ -34,7 +34,7 @@ from satchel.sessions.lookup import find
 from satchel.sessions.options import OWNER_ONLY, RecordOptions, SessionItem, StateOptions
 
 TOGETHER = 500
-"""Messages of one commit; more of them become visible together, as an import does."""
+"""Messages of one commit; more are logged like an import and become visible together."""
 
 
 class RecordResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,16 +47,16 @@ class RecordResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """How many were added."""
 
     total: int
-    """How many it has now, those from before it was forked included."""
+    """Messages of the session, including those from before a fork."""
 
     element: str
     """Id of its last message, or last change of state; of the session where there is none."""
 
     is_new: bool = False
-    """Whether the session was begun with them."""
+    """Whether the session is new."""
 
     changes: int = 0
-    """Changes of what is kept beside the messages."""
+    """Changes of state."""
 
     secrets: dict[str, int] = {}
     """What looks like keys, tokens, passwords and cards, by kind."""
@@ -91,7 +91,7 @@ def begin(
 
     Raises:
         UsageError: If its name is empty.
-        ValueRefusedError, LimitError: If something cannot be kept; nothing is then.
+        ValueRefusedError, LimitError: If an element cannot be stored; then none is.
     """
     require_owner(bank.settings, "sessions")
     wanted = beginning or NewSession()
@@ -109,21 +109,20 @@ def begin(
 def record(
     bank: OpenBank, session: str, spoken: Iterable[SessionItem], *, scrub_secrets: bool = False
 ) -> RecordResult:
-    """Add messages to a session, after those that it has.
+    """Append messages to a session.
 
-    Of several who do this at once, one comes after the other; nothing goes between the messages
-    of one call.
+    Concurrent calls are serialized: the messages of one call stay consecutive.
 
     Args:
-        bank: Where.
-        session: Its id, the start of that, or its name.
-        spoken: The messages, and changes of state between them; it may be iterated again.
-        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
+        bank: The bank.
+        session: ID, unique ID prefix or name of the session.
+        spoken: The messages, and changes of state between them; may be iterated more than once.
+        scrub_secrets: Whether to replace secrets by tokens; otherwise they are only counted.
 
     Raises:
         UnknownSessionError: If there is no such session.
         EmptyInputError: If nothing is to be added.
-        ValueRefusedError, LimitError: If something cannot be kept; nothing is then.
+        ValueRefusedError, LimitError: If an element cannot be stored; then none is.
     """
     require_owner(bank.settings, "sessions")
     for turn in range(MOST_TRIES):
@@ -193,7 +192,7 @@ class _Recording:
         ledger.append(records, batch=self._source)
 
     def _end(self, waiting: list[Sealed], tip: Tip) -> None:
-        """Make all of it visible in one moment, unless somebody else was quicker."""
+        """Make everything visible in one commit, unless a concurrent append came first."""
         ledger = self._bank.ledger
         if self._source is None:
             ledger.append(waiting, given=self._given)
@@ -206,7 +205,7 @@ class _Recording:
                 if tip_of(view, view.get([self._start])[self._start]) != self._tip:
                     raise ChangedError("another process added to the conversation")
                 given = Precondition(view.head.size, [], (self._tip.session,))
-        end = closing(self._source, now(), messages=self._messages)
+        end = closing_receipt(self._source, now(), messages=self._messages)
         found = about(tip.session, self._start or tip.session, tip=tip.element)
         ledger.append([end, found], given=given)
         self._source = None
@@ -268,7 +267,7 @@ class MessagesFile:
 
 
 def parse_session_item(value: Any) -> SessionItem:
-    """Return a line of a conversation that somebody handed over as JSON.
+    """Return a line of a conversation, parsed from JSON.
 
     Raises:
         MalformedError: If it is neither a message nor a change of state.

@@ -1,4 +1,4 @@
-"""What people and programs are shown of conversations."""
+"""Conversations as interfaces show them."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Messages that it has from there."""
 
     element: str
-    """Id of the message, or of the change of state, that it goes on from."""
+    """ID of the message or change of state that it continues from."""
 
     checkpoint: str | None = None
     """Id of the checkpoint that it goes back to, where it was one."""

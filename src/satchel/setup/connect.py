@@ -1,7 +1,8 @@
-"""Telling a host of this memory, and taking that back; all else in its files stays.
+"""``satchel connect``: add Satchel to the configuration of an agent host, or remove it.
 
-What it is told stands in the plugin, the folder beside this module, which a host can also load
-itself: the server, hooks for the start and the end of a session, and a skill.
+Everything else in the host's files is kept. The entries are those of the plugin, the folder beside
+this module, which a host can also load itself: the MCP server, hooks for the start and the end of a
+session, and a skill.
 """
 
 import json
@@ -130,13 +131,13 @@ def read_host_file(path: Path, project: Path | None = None) -> HostFile:
 
 
 def require_inside(path: Path, project: Path | None) -> None:
-    """Require that no link is on the way from a project's folder to a file in it.
+    """Require that no part of a path below a project's folder is a link.
 
-    Somebody else's project may have a link to a file that counts for all projects, or for another
-    program. A hard link is one as well: the same file has another name, maybe elsewhere.
+    An untrusted project may have a link to a configuration file of all projects, or of another
+    program. A hard link counts as well: the same file may have another name elsewhere.
 
     Raises:
-        ContainmentError: If there is one; it says which.
+        ContainmentError: If there is one, which is named.
     """
     if project is None:
         return
@@ -415,7 +416,7 @@ def _hooks(
 
 
 def _skill(there: HostFile, asked: ConnectOptions) -> Callable[[], HostFileChange]:
-    """Return what writes the skill; one that somebody has changed is not taken away."""
+    """Return the change of the skill file; an edited one is not removed."""
     ours = (PLUGIN / _SKILL).read_text("utf-8")
     if not asked.remove:
         entry = {"skill": SERVER}

@@ -1,4 +1,4 @@
-"""The hosts that are known, and where each keeps what it is told."""
+"""Supported agent hosts, and the paths of their configuration files."""
 
 import os
 from enum import StrEnum
@@ -16,17 +16,17 @@ class Host(StrEnum):
 
 
 class HostPath(NamedTuple):
-    """Where something is told to a host."""
+    """A configuration file of a host."""
 
     everywhere: str
     """The file for all projects, below the home directory."""
 
     project: str
-    """That of one project, below its folder."""
+    """The file for one project, below its folder."""
 
 
 class HostConfig(NamedTuple):
-    """How a host is told of servers, hooks and skills."""
+    """Configuration files of a host: servers, hooks and skills."""
 
     servers: HostPath
     form: Literal["json", "toml"]

@@ -46,8 +46,7 @@ from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_inp
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 from satchel.setup.hosts import KEPT, Host
-from satchel.transfer.import_results import ImportOptions, ImportSummary, Owners
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import cancel_job, import_file, list_jobs
 
 _ENDINGS = (".jsonl", ".json", ".zip", ".html")
@@ -316,7 +315,7 @@ class CapturedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     file: str
     format: str | None = None
-    """None for what would be looked at."""
+    """None in a dry run."""
 
     added: int = 0
     """Records that are new to the bank."""
@@ -332,7 +331,7 @@ class FailedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchResult(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What one look at the hosts brought."""
+    """Result of one capture."""
 
     bank: str
     at: str
@@ -431,19 +430,19 @@ def watch(
 
 
 def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> WatchResult:
-    """Capture what changed since the last time.
+    """Capture transcripts that changed since the last run.
 
-    What cannot be taken is told of, and tried again the next time. One that was killed leaves
-    nothing that counts twice.
+    Files that cannot be captured are reported, and tried again by the next run. After an
+    interruption, nothing is stored twice.
 
     Args:
-        settings: Where the store and the keys are.
-        asked: What is captured.
-        owner: Gives the key that owns the bank, where it is made.
+        settings: The store and keys.
+        asked: What to capture.
+        owner: Returns the key of the owner, if the bank is created.
 
     Raises:
         UnreadableError: If there is nothing to watch.
-        LockedError: If another one is at it.
+        LockedError: If another capture is running.
     """
     require_owner(settings, "watch")
     seen = sorted(
@@ -470,22 +469,22 @@ def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is to
     runs: int | None = None,
     told: OnCapture | None = None,
 ) -> int:
-    """Capture again and again, until the program is ended.
+    """Capture repeatedly, until the program is ended.
 
     Args:
-        settings: Where the store and the keys are.
-        asked: What is captured.
+        settings: The store and keys.
+        asked: What to capture.
         owner: As for ``watch_once``.
-        every: The time from one look to the next.
-        clock: What time it is; that of the machine by default.
-        runs: After how many looks to end; None for never.
-        told: Told of each look.
+        every: Time between two captures.
+        clock: The clock; that of the machine by default.
+        runs: Number of captures; None for no limit.
+        told: Receives each result.
 
     Returns:
-        The exit status of the last look.
+        The exit status of the last capture.
 
     Raises:
-        SatchelError: As ``watch_once``, at the first look.
+        SatchelError: As ``watch_once``, in the first capture.
     """
     require_owner(settings, "watch")
     time_, status, is_first = clock or SystemClock(), 0, True
@@ -542,7 +541,7 @@ def _wait(clock: Clock, due: datetime) -> None:
 
 
 class _Look:
-    """One look at what is there."""
+    """One capture."""
 
     def __init__(self, settings: Settings, name: str, seen: list[WatchedFile]) -> None:
         self._settings = settings
@@ -582,7 +581,8 @@ class _Look:
         settings, found = self._settings, standing_of(self._settings, self._name)
         there = None
         if has_store(settings):
-            with configured_store(settings, read_only=True) as store, suppress(UnknownBankError):
+            # For writing: a store whose creation was killed is completed.
+            with configured_store(settings) as store, suppress(UnknownBankError):
                 there = find_bank(store, self._name)
         if found.bank != there or there is None:
             found.bank, found.files = there, {}
@@ -646,9 +646,9 @@ def _missed(file: str, error: SatchelError) -> FailedFile:
 
 @contextmanager
 def _as_it_is(one: WatchedFile) -> Iterator[Path | OpenFile]:
-    """Give a transcript as it is now: a program may go on writing to it, in the middle of a line.
+    """Yield a copy of a transcript: a program may continue to write it, in the middle of a line.
 
-    A folder is copied by whoever reads it.
+    Folders are copied by their reader.
     """
     if one.is_folder:
         yield one.path

@@ -1,6 +1,7 @@
-"""Finding words without an index: in texts at hand, as the full-text index of SQLite would.
+"""Word search without an index, with the matches and scores of SQLite's full-text index.
 
-For stores that have no index of their own, and for whoever wants to know why something was found.
+For stores without an index of their own, and to explain results. Also which terms of a query a
+search needs.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,16 +15,16 @@ from satchel.ports.rows import PENDING, Row
 from satchel.stores.words import index_text, needle, query_terms, readable
 
 FEW = 1000
-"""Rows: a term in more of them is common."""
+"""A term in more rows is common."""
 
 HANDFUL = 20
-"""Rows whose order is not worth looking at common words for."""
+"""Up to so many rows, common words do not count for the order."""
 
 RANKED = 4000
-"""Of the rows that rare terms nominate together, the newest so many are ranked."""
+"""The maximum of rows to rank that rare terms nominate: the newest."""
 
 COMMON = 1000
-"""Of the rows that common terms nominate, the newest so many are ranked."""
+"""The maximum of rows to rank that common terms nominate: the newest."""
 
 _HELPING = 2
 
@@ -33,28 +34,28 @@ class Spread(NamedTuple):
 
     term: str
     rows: int
-    """In how many it is; counted up to one more than few are."""
+    """The number of rows with it, counted up to one more than ``FEW``."""
 
     reach: int
-    """The place of the oldest row of those that were counted, the newest first."""
+    """The log position of the oldest counted row; the newest are counted first."""
 
 
 class Search(NamedTuple):
-    """What is looked up."""
+    """A search for terms."""
 
     needed: tuple[str, ...]
     all_needed: bool
     """Whether a row must have all of them, or any."""
 
     helping: tuple[str, ...]
-    """What counts besides for ranking."""
+    """Terms that count for ranking only."""
 
     newest: int
-    """How many rows are ranked at most: the newest."""
+    """The maximum of rows to rank: the newest."""
 
     @property
     def phrases(self) -> tuple[str, ...]:
-        """Everything that counts for ranking: what is needed counts twice where others help."""
+        """The terms that count for ranking: needed ones twice if others help."""
         return (*self.needed, *self.needed, *self.helping) if self.helping else self.needed
 
     @property
@@ -67,11 +68,11 @@ class Search(NamedTuple):
 
 
 def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
-    """Yield what to look up, until enough is found.
+    """Yield searches; run them until enough is found.
 
     Args:
-        spreads: Of all terms of a query.
-        few: Rows that are few: ``FEW``.
+        spreads: The spread of each term of a query.
+        few: As ``FEW``.
     """
     there = [spread for spread in spreads if spread.rows]
     rare = [spread for spread in there if spread.rows <= few]
@@ -82,7 +83,7 @@ def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
         chosen = _rarest(by_rows, few)
         needed = tuple(spread.term for spread in rare if spread.term in chosen)
         others = [spread.term for spread in by_rows if spread.term not in needed]
-        # The order of a handful is not worth counting in how many rows the common ones are.
+        # The order of a handful of rows is not worth counting the rows of common terms.
         handful = sum(spread.rows for spread in rare) <= HANDFUL
         helping = () if handful else (*others, *common)[:_HELPING]
         yield Search(needed, all_needed=False, helping=helping, newest=RANKED)
@@ -94,7 +95,7 @@ def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
 
 
 def _rarest(by_rows: Sequence[Spread], few: int) -> set[str]:
-    """Return the terms that nominate, the rarest first, until they have few rows together."""
+    """Return the rarest terms, until they have ``few`` rows in total."""
     chosen, rows = set[str](), 0
     for spread in by_rows:
         if rows < few:
@@ -106,35 +107,35 @@ def _rarest(by_rows: Sequence[Spread], few: int) -> set[str]:
 _K1, _B = 1.2, 0.75
 _LEAST_IDF = 1e-6
 SCORE_DIGITS = 9
-"""Decimals of a score: what is alike to a person is alike here, in whatever order it was added."""
+"""Decimals of a score: rounding makes equal scores equal in any order of addition."""
 _TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
 
 Tokens = Sequence[str]
-"""The words of a text as an index has them: folded, stems."""
+"""The words of a text as in an index: folded and stemmed."""
 
 
 class Term(NamedTuple):
     """A term of a query."""
 
     expression: str
-    """As FTS5 is asked for it."""
+    """The term as an FTS5 expression."""
 
     tokens: tuple[str, ...]
-    """What must stand together."""
+    """Adjacent tokens."""
 
     prefix: bool
-    """Whether the last token may go on."""
+    """Whether the last token is a prefix."""
 
     @property
     def words(self) -> str:
-        """The term for a person."""
+        """The term for a user."""
         return readable(self.expression)
 
     def times(self, tokens: Tokens) -> int:
-        """Return how often the term is in a text."""
+        """Return how often a text contains the term."""
         *first, last = self.tokens
         if not self.prefix and (not first or last not in tokens):
-            return 0 if first else tokens.count(last)  # most terms, and no step of it in Python
+            return 0 if first else tokens.count(last)  # most terms; all steps in C
         if not first:
             return sum(self._ends(token) for token in tokens)
         return sum(
@@ -149,18 +150,18 @@ class Term(NamedTuple):
 
 
 class CorpusTotals(NamedTuple):
-    """What a ranking compares a text with."""
+    """The totals of a corpus, for ranking."""
 
     texts: int
     tokens: float
-    """Of all of them together; a part of one may count."""
+    """Total number of tokens; may be fractional."""
 
 
 @cache
 def _stemmer() -> Callable[[str], list[str]]:
     import apsw
 
-    # Typed as what it returns for a text with neither offsets nor tokens at the same place.
+    # Typed as its result for a text without offsets and colocated tokens.
     tokenize: Any = apsw.Connection(":memory:").fts5_tokenizer(*_TOKENIZER)
     reason = apsw.FTS5_TOKENIZE_DOCUMENT
 
@@ -172,22 +173,22 @@ def _stemmer() -> Callable[[str], list[str]]:
 
 
 def stems(terms: str) -> list[str]:
-    """Return the words that an index makes of terms, as ``_terms.index_text`` gives them."""
+    """Return the words in the index for terms of ``index_text``."""
     return _stemmer()(terms)
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the words of a text as an index has them."""
+    """Return the words of a text as in an index."""
     return _stemmer()(index_text(text))
 
 
 def terms_of(text: str) -> list[Term]:
-    """Return the terms of a query, stop words left out."""
+    """Return the terms of a query, without stop words."""
     return list(map(term_of, query_terms(text)))
 
 
 def term_of(expression: str) -> Term:
-    """Return a term of ``sought``, taken apart."""
+    """Parse a term of ``query_terms``."""
     phrase = expression.removesuffix(" *")
     return Term(expression, tuple(_stemmer()(phrase.strip('"'))), phrase is not expression)
 
@@ -199,14 +200,14 @@ def scores(
     totals: CorpusTotals,
     newest: int,
 ) -> dict[int, float]:
-    """Return the score of each text that a search finds.
+    """Return the score of each text that matches a search.
 
     Args:
-        search: What is looked for.
-        texts: By their places.
-        everything: The texts that tell how rare a term is; each term is counted in all of them.
+        search: The search.
+        texts: The texts, by log position.
+        everything: The corpus: each term is counted in all of its texts.
         totals: Of ``everything``.
-        newest: How many are ranked at most: those with the highest places.
+        newest: The maximum of texts to rank: those with the highest positions.
     """
     every = {name: term_of(name) for name in search.phrases}
     having = {
@@ -226,13 +227,13 @@ def scores(
 def ranked(
     search: Search, found: Mapping[int, Tokens], rarities: Mapping[str, float], totals: CorpusTotals
 ) -> dict[int, float]:
-    """Return the score of each text that a search found.
+    """Return the score of each matching text.
 
     Args:
-        search: What is looked for.
-        found: What it found, by place.
-        rarities: As ``rarity`` gives them, for each term.
-        totals: Of the texts that the rarities were counted in.
+        search: The search.
+        found: The matching texts, by log position.
+        rarities: The ``rarity`` of each term.
+        totals: The totals of the corpus of the rarities.
     """
     terms = [term_of(name) for name in search.phrases]
     rare = [rarities[name] for name in search.phrases]
@@ -244,7 +245,7 @@ def ranked(
 
 
 def rarity(having: int, totals: CorpusTotals) -> float:
-    """Return what a term counts that so many texts have."""
+    """Return the weight of a term that so many texts have."""
     idf = log((totals.texts - having + 0.5) / (having + 0.5))
     return idf if idf > 0 else _LEAST_IDF
 
@@ -252,13 +253,13 @@ def rarity(having: int, totals: CorpusTotals) -> float:
 def bm25(
     times: Mapping[int, Any], rarities: Sequence[float], length: Any, totals: CorpusTotals
 ) -> Any:
-    """Return the score of a text; of many, where arrays are given instead of numbers.
+    """Return the score of a text; of many, if arrays are passed instead of numbers.
 
     Args:
-        times: How often it has each term, by the term's number; what it has in part counts, too.
-        rarities: Of the terms, as ``rarity`` gives them.
-        length: How many words it has.
-        totals: Of the texts that it is compared with.
+        times: How often it has each term, by the term's number; may be fractional.
+        rarities: The ``rarity`` of each term.
+        length: Its number of words.
+        totals: The totals of the corpus.
     """
     mean = max(totals.tokens, 1) / totals.texts
     norm, score = _K1 * (1 - _B + _B * length / mean), 0.0
@@ -269,12 +270,12 @@ def bm25(
 
 
 def relevance(terms: Sequence[Term], texts: Mapping[int, Tokens], size: int) -> dict[int, float]:
-    """Return how well texts go with a query; those that have none of its terms are left out.
+    """Return the relevance of texts to a query; texts without any of its terms are omitted.
 
     Args:
-        terms: Of the query.
-        texts: By their places: all that have a term, so that they tell how rare it is.
-        size: How many texts there are with those that have none.
+        terms: The terms of the query.
+        texts: By log position: all texts with a term, from which its rarity is computed.
+        size: The number of texts, including those without any term.
     """
     count = max(size, len(texts))
     tokens = sum(map(len, texts.values())) * count // max(len(texts), 1)
@@ -284,26 +285,25 @@ def relevance(terms: Sequence[Term], texts: Mapping[int, Tokens], size: int) -> 
 
 
 def is_searched(row: Row) -> bool:
-    """Tell whether a row's words are indexed."""
+    """Return whether a row's words are indexed."""
     return row.retired is None or row.retired == PENDING
 
 
 def thread_of(row: Row) -> tuple[str, str] | None:
-    """Return what a row is said after another in: its session, or else its run."""
+    """Return the thread of a row: its session, or else its run."""
     if row.session is not None:
         return "session", row.session
     return None if row.run is None else ("run", row.run)
 
 
 class Mentions:
-    """The names of somebody or something.
+    """Searches texts for the names of a person or thing.
 
     Args:
-        names: Each as it may stand in a text: a name, a user id, a mail address.
+        names: Names as they occur in texts: a name, a user ID, a mail address.
 
     Raises:
-        UsageError: If there is none, or one has no letters, digits or signs that a text is
-            searched by.
+        UsageError: If there is none, or one has no searchable characters.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -315,20 +315,20 @@ class Mentions:
         self._needles = [one for one in found if one is not None]
 
     def are_in(self, text: str) -> bool:
-        """Tell whether a text mentions one of them, as words of its own."""
+        """Return whether a text mentions one of the names, as separate words."""
         terms = f" {index_text(text)} "
         return any(one in terms for one in self._needles)
 
     def places_in(self, value: Any) -> list[str]:
-        """Return where a JSON value mentions one of them, in keys or values, as JSON pointers.
+        """Return the JSON pointers where a value mentions one of the names, in keys or values.
 
-        Numbers are read as their digits: an id is often one. The ids of records name nobody.
+        Numbers are read as digits, since IDs are often numbers. IDs of records are ignored.
         """
         return [path for path, text in _texts(value) if not is_id(text) and self.are_in(text)]
 
 
 def _texts(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a JSON value, keys included, each with the pointer to it."""
+    """Yield the texts in a JSON value, keys included, each with its pointer."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
         path, part = waiting.pop()

@@ -1,6 +1,6 @@
-"""A store in memory: the plainest thing that keeps the contract, and what others are compared to.
+"""A store in memory: the simplest implementation of the contract, the reference for others.
 
-Nothing survives the process. Meant for tests, and for a bank that is only passed on.
+Nothing survives the process. For tests, and for temporary banks.
 """
 
 import threading
@@ -39,7 +39,7 @@ from satchel.stores.vectors import nearest
 
 
 def sweep(rows: list[Row], sweeps: Iterable[RangeChange]) -> None:
-    """Do the same change to many rows, sweep by sweep."""
+    """Apply changes of ranges, in order."""
     for one in sweeps:
         places = slice(one.first, one.last + 1)
         rows[places] = [_swept(row, one) for row in rows[places]]
@@ -58,7 +58,7 @@ def _was(row: Row) -> RetiredFilter:
 
 
 def refuse_doubles(rows: Sequence[Row]) -> None:
-    """Refuse a log in which a record is twice, or a slot has two current rows."""
+    """Refuse a log with a record twice, or with two current rows of a slot."""
     seen: set[str] = set()
     ids: set[str] = set()
     for row in rows:
@@ -82,7 +82,7 @@ class _Bank:
     vectors: dict[Generation, dict[str, PackedVector]] = field(default_factory=dict)
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
     naming: bytes | None = None
-    """What rows say that may give the bank a name, once it was asked for; a copy is to change."""
+    """The bytes of the rows that may name the bank, cached; dropped by changes."""
 
     def copy(self) -> "_Bank":
         return _Bank(
@@ -90,14 +90,14 @@ class _Bank:
         )
 
     def says(self, said: bytes) -> bool:
-        """Tell whether the first row or the configuration has some bytes, no line end in them."""
+        """Return whether the first row or the configuration contains bytes without line ends."""
         if self.naming is None:
             rows = (row for row in self.rows if not row.seq or row.type == CONFIG)
             self.naming = b"\n".join(row.body or b"" for row in rows)
         return said in self.naming
 
     def drop_vectors(self, ids: set[str]) -> None:
-        """Remove the vectors of records; a generation is there while it has any."""
+        """Remove the vectors of records; a generation exists while it has any."""
         for generation, kept in list(self.vectors.items()):
             left = {name: vector for name, vector in kept.items() if name not in ids}
             self.vectors[generation] = left
@@ -106,14 +106,14 @@ class _Bank:
 
 
 class _View:
-    """The store as it was at one moment."""
+    """A snapshot of the store."""
 
     def __init__(self, banks: dict[str, _Bank], side: dict[str, dict[str, bytes]]) -> None:
         self._banks = banks
         self._side = side
 
     def stamp(self) -> int:
-        return 0  # nobody else can
+        return 0  # no other program can
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         found = sorted(bank for bank, kept in self._banks.items() if kept.head.signed)
@@ -214,7 +214,7 @@ class _View:
     ) -> list[tuple[int, float]]:
         terms = matching.terms_of(text)
         texts = _searched(self._rows(bank))
-        # As in other stores: how rare a word is for ranking is seen in all banks together.
+        # As in other stores: the rarity of a word is computed over all banks.
         every = [tokens for each in self._banks for tokens in _searched(self._rows(each)).values()]
         totals = matching.CorpusTotals(len(every), sum(map(len, every)))
         seen = {
@@ -269,7 +269,7 @@ class _View:
 
 
 class _Transaction(_View):
-    """A private copy of the banks that are written; published when the block ends well."""
+    """A private copy of the written banks; published when the block ends without an error."""
 
     def append(self, bank: str, commit: Commit) -> None:
         mine = self._banks[bank].copy() if bank in self._banks else _Bank()
@@ -283,7 +283,7 @@ class _Transaction(_View):
             mine.rows[row.seq] = row
         mine.rows += commit.rows
         if commit.rows and mine.rows[-1].seq != len(mine.rows) - 1:
-            mine.rows.sort(key=attrgetter("seq"))  # some come before those that were there
+            mine.rows.sort(key=attrgetter("seq"))  # some come before existing ones
         refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
         mine.head = commit.head
@@ -323,7 +323,7 @@ class _Transaction(_View):
 
 
 class _Beside:
-    """What is kept beside the log of banks."""
+    """The unlogged data of banks."""
 
     def __init__(self, banks: dict[str, _Bank]) -> None:
         self._banks = banks
@@ -334,7 +334,7 @@ class _Beside:
         return self._banks[bank]
 
     def _mine(self, bank: str) -> _Bank:
-        """Put a copy in the place of a bank, for nobody else to see before the block ends."""
+        """Replace a bank by a private copy, which others see when the block has ended."""
         self._banks[bank] = self._bank(bank).copy()
         return self._banks[bank]
 
@@ -403,7 +403,7 @@ class _BlobsWriting(_Blobs):
 
 
 def _searched(rows: Sequence[Row]) -> dict[int, list[str]]:
-    """Return the words of the rows that are searched, each with those of the turn before it."""
+    """Return the words of the searched rows, each with those of the turn before it."""
     texts: dict[int, list[str]] = {}
     last: dict[tuple[str, str], str] = {}
     for row in rows:
@@ -452,7 +452,7 @@ class InMemoryStore:
             self._banks, self._side = mine._banks, mine._side  # noqa: SLF001 - its own view
 
     def scrub(self) -> None:
-        pass  # what nobody has any more is gone
+        pass  # all data is dropped
 
     def check(self) -> list[str]:
         return []

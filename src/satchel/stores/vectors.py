@@ -25,7 +25,7 @@ from satchel.ports.vectors import (
     unpack_vector,
 )
 from satchel.runtime.arrays import numpy
-from satchel.stores.tables import Tables
+from satchel.stores.tables import StoreTables
 
 Rows = Iterable[tuple[int, bytes | None]]
 """Log positions with the numbers there, in either width; None for what is no vector."""
@@ -107,7 +107,7 @@ def _numpy_cosines(np: Any) -> _Cosines:
             if width == WIDTHS[1]:
                 most = abs(table).max(axis=1, keepdims=True)
                 table /= np.where(most == 0, 1, most)
-            # Not a product of matrices: there a row's last digits depend on the rows around it.
+            # Not a matrix product, in which the last digits of a row depend on other rows.
             lengths = np.sqrt(np.einsum("ij,ij->i", table, table))
             values = np.einsum("ij,j->i", table, np.array(unit))
             values = np.divide(values, lengths, out=np.zeros_like(values), where=lengths != 0)
@@ -129,7 +129,7 @@ def _scaled(numbers: Sequence[float]) -> Sequence[float]:
     return [number / largest for number in numbers] if largest else numbers
 
 
-class TableVectors(Tables):
+class TableVectors(StoreTables):
     """Reading vectors.
 
     A *table* identifies a generation: it is its number, or the first place of its stretch.
@@ -224,7 +224,7 @@ class TableVectorsWriter(TableVectors):
             self._store(bank, generation, rows)
 
 
-class TableBlobs(Tables):
+class TableBlobs(StoreTables):
     """Reading blobs."""
 
     @abstractmethod

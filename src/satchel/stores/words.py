@@ -1,4 +1,4 @@
-"""The words of a text: what a store indexes, and what it looks for.
+"""The words of a text: what a store indexes, and what a query searches.
 
 Full-text indexes cut a text at spaces. Chinese, Japanese, Thai, Lao, Khmer and Burmese write none,
 so a word there would only be found where it stands alone. Their runs become overlapping pairs of
@@ -33,7 +33,7 @@ from unicodedata import category, combining, normalize
 # ruff: noqa: RUF001 - Cyrillic it is
 
 _WORDS = (
-    # English, with what an apostrophe leaves behind.
+    # English, with the parts of contractions.
     "a about after all also am an and any are as at be because been before being both but by can "
     "could did do does doing during each few for from further had has have having he her here hers "
     "herself him himself his how i if in into is it its itself just ll me more most my myself no "
@@ -55,34 +55,34 @@ _WORDS = (
     "они от по с со та то ты у что это я"
 )
 STOP_WORDS = frozenset(_WORDS.split())
-"""Whole words as ``_terms`` folds them."""
+"""Whole words, folded."""
 
 _DENIED = (
     "ain aren can couldn didn doesn don hadn hasn haven isn mustn shan shouldn wasn weren won "
     "wouldn"
 )
 DENIED = frozenset(_DENIED.split())
-"""What stands before the apostrophe and the t of don't; words of their own where it does not."""
+"""Verbs before the apostrophe and the t of don't; elsewhere they are ordinary words."""
 
 
 MOST_TERMS = 64
-"""The terms that one query looks for; later ones are left out."""
+"""The maximum of terms of a query; later ones are ignored."""
 
 LONGEST_QUERY = 1 << 16
-"""The characters of a query that are looked at, from its start."""
+"""The maximum of characters of a query; later ones are ignored."""
 
 LONGEST_PHRASE = 32
-"""The tokens that one phrase compares, from its start; what follows is not looked at."""
+"""The maximum of tokens of a phrase; later ones are ignored."""
 
 LONGEST_WORD = 128
-"""The characters of a word that tell it from others, in the index and in a query alike."""
+"""The maximum of characters of a word, in the index and in a query; later ones are ignored."""
 
-# Nobody knows where the words of a long run end, so "any word" also means any of its pairs there.
+# Word boundaries in a long run are unknown, so "any word" also means any of its pairs there.
 # Korean: two syllables are the usual noun, the third may already be a particle.
 _ONE_WORD = {"unspaced": 4, "southeast": 4, "hangul": 2}
 
 _HANGUL = "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7fb"
-_UNSPACED = (  # the most frequent first: they are compared one after the other
+_UNSPACED = (  # the most frequent first: they are compared in order
     "\u4e00-\u9fff\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff"
     "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\uf900-\ufaff"
     "\U00020000-\U0003fffd"  # Han
@@ -104,7 +104,7 @@ _SPACE_OF_NO_WIDTH = "\u200b"
 
 _SPACED = rf"[^\W_{_HANGUL}{_UNSPACED}{_SOUTHEAST}]"
 _PIECE = (
-    # Most words are plain ones: that what follows is no letter is asked once, not at each of them.
+    # Most words are plain: one lookahead after the word, not one for each letter.
     f"(?P<plain>[a-z0-9]+(?!{_SPACED}|[{_ALIAS}]))"
     f"|(?P<word>{_SPACED}+(?:[{_ALIAS}]+{_SPACED}*)*|(?:[{_ALIAS}]+{_SPACED}*)+)"
     f"|(?P<hangul>[{_HANGUL}][{_HANGUL}{_ALIAS}]*)"
@@ -113,10 +113,10 @@ _PIECE = (
     f"|(?P<southeast>[{_SOUTHEAST}][{_SOUTHEAST}{_ALIAS}{_SPACE_OF_NO_WIDTH}]*)"
 )
 # After the signs that stack (Khmer coeng, Burmese virama) the next consonant belongs to the same
-# cluster. Nothing that people write needs more than 16; hostile text does not get longer terms.
+# cluster. No real text needs more than 16; hostile text gets no longer terms.
 _STACK = "\U000f17d2\U000f1039"
 _CLUSTER = re.compile(rf"([^{_ALIAS}](?:[{_STACK}][^{_ALIAS}]|[{_ALIAS}]){{0,15}})[{_ALIAS}]*")
-# What index and query make of plain characters: letters and digits without capitals, and spaces.
+# Plain characters in index and query: lower-case letters and digits, and spaces.
 _ASCII = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128))
 _ASCII += bytes(128)
 _WORD = re.compile("[a-z0-9]+")
@@ -153,12 +153,12 @@ class _Piece(NamedTuple):
 
 
 class _Folding(dict[int, str]):
-    """What each character is searched as; worked out when it is first met, then remembered."""
+    """The folded form of each character, computed once and cached."""
 
     def __missing__(self, code: int) -> str:
         """Return the folded form of one character of an NFKC text."""
         folded = _folded(chr(code))
-        if code < _TWO_PLANES:  # the rest is rare Han: hostile text does not fill the memory
+        if code < _TWO_PLANES:  # the rest is rare Han: hostile text cannot fill the memory
             self[code] = folded
         return folded
 
@@ -167,10 +167,10 @@ _FOLDING = _Folding()
 
 
 class _Unaliasing(dict[int, int]):
-    """Private-use characters back to what they stand for."""
+    """Maps private-use characters back to the original ones."""
 
     def __missing__(self, code: int) -> int:
-        """Return the code point that a character of the index was written for."""
+        """Return the code point that a character of the index stands for."""
         return code - _ALIAS_OFFSET if code >= _ALIAS_OFFSET else code
 
 
@@ -180,16 +180,16 @@ _PLAIN = _Unaliasing()
 def index_text(text: str) -> str:
     """Return the terms of ``text`` in their order, a space between them, for an FTS5 column.
 
-    For all texts: the same text gives the same terms, no term holds a space or anything but
-    letters, digits and private-use characters, and the output has at most three characters for
-    each one of the folded text (see the module). Time is linear. Lone surrogates and NUL separate
-    words, so the output is always valid UTF-8.
+    Guarantees: the same text has the same terms, terms have only letters, digits and private-use
+    characters, and the output has at most three characters for each one of the folded text (see the
+    module). Time is linear. Lone surrogates and NUL separate words, so the output is always valid
+    UTF-8.
     """
     if text.isascii():
         return _ascii_terms(text)
     found: list[str] = []
     plain: list[str] = []
-    for stretch in text.split():  # only what has other letters in it needs more than capitals gone
+    for stretch in text.split():  # only other letters need more than lower case
         if stretch.isascii():
             plain.append(stretch)
             continue
@@ -211,7 +211,7 @@ def _ascii_terms(text: str) -> str:
 
 
 def _has_long_word(plain: bytes) -> bool:
-    """Tell whether some word between spaces has more than ``LONGEST_WORD`` letters."""
+    """Return whether some word between spaces has more than ``LONGEST_WORD`` letters."""
     at = 0
     while len(plain) - at > LONGEST_WORD:
         space = plain.rfind(b" ", at, at + LONGEST_WORD + 1)
@@ -232,15 +232,15 @@ def _add_terms(folded: str, found: list[str]) -> None:
 
 
 def query(text: str, *, any_word: bool = True) -> str | None:
-    """Return an FTS5 MATCH expression that finds what a person typed, or None for nothing.
+    """Return an FTS5 MATCH expression for what a user typed; None for nothing.
 
-    What the person typed is never syntax: every term is quoted and holds only what ``index_text``
-    lets through. What is written together is a phrase: ``user@example.com`` finds these three
-    words in this order, 金曜日 these characters in this order. One character of an unspaced script
-    finds every text that has it.
+    The input is never syntax: every term is quoted and has only characters that ``index_text``
+    returns. Text without spaces is a phrase: ``user@example.com`` matches these three words in this
+    order, 金曜日 these characters in this order. One character of an unspaced script matches every
+    text that has it.
 
-    With ``any_word`` a text is found by any one of the terms; see ``sought``. Without, each thing
-    between spaces must be there.
+    With ``any_word`` any of the terms matches a text; see ``query_terms``. Without, a text must
+    have everything between spaces.
     """
     if any_word:
         return " OR ".join(query_terms(text)) or None
@@ -249,10 +249,10 @@ def query(text: str, *, any_word: bool = True) -> str | None:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the terms that a query looks for, each an FTS5 expression, in the order of the text.
+    """Return the terms of a query, each an FTS5 expression, in text order.
 
     The parts of a phrase count too (``example``; the pairs of a run that is too long for a word),
-    so that a question finds its answer; ranking puts the phrase first. Stop words are left out,
+    so that a question finds its answer; ranking puts the phrase first. Stop words are ignored,
     unless there is nothing else.
 
     Bounded: the first ``LONGEST_QUERY`` characters, the first ``MOST_TERMS`` distinct terms, and of
@@ -271,7 +271,7 @@ def query_terms(text: str) -> list[str]:
 
 
 def readable(term: str) -> str:
-    """Return a term of ``sought`` for a person: as it is searched, folded, without signs."""
+    """Return a term of ``query_terms`` for a user: folded, without signs."""
     runs = term.replace('"', "").removesuffix(" *").split(" ")
     plain = [run.translate(_PLAIN) for run in runs]
     if len(plain) > 1 and all(
@@ -284,21 +284,21 @@ def readable(term: str) -> str:
 
 
 def _stops(piece: _Piece) -> bool:
-    """Tell whether a piece is a word that says nothing alone."""
+    """Return whether a piece is a stop word."""
     return piece.end is None and piece.tokens[0] in STOP_WORDS
 
 
 def _denies(chunk: list[_Piece]) -> bool:
-    """Tell whether a chunk is a verb with an apostrophe and a t, such as don't."""
+    """Return whether a chunk is a negated verb, such as don't."""
     verb = DENIED.intersection(chunk[0].tokens)
     return bool(verb) and [piece.tokens for piece in chunk[1:]] == [["t"]]
 
 
 def needle(text: str) -> str | None:
-    """Return what stands in the terms of every text that mentions this one; None for nothing.
+    """Return a substring of the terms of every text that mentions this text; None for nothing.
 
-    To be looked for in ``index_text`` of the other with a space before and after it. All that
-    counts is that the same words, or characters of an unspaced script, follow each other.
+    Search it in ``index_text`` of the other text with a space before and after it. It matches where
+    the same words, or characters of an unspaced script, follow each other.
     """
     pieces = list(_pieces(_fold(text)))
     if not pieces:
@@ -307,12 +307,12 @@ def needle(text: str) -> str | None:
     last = pieces[-1]
     if last.end is None:
         return f" {' '.join(terms)} "
-    # The last run may go on in the other text, so how it ends here says nothing.
+    # The last run may continue in the other text, so its end here does not count.
     return f" {' '.join(terms[:-1])} " if last.tokens else f" {' '.join(terms)}"
 
 
 def _chunks(text: str) -> Iterator[list[_Piece]]:
-    """Yield the pieces of each name: what stands together with nothing but joints between."""
+    """Yield the pieces of each chunk: of text that only joining characters divide."""
     folded = _fold(text)
     chunk: list[_Piece] = []
     for piece in _pieces(folded):
@@ -325,10 +325,10 @@ def _chunks(text: str) -> Iterator[list[_Piece]]:
 
 
 def _phrase(chunk: list[_Piece]) -> str:
-    """Return the phrase that is met wherever the chunk is part of a text.
+    """Return the phrase that matches wherever the chunk is part of a text.
 
-    The end of the last run is left out: in a text, that run may go on. Where a single character is
-    all there is of it, any pair that it begins will do, hence the prefix.
+    The end of the last run is omitted: in a text, that run may continue. If the run is a single
+    character, any pair that it begins matches, hence the prefix.
     """
     tokens: list[str] = []
     last = chunk[-1]
@@ -342,9 +342,9 @@ def _phrase(chunk: list[_Piece]) -> str:
 
 
 def _parts(chunk: list[_Piece]) -> Iterator[str]:
-    """Yield what of a chunk is worth finding alone.
+    """Yield the parts of a chunk that are worth finding alone.
 
-    A single character of an unspaced script is not where there is more: it is in every text.
+    A single character of an unspaced script is not, if there is more: it is in every text.
     """
     for piece in chunk:
         if piece.tokens:
@@ -375,7 +375,7 @@ def _pieces(folded: str) -> Iterator[_Piece]:
 
 
 def _clusters(run: str) -> Sequence[str]:
-    """Return the characters of a run, each with its marks."""
+    """Return the clusters of a run."""
     run = run.replace(_SPACE_OF_NO_WIDTH, "")
     found: list[str] = _CLUSTER.findall(run) if max(run) >= _FIRST_ALIAS else list(run)
     return found
@@ -383,17 +383,17 @@ def _clusters(run: str) -> Sequence[str]:
 
 @cache
 def _piece() -> re.Pattern[str]:
-    # It takes as long to compile as a memory to recall, and English does without.
+    # Compiling it takes as long as a recall, and English does not need it.
     return re.compile(_PIECE)
 
 
 def _fold(text: str) -> str:
-    """Return the text without what makes no difference to a search."""
+    """Return the text without differences that do not count in a search."""
     return text.lower() if text.isascii() else normalize("NFKC", text).translate(_FOLDING)
 
 
 def _folded(character: str) -> str:
-    """Return what one character of an NFKC text is searched as."""
+    """Return the folded form of one character of an NFKC text."""
     if _EMOJI.match(character):
         # A word of its own, whatever it touches; skin tones would hide the hand that has them.
         return "" if ord(character) in _SKIN_TONES else f" {_alias(character)} "
@@ -401,9 +401,9 @@ def _folded(character: str) -> str:
         return character.lower()
     kind = category(character)
     if kind == "Cf":
-        return ""  # soft hyphens, joiners, directions: nobody sees them, nobody types them
+        return ""  # soft hyphens, joiners, directions: invisible, and not typed
     if kind in {"Cc", "Cs", "Co"} or kind[0] in "PSZ":
-        # Co: private-use characters of a text go, so that the aliases are ours alone.
+        # Co: private-use characters of a text are dropped, since they are the aliases.
         return " "
     # Case first: folding can leave marks behind (Turkish İ).
     bare = "".join(filter(_tells, normalize("NFKD", character.casefold())))
@@ -411,10 +411,10 @@ def _folded(character: str) -> str:
 
 
 def _tells(character: str) -> bool:
-    """Tell whether a character is more than an accent.
+    """Return whether a character is more than an accent.
 
     Vowel signs, viramas, nuktas, kana voicing and tones make other words. Accents, Hebrew and
-    Arabic points, enclosing marks and variation selectors are left out by many who search. The
+    Arabic points, enclosing marks and variation selectors are omitted in many queries. The
     canonical combining class tells them apart: 10 to 36 are the points, 200 and up the accents.
     """
     if not category(character).startswith("M"):
@@ -425,7 +425,7 @@ def _tells(character: str) -> bool:
 
 
 def _alias(character: str) -> str:
-    """Return a private-use character in place of one that the tokenizer would not keep."""
+    """Return a private-use character for one that the tokenizer would drop."""
     code = ord(character)
     if code < _TWO_PLANES and (
         category(character).startswith("M") or code in _LATE_LETTERS or _EMOJI.match(character)

@@ -33,8 +33,7 @@ from satchel.ports.registry import formats
 from satchel.ports.rows import Filter, slot_of
 from satchel.runtime.files import OpenFile
 from satchel.runtime.scratch import Scratch
-from satchel.transfer.conversion import VerifyOptions, refusal, verify
-from satchel.transfer.export_file import NEVER
+from satchel.transfer.verification import NEVER, VerifyOptions, refusal, verify
 
 Side = Literal["a", "b"]
 
@@ -85,7 +84,7 @@ class UnpairedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ChangedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing of which the sides say something else."""
+    """A member whose value differs between the sides."""
 
     a: UnpairedEntry
     b: UnpairedEntry
@@ -135,7 +134,7 @@ class EntryMatcher(Scratch):
     def add(self, side: Side, records: Iterable[Sealed]) -> int:
         """Take the entries of one side, ``a`` first, and return how many there were.
 
-        Of other records only what says which entry took another's place is looked at.
+        Of other records, only those that name the replacement of an entry are read.
         """
         before = self._added
         for some in _together(self._rows(side, records)):

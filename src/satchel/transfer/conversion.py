@@ -1,196 +1,145 @@
-"""Converting memory from one format to another, sealed on the way, read back at the end."""
+"""Convert memory from one format to another: records are sealed in between and read back."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
 from satchel.artifact.body import Progress
 from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import SourceAgent
-from satchel.artifact.verification import Outcome, TrustPolicy, Verification
-from satchel.artifact.verifier import VerificationRequest, verify_file
-from satchel.bank.machine_keys import read_public_key
-from satchel.config.options import file_to_read, file_to_write
+from satchel.artifact.verification import Outcome, Verification
+from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.config.options import (
+    THIS_MACHINE,
+    AgentName,
+    DryRun,
+    EncryptionOptions,
+    FailOnLoss,
+    IgnoreSidecar,
+    LossOptions,
+    Overwrite,
+    SigningOptions,
+    SkipBad,
+    TextMember,
+    TrustOptions,
+    Unsigned,
+    WithSidecar,
+    file_to_write,
+)
 from satchel.config.settings import Settings
+from satchel.crypto import keys
 from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.errors import (
-    EmptyInputError,
-    MalformedError,
-    UnreadableError,
-    UsageError,
-    VerificationError,
-)
+from satchel.errors import EmptyInputError, UnreadableError, UsageError
 from satchel.model.records import Source
 from satchel.model.values import TrustClass, now
 from satchel.ports.drafts import read_with_drafts
 from satchel.ports.format import Format, Place, ReadContext, WriteContext
 from satchel.ports.losses import Loss, RefusedRecord, Report
+from satchel.ports.operations import Option, PathText, operation, texts
 from satchel.ports.record_set import RecordSet, open_record_set
 from satchel.ports.registry import formats
-from satchel.receipts.account import EmptyTexts, ReceiptBody, TransferEnd, receipt_text, unaccepted
 from satchel.receipts.archive import refuse_copy, require_whole
-from satchel.receipts.census import RecordCounter
-from satchel.receipts.plans import TransferPlan
-from satchel.receipts.tally import CARRIED, by_type
-from satchel.runtime.files import OpenFile
+from satchel.receipts.receipt import (
+    EmptyTexts,
+    ReceiptBody,
+    TransferEnd,
+    TransferPlan,
+    receipt_text,
+)
+from satchel.receipts.tally import CARRIED, RecordCounter, by_type
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet, refuse_existing
-from satchel.transfer.export_file import NEVER, chosen_format, digest_of, is_own
 from satchel.transfer.folders import input_to_read, output_for
-from satchel.transfer.output_files import (
+from satchel.transfer.outputs import (
+    OutputJob,
     OutputVerification,
+    account_of_output,
+    chosen_format,
+    is_own,
+    keep_receipt,
     refuse_other,
     sidecar_outlet,
+    tried_plan,
+    with_report,
     write_output,
 )
-from satchel.transfer.output_files import open_sidecar as found_beside
-from satchel.transfer.outputs import OutputJob, account_of_output, keep_receipt, tried_plan
+from satchel.transfer.outputs import open_sidecar as found_beside
 from satchel.transfer.sidecars import SidecarFormat
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyOptions:
-    """How much to verify, and which keys to trust."""
-
-    deep: bool = False
-    require_fresh: bool = False
-    entry: str | None = None
-    keys: tuple[str, ...] = field(default_factory=tuple)
-    """Keys to trust for this call: did:key, hex, or files."""
-
-    threshold: int | None = None
-    remember: bool = True
-    """Whether the witness records how new the file is, to recognise an older one later."""
-
-    on_progress: Progress | None = None
-
-
-def verify(
-    path: Path | OpenFile, settings: Settings, options: VerifyOptions | None = None
-) -> Verification:
-    """Verify a sealed file; problems are in the result.
-
-    Raises:
-        PathRefusedError: If roots are set, and the file is not in them.
-        UnreadableError: If it cannot be read.
-        UnknownFormatError: If it is no sealed file.
-        UsageError: If the entry asked for is not in it.
-    """
-    asked = options or VerifyOptions()
-    with file_to_read(settings, path) as file:
-        return verify_file(file, policy_of(settings, asked), request_of(settings, asked))
-
-
-def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:
-    """Return which signatures are trusted."""
-    keys = frozenset(read_public_key(key) for key in options.keys)
-    policy = settings.policy(keys, options.threshold)
-    return policy if options.remember else replace(policy, remembers=False)
-
-
-def request_of(settings: Settings, options: VerifyOptions) -> VerificationRequest:
-    """Return how much to verify."""
-    return VerificationRequest(
-        deep=options.deep,
-        require_fresh=options.require_fresh or settings.options.verify.require_fresh,
-        entry=options.entry,
-        limits=settings.options.limits,
-        on_progress=options.on_progress,
-    )
-
-
-def refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
-    """Return the error for a file whose verdict cannot be accepted."""
-    worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
-    kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
-    return kind(
-        f"the file is {verdict.outcome}: {worst.message}",
-        file=name,
-        line=worst.line,
-        byte=worst.byte,
-        field=worst.field,
-        hint="See: satchel verify --deep.",
-    )
-
-
-def trust_hint(verdict: Verification) -> str | None:
-    """Return how to trust the signer of a file; None if no unknown key signed it."""
-    if Outcome.UNTRUSTED not in verdict.outcomes:
-        return None
-    valid = [signer for signer in verdict.signers if signer.valid]
-    unknown = [signer.key for signer in valid if signer.standing == "unknown"]
-    if Outcome.ENTRIES_ONLY in verdict.outcomes and not valid:  # such a file names no key
-        return how_to_trust("KEY --profile pam-sdk-1.0")
-    return how_to_trust(unknown[0]) if unknown else None
-
-
-def how_to_trust(key: str) -> str:
-    """Return how to trust a key that signed something."""
-    return f"To trust the signer, once its owner confirms the key: satchel key trust {key}"
-
+from satchel.transfer.verification import (
+    NEVER,
+    FileSource,
+    From,
+    OnBytes,
+    VerifyOptions,
+    policy_of,
+    refusal,
+    request_of,
+    require_trust,
+    verify,
+)
 
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
-"""Profiles that choose a format by another name."""
-
-_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
+"""Formats by the names of profiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertOptions:
-    """What a conversion is asked to do."""
+    """Options of a conversion."""
 
     source_format: str | None = None
-    """Recognised when not given."""
+    """Recognised by default."""
 
     target_format: str | None = None
-    """From the output's name when not given."""
+    """By the output's name by default."""
 
     profile: str | None = None
     key: SigningKey | None = None
     """Signs a new artifact; None writes it unsigned."""
 
     lock: Lock = NOBODY
-    """Whom the output is encrypted to; nobody means in plain."""
+    """Recipients that the output is encrypted to; none means unencrypted."""
 
     overwrite: bool = False
     skip_bad: bool = False
-    """Leave out records that are malformed or too large, and count and name them."""
+    """Skip records that are malformed or too large; they are counted and named."""
 
     text_member: str | None = None
-    """The member of a row that is its text, where no reader knows it."""
+    """Member of a row that is its text, if the reader does not know it."""
 
     fail_on_loss: bool = False
     accept_loss: tuple[str, ...] = ()
-    """Fields that may be lost; ``all`` for whatever there is."""
+    """Fields that may be lost; ``all`` for any."""
 
     receipt: Path | None = None
-    """Where a copy of the receipt goes; it must not be there yet."""
+    """File for a copy of the receipt; it must not exist."""
 
     sidecar: bool = False
-    """Write what the format cannot hold into a file beside the output."""
+    """Write what the format cannot hold to a file next to the output."""
 
     ignore_sidecar: bool = False
-    """Read the input without its sidecar, though there is one."""
+    """Ignore the sidecar of the input."""
 
     dry_run: bool = False
-    """Say what would be written and lost, and write nothing."""
+    """Report what would be written and lost, and write nothing."""
 
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
-    """Verdicts on a sealed input that are accepted."""
+    """Outcomes of the verification of a sealed input that are accepted."""
 
     source_agent: SourceAgent | None = None
     trusted_keys: tuple[str, ...] = ()
     on_progress: Progress | None = None
-    """Called with bytes done and bytes there are, from the start again for each pass."""
+    """Called with the number of bytes read and the total; starts again for each pass."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a conversion did."""
+    """Result of a conversion."""
 
     input: str
     output: str
@@ -199,44 +148,44 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_digest: str
     input_bytes: int
     records: dict[str, int]
-    """Objects in each section, as read."""
+    """Number of objects in each section, as read."""
 
     losses: list[Loss]
     notes: list[str]
     refused: list[RefusedRecord] = []
-    """Bad records that were left out, with their places; the first thousand."""
+    """Malformed records that were skipped, with their positions; the first thousand."""
 
     output_digest: str | None = None
     output_bytes: int | None = None
     sidecar: str | None = None
-    """The file beside the output that holds what its format cannot."""
+    """The file next to the output that holds what its format cannot."""
 
     same_seal: bool = False
     """Whether the statement and its signatures were kept."""
 
     source_outcome: str | None = None
-    """The verdict on a sealed input."""
+    """Outcome of the verification of a sealed input."""
 
     signed_by: str | None = None
     read_back: str | None = None
-    """The verdict on a sealed output, read again from the disk."""
+    """Outcome of the verification of a sealed output, read back from the disk."""
 
     dry_run: bool = False
     plan: TransferPlan | None = None
-    """What would be done, of a dry run."""
+    """What would be done; of a dry run only."""
 
     receipt: str | None = None
-    """Id of the receipt; ``satchel receipt show`` prints it."""
+    """ID of the receipt; ``satchel receipt show`` prints it."""
 
     account: ReceiptBody | None = None
-    """What the receipt says."""
+    """Body of the receipt."""
 
     unaccepted: int = 0
-    """How much was lost, or would be, that nobody said may be lost."""
+    """Number of values lost, or that would be lost, without being accepted."""
 
     @property
     def lost(self) -> int:
-        """How many things did not make it."""
+        """Number of values that were lost."""
         return sum(loss.count for loss in self.losses)
 
 
@@ -248,17 +197,17 @@ def convert(
 ) -> Conversion:
     """Convert one file to another format.
 
-    A sealed input is verified first. Between the encodings of an artifact the seal is kept; into
-    an artifact a new one is made; the output is read back before this returns.
+    A sealed input is verified first. Between encodings of an artifact, the seal is kept; otherwise
+    an artifact is sealed. The output is read back before this returns.
 
     Raises:
-        PathRefusedError: If roots are set, and a name leads out of them.
+        PathRefusedError: If roots are set, and a path leads out of them.
         InputError: If the input cannot be read, is malformed or empty.
         VerificationError: If a sealed input does not verify.
         TargetError: If the output cannot be written. No partial file remains.
         LossError: With ``fail_on_loss``, if something would not survive.
-        ShortInputError: If the input says that it lacks something, and that was not accepted.
-        UsageError: If the formats cannot be told.
+        ShortInputError: If the input is incomplete by its own count, and that was not accepted.
+        UsageError: If a format cannot be determined.
     """
     with input_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
         asked = options or ConvertOptions()
@@ -278,7 +227,7 @@ def _converted(
         refuse_existing(outlet, overwrite=asked.overwrite)
         refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
         refuse_copy(settings, asked.receipt, file.path, output)
-    (before, size), began = digest_of(file), now()
+    (before, size), began = file_digest(file), now()
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
     report, census = Report(), RecordCounter(texts=asked.dry_run)
@@ -349,7 +298,7 @@ def _converted(
         )
         if asked.dry_run:
             plan = tried_plan(errand, records, writing, census)
-            return msgspec.structs.replace(_reported(done, errand), plan=plan)
+            return msgspec.structs.replace(with_report(done, errand), plan=plan)
         judging = OutputVerification(
             policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
@@ -361,13 +310,13 @@ def _converted(
             writing,
             judging,
             overwrite=asked.overwrite,
-            meanwhile=lambda: _require_unchanged(file, before),
+            check_input=lambda: _require_unchanged(file, before),
         )
     signed_by = asked.key.did if asked.key and writer.info.traits.sealed and not keep else None
     account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
     receipt = keep_receipt(errand, account)
     return msgspec.structs.replace(
-        _reported(done, errand),
+        with_report(done, errand),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
@@ -378,18 +327,8 @@ def _converted(
     )
 
 
-def _reported(done: Conversion, errand: OutputJob) -> Conversion:
-    report = errand.report
-    return msgspec.structs.replace(
-        done,
-        losses=list(report.losses.values()),
-        notes=list(report.notes),
-        unaccepted=unaccepted(report, errand.accepted),
-    )
-
-
 def _require_unchanged(source: OpenFile, before: str) -> None:
-    if digest_of(source)[0] != before:
+    if file_digest(source)[0] != before:
         raise UnreadableError(
             "the file changed while it was being read; nothing was written",
             file=str(source),
@@ -422,10 +361,11 @@ def _records(
     asked: ConvertOptions,
     reading: ReadContext,
 ) -> Iterator[tuple[RecordSet, Verification | None, bool]]:
-    """Give the input as sealed records, verified when it was sealed, sealed when it was not.
+    """Provide the input as sealed records: verified if it was sealed, sealed otherwise.
 
-    With them come the verdict, and whether what they say about each other is still to be proved.
-    Into an artifact, rows without text are judged as by an import: they would become memories.
+    Yields the records, the verification, and whether references between the records are still to be
+    verified. For an artifact, rows without text are handled as in an import: they would become
+    memories.
     """
     reader, limits, verdict = formats[name], settings.options.limits, None
     if reader.info.traits.sealed:
@@ -471,22 +411,103 @@ def _source_record(name: str, digest: str, reading: ReadContext) -> Sealed:
             provider=name,
             format=name,
             digest=digest,
-            container=reading.container | numbers_of(reading.container),
+            container=reading.container | float_spellings(reading.container),
             trust=TrustClass.IMPORTED,
         )
     )
 
 
-def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
-    """Refuse to read records from a file that no trusted key signed, unless that is accepted."""
-    refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
-    if refused:
-        first = {one.outcome: one.message for one in reversed(verdict.findings)}
-        why = "; ".join(first[outcome] for outcome in refused)
-        accept = " ".join(f"--unsafe-accept {found}" for found in refused)
-        trust = trust_hint(verdict) if Outcome.UNTRUSTED in refused else None
-        raise VerificationError(
-            f"the file is {' and '.join(refused)}: {why}",
-            file=name,
-            hint=f"{f'{trust}. ' if trust else ''}To accept it anyway: {accept}",
-        )
+@dataclass(frozen=True, slots=True)
+class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOptions):
+    """What to convert, and how."""
+
+    source: Annotated[
+        PathText, Option("File to read; - for standard input.", argument=True, metavar="IN")
+    ]
+    output: Annotated[
+        PathText, Option("File to write; - for standard output.", argument=True, metavar="OUT")
+    ]
+    _: KW_ONLY
+    from_: From = None
+    to: Annotated[
+        str | None,
+        Option(
+            "Format to write. Default: by the file name.",
+            metavar="FORMAT",
+            values="format",
+        ),
+    ] = None
+    profile: Annotated[
+        Literal["pam-sdk-1.0"] | None, Option("Write for another reader of the format.")
+    ] = None
+    unsigned: Unsigned = False
+    agent: AgentName = None
+    overwrite: Overwrite = False
+    fail_on_loss: FailOnLoss = False
+    skip_bad: SkipBad = False
+    text_member: TextMember = None
+    sidecar: WithSidecar = False
+    ignore_sidecar: IgnoreSidecar = False
+    dry_run: DryRun = False
+    progress: OnBytes = None
+
+
+@operation(
+    ConvertRequest,
+    name="convert",
+    example="satchel convert mem0.json memory.pam.jsonl",
+    absent={"http": THIS_MACHINE, "mcp": THIS_MACHINE},
+)
+def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
+    """Convert memories from one format to another.
+
+    A new artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is sealed and signed; between
+    these three the seal is kept. What was written is read again and compared. What the target
+    cannot hold is counted and named; exit status 1, unless `--accept-loss` names it.
+
+    Raises:
+        InputError: If the input cannot be read or is malformed.
+        VerificationError: If it is sealed, and does not verify.
+        LossError: With ``fail_on_loss``, if something would be lost.
+        TargetError: If the output cannot be written. No partial file remains.
+    """
+    result = convert(
+        source.file or Path(options.source),
+        source.output or Path(options.output),
+        source.settings,
+        ConvertOptions(
+            source_format=options.from_,
+            target_format=options.to,
+            profile=options.profile,
+            key=_key(source, options),
+            lock=lock_for(source.settings, texts(options.encrypt_to), options.file_passphrase),
+            overwrite=options.overwrite,
+            fail_on_loss=options.fail_on_loss,
+            skip_bad=options.skip_bad,
+            text_member=options.text_member,
+            accept_loss=texts(options.accept_loss),
+            sidecar=options.sidecar,
+            ignore_sidecar=options.ignore_sidecar,
+            receipt=None if options.receipt is None else Path(options.receipt),
+            dry_run=options.dry_run,
+            unsafe_accept=frozenset(map(Outcome, texts(options.unsafe_accept))),
+            source_agent=SourceAgent(name=options.agent) if options.agent else None,
+            trusted_keys=texts(options.trusted_keys),
+            on_progress=options.progress,
+        ),
+    )
+    if source.output is None:
+        return result
+    return msgspec.structs.replace(result, output=str(options.output))
+
+
+def _key(source: FileSource, options: ConvertRequest) -> keys.SigningKey | None:
+    """Return the key to sign with, if the target is a sealed format."""
+    output = Path(options.output).name
+    target = PROFILES.get(options.profile or "") or options.to or formats.by_suffix(output)
+    is_sealed = target in formats and formats[target].info.traits.sealed if target else False
+    if options.unsigned or options.dry_run or not is_sealed:
+        return None
+    if source.key is not None:
+        return source.key(options.signing_key)
+    return signer_of(source.settings, options)

@@ -1,9 +1,9 @@
-"""Taking chosen entries out of a bank, with all that they were drawn from, and proofs for each.
+"""Disclose entries of a bank with everything that they derive from, and a proof for each.
 
-A recipient can check without the bank that each was logged under the signed head. What an entry was
-drawn from goes along, so that its chain can be followed to the roots; an ancestor that is withheld
-is named by its id and place, with its proof, and nothing of what it says. Never what was drawn from
-an entry. Source: docs/spec/7-disclosure-redaction-erasure.md, 7.1.
+The recipient can verify without the bank that each was logged under the signed head. Ancestors are
+included, so that each chain can be followed to its roots; a withheld ancestor appears with its ID,
+position and proof, without its content. What derives from an entry is never included. Source:
+docs/spec/7-disclosure-redaction-erasure.md, 7.1.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,12 +39,17 @@ from satchel.model.values import now
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_records import ExportCounts, ExportDestination
-from satchel.transfer.export_results import Export, ExportOptions, export_format
+from satchel.transfer.export_records import (
+    Export,
+    ExportCounts,
+    ExportDestination,
+    ExportOptions,
+    export_format,
+)
 from satchel.transfer.exports import ExportPart, export_part
 
 MOST = 100_000
-"""Entries and ancestors of one disclosure."""
+"""Maximum number of entries and ancestors of one disclosure."""
 
 _TOGETHER, _EXAMPLES = 256, 3
 _ABOUT_KEYS = DECISIONS | ENDING | OWNING | {ADMISSION}
@@ -61,15 +66,15 @@ def disclose(
 
     Args:
         view: Of the bank.
-        chosen: The entries, which may be of the past.
-        outgoing: Where they go.
-        withhold: Ids of ancestors that are not to be shown.
+        chosen: The entries; they need not be current.
+        outgoing: Destination of the records.
+        withhold: IDs of ancestors to withhold.
 
     Raises:
         LimitError: If there are too many ancestors.
         VerificationError: If a record is not what was logged.
     """
-    disclosing = _Disclosing(view, outgoing, withhold)
+    disclosing = _DisclosureTask(view, outgoing, withhold)
     for logged in view.scan(_ABOUT_THE_LOG):
         model = logged.model
         if not isinstance(model, Config) or model.action in _ABOUT_KEYS:
@@ -81,8 +86,8 @@ def disclose(
     return disclosing.found
 
 
-class _Disclosing:
-    """One way through the ancestors, each looked at once."""
+class _DisclosureTask:
+    """A traversal of the ancestors that visits each once."""
 
     def __init__(self, view: View, outgoing: ExportDestination, withhold: frozenset[str]) -> None:
         self.found = ExportCounts()
@@ -97,7 +102,7 @@ class _Disclosing:
         self._now = now()
 
     def take(self, chosen: Iterable[VerifiedRecord]) -> None:
-        """Add entries, and what they were drawn from, generation by generation."""
+        """Add entries and their ancestors, one generation at a time."""
         some = {logged.record.id: logged for logged in chosen}
         self._note(some)
         while some:
@@ -144,7 +149,7 @@ class _Disclosing:
                 self.found.expired += expires is not None and expires <= self._now
 
     def finish(self) -> None:
-        """Prove where keys ended, by which a redaction that was signed before is told."""
+        """Add proofs of the records that ended keys: which redactions were signed before."""
         if self._redacts:
             self._prove(self.endings)
 
@@ -179,25 +184,25 @@ def disclose_to(
     *,
     withhold: Sequence[str] = (),
 ) -> Export:
-    """Write entries and all that they were drawn from to an artifact, each with its proof.
+    """Write entries and all their ancestors to an artifact, each with its proof.
 
-    The proofs are against the signed head of the bank's log, which goes along, with the records
-    that say whose it is. Nothing that was drawn from the entries is in it, and no status: a proof
-    says that something was recorded, not that it is still current.
+    The proofs refer to the signed head of the bank's log, which is included with the records that
+    name the log's owners. Nothing that derives from the entries is included, and no status: a proof
+    shows that something was recorded, not that it is still current.
 
     Args:
         bank: The bank.
-        entries: Ids, or the first six digits or more; also of what is not current any more.
+        entries: IDs or prefixes of at least six digits; they need not be current.
         output: The artifact.
-        options: The key that signs it, and the rest that goes for an export.
-        withhold: Ids of ancestors that are only named, with their proof.
+        options: As for an export, with the key that signs the artifact.
+        withhold: IDs of ancestors to include without their content.
 
     Raises:
-        UsageError: If none is named, or the output is no artifact.
-        SigningKeyError: If it would not be signed.
-        UnknownMemoryError: If an entry is not there.
-        RetiredMemoryError: If one is held back.
-        LimitError: If they have too many ancestors.
+        UsageError: If no entry is given, or the output is not an artifact.
+        SigningKeyError: If there is no key.
+        UnknownMemoryError: If there is no such entry.
+        RetiredMemoryError: If an entry is quarantined.
+        LimitError: If there are too many ancestors.
         SatchelError: As ``export``.
     """
     bank, asked = bank.asked("disclose"), options or ExportOptions()

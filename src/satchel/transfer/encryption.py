@@ -1,4 +1,4 @@
-"""Encrypting a file, whatever is in it, and decrypting one."""
+"""Encrypt and decrypt files of any kind."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -21,21 +21,20 @@ from satchel.config.settings import Settings
 from satchel.crypto.encryption import HEAD_BYTES, NOBODY, EncryptedOutlet, Lock, is_encrypted
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
-from satchel.runtime.files import OpenFile, open_input
+from satchel.runtime.files import OpenFile, file_digest, open_input
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.scratch import CHUNK
-from satchel.transfer.export_file import digest_of
 
 
 class FileEncryption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file that was encrypted, or decrypted."""
+    """An encrypted or decrypted file."""
 
     output: str
     output_digest: str
     output_bytes: int
     recipients: list[str] = []
     passphrase: bool = False
-    """Whether a passphrase opens it."""
+    """Whether a passphrase decrypts it."""
 
 
 _FILES = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
@@ -49,7 +48,7 @@ Output = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class EncryptOptions(Options):
-    """Which file to encrypt, and for whom."""
+    """The file to encrypt, and its recipients."""
 
     source: Source
     output: Output
@@ -85,12 +84,12 @@ def encrypt(
     is sealed in it does.
 
     Args:
-        settings: Where identities are, and where paths may lead.
-        options: Which file, and for whom.
+        settings: Settings with the identities and the allowed paths.
+        options: The file and its recipients.
         new_file_passphrase: Returns the passphrase.
 
     Raises:
-        UsageError: If there is no recipient, or it is encrypted already.
+        UsageError: If there is no recipient, or the file is already encrypted.
         UnreadableError, TargetError: If a file cannot be read or written.
         MissingExtraError: If the extra for encryption is not installed.
     """
@@ -102,7 +101,7 @@ def encrypt(
 
 @dataclass(frozen=True, slots=True)
 class DecryptOptions(Options):
-    """Which file to decrypt, and where to."""
+    """The file to decrypt, and the output."""
 
     source: Source
     output: Output
@@ -122,11 +121,11 @@ def decrypt(settings: Settings, options: DecryptOptions) -> FileEncryption:
     The decrypted file has mode 0600.
 
     Args:
-        settings: What it is decrypted with, and where paths may lead.
-        options: Which file, and where to.
+        settings: Settings with the identities and the allowed paths.
+        options: The file and the output.
 
     Raises:
-        EncryptionError: If nothing here opens it, or it was truncated or altered.
+        EncryptionError: If no identity here decrypts it, or it was truncated or altered.
         UsageError: If it is not encrypted.
     """
     source, output = Path(options.source), Path(options.output)
@@ -136,19 +135,19 @@ def decrypt(settings: Settings, options: DecryptOptions) -> FileEncryption:
 def encrypt_file(
     settings: Settings, source: Path, output: Path | Outlet, lock: Lock, *, overwrite: bool = False
 ) -> FileEncryption:
-    """Encrypt a file. It is there whole or not at all, and was decrypted again and compared.
+    """Encrypt a file atomically; the output is decrypted again and compared.
 
     Args:
-        settings: Where paths may lead.
-        source: The file; one that is encrypted already is refused.
-        output: The encrypted one.
-        lock: For whom.
-        overwrite: Whether what is there may be replaced.
+        settings: Settings with the allowed paths.
+        source: The file; it must not be encrypted.
+        output: The encrypted file.
+        lock: The recipients.
+        overwrite: Replace an existing file.
 
     Raises:
-        UsageError: If nobody is named, or it is encrypted already.
+        UsageError: If there is no recipient, or the file is already encrypted.
         UnreadableError, TargetError: If a file cannot be read or written.
-        MissingExtraError: If what encrypts is not installed.
+        MissingExtraError: If the extra for encryption is not installed.
     """
     if not lock.is_set:
         raise UsageError(
@@ -162,24 +161,24 @@ def encrypt_file(
         if not head:
             raise EmptyInputError("the file is empty", file=str(source))
         _copy(file, EncryptedOutlet(outlet, lock), overwrite=overwrite)
-        return _told(outlet, lock)
+        return _file_result(outlet, lock)
 
 
 def decrypt_file(
     settings: Settings, source: Path, output: Path | Outlet, *, overwrite: bool = False
 ) -> FileEncryption:
-    """Decrypt a file. It is there when all of it held, and not at all otherwise.
+    """Decrypt a file; the output is written only if all of the input is intact.
 
     Args:
-        settings: What it is decrypted with, and where paths may lead.
+        settings: Settings with the identities and the allowed paths.
         source: The file.
-        output: The plain one, which only its owner may read.
-        overwrite: Whether what is there may be replaced.
+        output: The decrypted file, with mode 0600.
+        overwrite: Replace an existing file.
 
     Raises:
-        EncryptionError: If nothing here opens it, or it was cut or altered.
+        EncryptionError: If no identity here decrypts it, or it was truncated or altered.
         UsageError: If it is not encrypted.
-        LimitError: If it asks for too much work.
+        LimitError: If its passphrase needs too much work.
     """
     with stored_file(settings, source) as stored, file_to_write(settings, output) as outlet:
         refuse_existing(outlet, overwrite=overwrite)
@@ -188,24 +187,24 @@ def decrypt_file(
                 raise UsageError("the file is not encrypted", file=str(source))
         with file_to_read(settings, stored) as plain:
             _copy(plain, outlet, overwrite=overwrite)
-        return _told(outlet, NOBODY)
+        return _file_result(outlet, NOBODY)
 
 
 def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
     refuse_existing(outlet, overwrite=overwrite)
-    with outlet.proving():
+    with outlet.defer_publication():
         with open_input(file) as stream, outlet.writing(overwrite=overwrite) as sink:
             shutil.copyfileobj(stream, sink, CHUNK)
         with outlet.written() as made:
-            again, before = digest_of(made), digest_of(file)
+            again, before = file_digest(made), file_digest(file)
         if again != before:
             outlet.remove()
             raise UsageError("the file changed while it was being read", file=str(file))
 
 
-def _told(outlet: Outlet, lock: Lock) -> FileEncryption:
+def _file_result(outlet: Outlet, lock: Lock) -> FileEncryption:
     with outlet.stored() as made:
-        digest, size = digest_of(made)
+        digest, size = file_digest(made)
     return FileEncryption(
         output=str(outlet),
         output_digest=digest,

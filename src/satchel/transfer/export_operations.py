@@ -42,12 +42,18 @@ from satchel.ports.format import Place
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
 from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_file import chosen_format
-from satchel.transfer.export_records import MemorySelection
+from satchel.transfer.export_records import (
+    Export,
+    ExportOptions,
+    MemorySelection,
+    is_signed,
+    selection,
+)
 from satchel.transfer.export_records import Progress as OnProgress
-from satchel.transfer.export_results import Export, ExportOptions, is_signed, selection
+from satchel.transfer.import_results import Owners
 from satchel.transfer.live_products import connector_for
-from satchel.transfer.providers import LiveBank, Owners, export_from
+from satchel.transfer.outputs import chosen_format
+from satchel.transfer.providers import LiveBank, export_from
 
 To = Annotated[
     str | None,
@@ -133,31 +139,31 @@ class ExportBankRequest(ExportSettings, ContainedOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSource:
-    """A bank that is exported, and what an interface decides about it."""
+    """Source of an export, and what an interface decides about it."""
 
     bank: OpenBank | LiveBank
-    """The bank, or what a provider has of it."""
+    """The bank, or the memory of a user of a provider."""
 
     output: Path | Outlet | None = None
-    """What is written in place of the path of the options."""
+    """File to write in place of the path of the options."""
 
     permission: PathPermission | None = None
-    """Where paths may lead; as the options say by default."""
+    """Allowed paths; by default those of the options."""
 
     key: Callable[[str | None], keys.SigningKey] | None = None
-    """Gives the signing key of a name; by the passphrase of the options by default."""
+    """Returns the signing key of a name; by default with the passphrase of the options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreBanks:
-    """The banks of a store that is open."""
+    """The banks of an open store."""
 
     settings: Settings
     open: Callable[[str], OpenBank | LiveBank]
-    """Opens one by its name or ID."""
+    """Opens a bank by its name or ID."""
 
     owner: Callable[[str | None], keys.SigningKey]
-    """Gives the key of a name that owns banks that are created."""
+    """Returns the key of a name, which owns new banks."""
 
     read_only: bool = False
 
@@ -166,7 +172,7 @@ class StoreBanks:
 def opened_source(
     settings: Settings, wanted: str | None, owner: Owners
 ) -> Iterator[OpenBank | LiveBank]:
-    """Give a bank of the store, or of the provider that is set."""
+    """Open a bank of the store, or of the configured provider."""
     if settings.provider is not None:
         yield LiveBank(settings, wanted, owner)
         return
@@ -332,10 +338,10 @@ def _options(source: ExportSource, options: ExportRequest, output: Path) -> Expo
 
 
 def check(options: ExportRequest, output: Path) -> None:
-    """Check what can be checked without a bank.
+    """Check the options that do not need a bank.
 
     Raises:
-        UsageError: If a moment, a type or the format cannot be meant.
+        UsageError: If a time, a type or the format is invalid.
     """
     selected(options)
     is_signed(output, options.to)
@@ -374,9 +380,9 @@ def _progress(options: ExportSettings) -> OnProgress | None:
 
 
 def _is_earlier_export(output: Outlet, name: str | None) -> bool:
-    """Tell whether there is a file at an output in the format that is going to be written."""
+    """Return whether an output exists in the format that will be written."""
     with suppress(SatchelError):
         wanted, _ = chosen_format(output.path, name)
-        with output.earlier() as file:
+        with output.open_previous() as file:
             return formats.recognise(Place(output.path, held=file)) == wanted
     return False

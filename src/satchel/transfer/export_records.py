@@ -1,41 +1,48 @@
-"""Taking a bank's current memory out, as records that any format can write.
+"""Export of a bank's current memory: the selection, the records, the options and the result.
 
-One proved pass over the bank. What refers to others (edges, promotions, the sources of imports)
-waits on disk until it is known whether these go along. A parent that does not is left as a
-withheld item, with the proof that it was logged; so what is taken out is whole for whoever
-verifies it. Source: docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-erasure.md.
+One verified pass over the bank. Records that refer to others (edges, promotions, sources) are
+buffered on disk until it is known whether those are included. A parent that is not included becomes
+a withheld item with the proof that it was logged, so that the recipient can verify the rest.
+Source: docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-erasure.md.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import msgspec
 from msgspec import structs
 
 from satchel.artifact.encodings import ArtifactBuilder
-from satchel.artifact.statement import FileScope
-from satchel.crypto.keys import ENDING
+from satchel.artifact.statement import FileScope, SourceAgent
+from satchel.crypto.encryption import NOBODY, Lock
+from satchel.crypto.keys import ENDING, SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
+from satchel.errors import UsageError
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Config, Edge, Entry, FileVersion, Redaction, Status
-from satchel.model.values import is_id, now
-from satchel.ports.losses import Report
+from satchel.model.values import Component, is_id, now, read_time
+from satchel.ports.format import Format
+from satchel.ports.losses import Loss, Report
 from satchel.ports.rows import Filter
+from satchel.receipts.receipt import ReceiptBody, TransferPlan
 from satchel.runtime.scratch import Scratch, Spool
 from satchel.screening.records import SecretScreener
+from satchel.transfer.live_products import connector_for
+from satchel.transfer.outputs import chosen_format
 
 _TOGETHER = 256
 _BESIDE_ENTRIES = frozenset({"graph_node", "session_event", "file_version"})
 
 
 class MemorySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which memory is meant; an absent member wants all.
+    """The memory to export; a member that is not set selects all.
 
-    What is not current, and what is in quarantine, is never meant. What is past its expiry is: it
-    goes with its expiry, and whoever reads it there decides.
+    Memories that are not current or are quarantined are never selected. Expired memories are, with
+    their expiry, which the recipient can apply.
     """
 
     components: tuple[str, ...] = ()
@@ -45,27 +52,27 @@ class MemorySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Any of these."""
 
     since: str | None = None
-    """First moment, included; of what happened then, or else was made then."""
+    """First moment, inclusive, of the event or else the creation."""
 
     until: str | None = None
-    """Last moment, not included."""
+    """Last moment, exclusive."""
 
     owner: str | None = None
-    """The user that it belongs to, or the agent where there is no user."""
+    """The user that owns it, or the agent if there is no user."""
 
     as_of: int | None = None
-    """How the bank was when its log had this many records."""
+    """State of the bank when its log had this many records."""
 
     ids: tuple[str, ...] = ()
-    """Of memories, in full and sorted; nothing else is meant then."""
+    """Full IDs of memories, sorted; only these are selected."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether it leaves nothing out that is current."""
+        """Whether all current memory is selected."""
         return self == WHOLE
 
     def wants(self, logged: VerifiedRecord) -> bool:
-        """Tell whether a record that is memory is meant; edges are judged by their ends."""
+        """Return whether a record is selected; edges depend on their ends."""
         model, row = logged.model, logged.row
         if isinstance(model, Entry):
             if self.ids and not self._has(row.id):
@@ -88,11 +95,11 @@ class MemorySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 WHOLE = MemorySelection()
-"""All that is current."""
+"""All current memory."""
 
 
 class ExportedIds(Scratch):
-    """The ids of what is taken along, and of the parents that it names; on disk when many.
+    """IDs of the exported records, and of the parents that they name; on disk when many.
 
     SQLite's temporary database keeps small sets in memory and spills large ones by itself.
     """
@@ -105,7 +112,7 @@ class ExportedIds(Scratch):
         )
 
     def add(self, identity: str, parents: Iterable[str] = ()) -> None:
-        """Note a record, and the parents that it names."""
+        """Add a record and the parents that it names."""
         self._db.execute("INSERT OR IGNORE INTO chosen VALUES (?)", [_raw(identity)])
         for parent in parents:
             self._db.execute("INSERT OR IGNORE INTO parent VALUES (?)", [_raw(parent)])
@@ -115,7 +122,7 @@ class ExportedIds(Scratch):
         return self._one("SELECT 1 FROM chosen WHERE id = ?", [raw]) is not None
 
     def absent_parents(self) -> Iterator[list[str]]:
-        """Yield the ids of parents that were not chosen, some hundred at a time."""
+        """Yield the IDs of parents that are not exported, in batches."""
         last: Any = b""
         sql = (
             "SELECT id FROM parent WHERE id > ? AND NOT EXISTS"
@@ -137,24 +144,24 @@ def _raw(identity: str) -> bytes:
 
 
 Progress = Callable[[int, int, str | None], None]
-"""Called now and then with the records done and the records there are."""
+"""Called with the number of records done, the total, and the ID of the last one."""
 
 
 class RecordSelector(Protocol):
-    """Says which memory is meant."""
+    """Selects memory."""
 
     @property
     def as_of(self) -> int | None:
-        """How the bank was when its log had this many records; None for now."""
+        """State of the bank when its log had this many records; None for the current one."""
         ...
 
     def wants(self, logged: VerifiedRecord) -> bool:
-        """Tell whether a record that is memory is meant."""
+        """Return whether a record is selected."""
         ...
 
 
 _ABOUT_THE_LOG = frozenset({"bank", "config"})
-"""What shows, in a sealed file, whose the log is and who may sign its head."""
+"""Records that show, in a sealed file, who owns the log and may sign its head."""
 
 _TELL_EVERY = 1000
 _EXAMPLES = 3
@@ -162,42 +169,42 @@ _EXAMPLES = 3
 
 @dataclass(slots=True)
 class ExportCounts:
-    """What was taken out of a bank, besides the records themselves."""
+    """Counts of an export from a bank."""
 
     entries: int = 0
     others: int = 0
     """Nodes, session events and file versions."""
 
     expired: int = 0
-    """Entries past their expiry."""
+    """Expired entries."""
 
     edges_left: int = 0
-    """Edges with an end that is not taken out."""
+    """Edges with an end that is not exported."""
 
     withheld: int = 0
-    """Parents that are in the log only."""
+    """Parents that are in the log, but not exported."""
 
     absent: int = 0
-    """Parents that are not in the bank either."""
+    """Parents that are not in the bank."""
 
     absent_examples: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportDestination:
-    """Where memory goes that is taken out of a bank."""
+    """Destination of the records of an export."""
 
     builder: ArtifactBuilder
-    """Takes the records."""
+    """Receives the records."""
 
     report: Report
-    """Where is counted what cannot go along."""
+    """Counts what cannot be exported."""
 
     sealed: bool
-    """Whether an artifact is made, which shows the log's keys and proves what it lacks."""
+    """Whether an artifact is written, with the log's keys and proofs of withheld records."""
 
     screening: SecretScreener = field(default_factory=SecretScreener)
-    """What each record goes through."""
+    """Screens each record."""
 
 
 def collect_records(
@@ -206,19 +213,19 @@ def collect_records(
     outgoing: ExportDestination,
     progress: Progress | None = None,
 ) -> ExportCounts:
-    """Add the memory that is wanted to a builder, in the order of the log.
+    """Add the selected memory to a builder, in log order.
 
     Args:
         view: Of the bank.
-        wanted: Which memory.
-        outgoing: Where it goes.
-        progress: Is told how far it got.
+        wanted: The selection.
+        outgoing: The destination.
+        progress: Called with the progress.
 
     Raises:
         VerificationError: If a record is not what was logged, or is hidden.
     """
     with ExportedIds() as chosen:
-        taking = _Taking(view, wanted, outgoing, chosen)
+        taking = _RecordCollector(view, wanted, outgoing, chosen)
         try:
             end = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
             for number, logged in enumerate(view.scan(Filter(as_of=wanted.as_of))):
@@ -236,7 +243,7 @@ def collect_records(
     return taking.found
 
 
-class _Taking:
+class _RecordCollector:
     """One pass over a bank."""
 
     def __init__(
@@ -255,15 +262,15 @@ class _Taking:
         self._batches: set[int] = set()
         self._endings: list[str] = []
         self._forms: set[str] = set()
-        """Ids of redacted memories that go."""
+        """IDs of exported redacted memories."""
 
         self._redacted: dict[str, None] = {}
-        """Ids of redactions that go, and of what they redact."""
+        """IDs of exported redactions and of what they redact."""
 
         self._now = now()
 
     def look_at(self, logged: VerifiedRecord) -> None:
-        """Add a record, let it wait, or leave it."""
+        """Add a record, buffer it, or skip it."""
         record, model = logged.record, logged.model
         if isinstance(model, Edge) or record.type == "source" or _promotes(model):
             self._waiting.write(record.body + b"\n")
@@ -281,7 +288,7 @@ class _Taking:
             self._add(logged)
 
     def add_what_waited(self) -> None:
-        """Add what refers only to records that were added."""
+        """Add the buffered records whose references were added."""
         for line in self._waiting.lines():
             value = msgspec.json.decode(line)
             record = Sealed(value["id"], value["type"], line.removesuffix(b"\n"))
@@ -303,10 +310,10 @@ class _Taking:
                 self._builder.add(record)
 
     def prove_redactions(self) -> None:
-        """Add the proofs that the log has the redactions, without which no form counts.
+        """Add proofs that the redactions are in the log; without them no redacted form is valid.
 
-        The places at which keys ended go with them: by these signatures before and after are told
-        apart.
+        Proofs of the records that ended keys are included: they show which signatures were made
+        before.
         """
         ids = [*self._redacted, *self._endings] if self._redacted else []
         for start in range(0, len(ids), _TOGETHER):
@@ -314,7 +321,7 @@ class _Taking:
                 self._builder.add_item("proofs", msgspec.to_builtins(proof))
 
     def withhold(self) -> None:
-        """Put the proof that it was logged in the place of each parent that does not go along."""
+        """Add a proof that it was logged for each parent that is not exported."""
         for ids in self._chosen.absent_parents():
             proofs = self._view.proofs(ids)
             for identity in ids:
@@ -328,7 +335,7 @@ class _Taking:
                     self.found.absent_examples.append(identity)
 
     def close(self) -> None:
-        """Give the space on disk back."""
+        """Free the space on disk."""
         self._waiting.close()
 
     def _add(self, logged: VerifiedRecord) -> None:
@@ -351,7 +358,7 @@ class _Taking:
             self._report.lost("blob", "bytes outside the log are not exported", example=record.id)
 
     def _joins(self, edge: dict[str, Any]) -> bool:
-        """Tell whether both ends of an edge go along; a name that is no id is an end as it is."""
+        """Return whether both ends of an edge are exported; a name that is not an ID is always."""
         ends = [edge["source"], edge["target"]]
         there = [end in self._chosen for end in ends]
         return any(there) and all(
@@ -359,7 +366,7 @@ class _Taking:
         )
 
     def _followed(self, record: Sealed, edge: dict[str, Any]) -> Sealed | None:
-        """Return an edge that leads to what took the place of its ends; None where nothing did."""
+        """Return an edge between the successors of its ends; None if there is none."""
         ends = {side: self._successor(edge[side]) for side in ("source", "target")}
         if ends["source"] == ends["target"] or not self._joins(ends):
             return None
@@ -377,12 +384,196 @@ def _promotes(model: Any) -> bool:
 
 
 def scope_of(wanted: MemorySelection) -> FileScope:
-    """Return what a statement says of how much of the memory a file holds."""
+    """Return the scope that a statement has for a selection."""
     if wanted.is_whole:
         return FileScope(kind="full")
     return FileScope(kind="filter", filter=msgspec.json.decode(msgspec.json.encode(wanted)))
 
 
 def head_members(view: View) -> dict[str, Any]:
-    """Return what a statement says of the log that a file was taken from."""
+    """Return the members of a statement that describe the log."""
     return {"bank": view.head.bank, "head": msgspec.json.decode(view.signed)}
+
+
+OTHERWISE = "pam"
+"""Format of a file whose suffix is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """Options of an export."""
+
+    format: str | None = None
+    """By the output's name by default, otherwise ``OTHERWISE``."""
+
+    selection: MemorySelection = WHOLE
+    key: SigningKey | None = None
+    """Signs an artifact; None writes it unsigned."""
+
+    lock: Lock = NOBODY
+    """Recipients that the file is encrypted to; none means unencrypted."""
+
+    overwrite: bool = False
+    fail_on_loss: bool = False
+    scrub_secrets: bool = False
+    """Replace secrets with placeholders; otherwise they are only counted."""
+
+    entities: bool = True
+    """Include entities, in formats where they are optional."""
+
+    embeddings: bool = False
+    """Include the bank's vectors and those that came with memories, if the format has them."""
+
+    accept_loss: tuple[str, ...] = ()
+    """Fields that may be lost; ``all`` for any."""
+
+    receipt: Path | None = None
+    """File for a copy of the receipt; it must not exist."""
+
+    sidecar: bool = False
+    """Write what the format cannot hold to a file next to the output."""
+
+    keeps_receipt: bool = True
+    """False for a step of a larger transfer, which has its own receipt."""
+
+    dry_run: bool = False
+    """Report what would be written and lost, and write nothing."""
+
+    source_agent: SourceAgent | None = None
+    progress: Progress | None = None
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Result of an export: records read, written, read back and lost."""
+
+    bank: str
+    name: str | None = None
+    epoch: int
+    size: int
+    """Number of records in the bank's log when it was read."""
+
+    root: str
+    selection: MemorySelection
+    output: str
+    format: str
+    records: dict[str, int]
+    """Number of objects in each section, as read from the bank."""
+
+    entries: int
+    losses: list[Loss]
+    notes: list[str]
+    secrets: dict[str, int] = {}
+    """Number of likely keys, tokens, passwords and card numbers, by kind."""
+
+    secrets_kept: int = 0
+    """How many of them were exported unchanged."""
+
+    dry_run: bool = False
+    written: int | None = None
+    """Memories that a live product stored; None for a file."""
+
+    known: int | None = None
+    """Memories that it already had, with the same content."""
+
+    output_digest: str | None = None
+    output_bytes: int | None = None
+    sidecar: str | None = None
+    """The file next to the output that holds what its format cannot."""
+
+    signed_by: str | None = None
+    read_back: str | None = None
+    """Outcome of the verification of a sealed output, read back from the disk."""
+
+    plan: TransferPlan | None = None
+    """What would be done; of a dry run only."""
+
+    receipt: str | None = None
+    """ID of the receipt; ``satchel receipt show`` prints it."""
+
+    account: ReceiptBody | None = None
+    """Body of the receipt."""
+
+    unaccepted: int = 0
+    """Number of values lost, or that would be lost, without being accepted."""
+
+    @property
+    def lost(self) -> int:
+        """Number of values that were lost."""
+        return sum(loss.count for loss in self.losses)
+
+
+def export_format(output: Path, name: str | None) -> tuple[str, Format]:
+    """Return the format of an export: by its name, else by suffix, else an artifact.
+
+    Raises:
+        UsageError: If the format cannot be written.
+    """
+    return chosen_format(output, name, otherwise=OTHERWISE)
+
+
+def is_signed(output: Path, name: str | None) -> bool:
+    """Return whether an export is signed by default.
+
+    Raises:
+        UsageError: If the format cannot be written.
+    """
+    if connector_for(str(output), name) is not None:
+        return False
+    return export_format(output, name)[1].info.traits.sealed
+
+
+def selection(  # noqa: PLR0913 - each filter on its own
+    *,
+    components: tuple[str, ...] = (),
+    tags: tuple[str, ...] = (),
+    since: str | None = None,
+    until: str | None = None,
+    owner: str | None = None,
+    as_of: int | None = None,
+    ids: tuple[str, ...] = (),
+) -> MemorySelection:
+    """Return the selection for the given filters.
+
+    Args:
+        components: Types of memory.
+        tags: Tags; a memory needs one of them.
+        since: First moment, as a date or time.
+        until: Last moment, exclusive.
+        owner: A user or an agent.
+        as_of: Number of records in the log.
+        ids: IDs of current memories, or prefixes of them.
+
+    Raises:
+        UsageError: If a type or time is invalid, or IDs are combined with ``as_of``.
+    """
+    unknown = sorted(set(components) - set(Component))
+    if unknown:
+        raise UsageError(
+            f"unknown type {unknown[0]!r}",
+            field="component",
+            hint=f"Known: {', '.join(Component)}.",
+        )
+    if as_of is not None and as_of < 1:
+        raise UsageError("the number of records must be at least 1", field="as_of")
+    if as_of is not None and ids:
+        raise UsageError("IDs select current memories only: drop as_of", field="as_of")
+    return MemorySelection(
+        components=tuple(sorted(set(components))),
+        tags=tuple(sorted(set(tags))),
+        since=_moment(since, "since"),
+        until=_moment(until, "until"),
+        owner=owner,
+        as_of=as_of,
+        ids=tuple(sorted(set(ids))),
+    )
+
+
+def _moment(text: str | None, field: str) -> str | None:
+    if text is None:
+        return None
+    found = read_time(text)
+    if found is None:
+        raise UsageError(
+            f"{text!r} is not a date or time", field=field, hint="Write it as 2026-01-31."
+        )
+    return found

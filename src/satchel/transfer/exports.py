@@ -1,98 +1,497 @@
-"""Exporting a bank's current memory to a file of any format that writes."""
+"""Export a bank's current memory to a file of any writable format, or to a live product."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import msgspec
+from blake3 import blake3
 
+from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.encodings import ArtifactBuilder, Header
 from satchel.artifact.statement import FileScope
 from satchel.bank.connections import again_if_disturbed
-from satchel.bank.memory_input import current_memory
+from satchel.bank.memory import UNTRUSTED
+from satchel.bank.memory_input import current_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import file_to_write, require_uncontained
+from satchel.config.settings import Settings
 from satchel.crypto.encryption import encrypted_outlet
-from satchel.errors import UsageError
+from satchel.crypto.log import Head
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, UsageError
 from satchel.files.catch_up import log_pending_changes
+from satchel.ledger.heads import BankStanding
 from satchel.ledger.view import View
+from satchel.model.records import Entry
 from satchel.model.values import now
-from satchel.ports.format import Format, WriteContext
+from satchel.ports.format import (
+    Connector,
+    ConnectorOptions,
+    Format,
+    VersionedConnector,
+    WriteContext,
+    WriteResult,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
+from satchel.ports.vectors import Maker, VectorChecksum
+from satchel.recall.vector_index import GenerationInfo, current_generation
 from satchel.receipts.archive import refuse_copy
-from satchel.receipts.census import RecordCounter
+from satchel.receipts.comparison import DeliveredRecords
+from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text
+from satchel.receipts.tally import RecordCounter
 from satchel.runtime.output import Outlet, refuse_existing
-from satchel.transfer.conversion import VerifyOptions, policy_of, request_of
-from satchel.transfer.delivery import hand_over
-from satchel.transfer.export_file import is_own, require_no_loss
+from satchel.screening.records import SecretScreener
 from satchel.transfer.export_records import (
+    Export,
     ExportCounts,
     ExportDestination,
+    ExportOptions,
     MemorySelection,
     collect_records,
+    export_format,
     head_members,
     scope_of,
 )
-from satchel.transfer.export_results import Export, ExportOptions, export_format
-from satchel.transfer.export_selection import (
-    BankVectors,
-    input_of,
-    note_taken,
-    require_some,
-    screening_of,
-    start_export,
-    vectors_of,
-    with_report,
-)
 from satchel.transfer.folders import output_for
-from satchel.transfer.live_products import connector_for
-from satchel.transfer.output_files import (
+from satchel.transfer.live_products import connector_for, display_address, opened_connector
+from satchel.transfer.outputs import (
+    OutputJob,
     OutputVerification,
+    Transfer,
+    account_of_output,
+    compare_handed,
+    is_own,
+    keep_receipt,
+    plan_of,
     refuse_other,
+    require_no_loss,
     sidecar_outlet,
+    tried_plan,
+    with_report,
     write_output,
 )
-from satchel.transfer.outputs import OutputJob, account_of_output, keep_receipt, tried_plan
+from satchel.transfer.verification import VerifyOptions, policy_of, request_of
+
+
+def require_some(bank: OpenBank, found: ExportCounts, asked: ExportOptions) -> None:
+    """Require that something was selected.
+
+    Raises:
+        EmptyInputError: If nothing was selected.
+    """
+    if found.entries + found.others:
+        return
+    more = "" if asked.selection.is_whole else " Use fewer filters."
+    raise EmptyInputError(
+        "no memories to export",
+        file=bank.name or bank.id,
+        hint=f"Nothing was written.{more}",
+    )
+
+
+def screening_of(
+    bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool
+) -> SecretScreener:
+    """Return the screener: secrets are replaced if the options or the bank require it."""
+    return SecretScreener(
+        scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
+    )
+
+
+def note_taken(view: View, found: ExportCounts, report: Report) -> None:
+    """Add notes about the exported records to a report."""
+    for note in view.notes:
+        report.note(note)
+    if view.standing is BankStanding.UNTRUSTED:
+        report.note(UNTRUSTED)
+    if found.expired:
+        report.note(f"expired entries, included: {found.expired}")
+    if found.edges_left:
+        report.note(
+            f"edges skipped, since they link to records that are not exported: {found.edges_left}"
+        )
+    if found.withheld:
+        report.note(
+            f"{found.withheld} parents are not exported; the file contains proofs that they "
+            "were logged"
+        )
+    if found.absent:
+        report.note(
+            f"{found.absent} parents are not in the bank, such as"
+            f" {', '.join(found.absent_examples)}; the file is marked as incomplete"
+        )
+
+
+def input_of(bank: OpenBank, head: Head, found: ExportCounts) -> TransferEnd:
+    """Return the bank as the input end of a receipt, with the head that was read."""
+    return TransferEnd(
+        name=receipt_text(bank.name or bank.id),
+        bank=bank.id,
+        size=head.size,
+        root=head.root,
+        records=found.entries + found.others,
+    )
+
+
+def start_export(
+    bank: OpenBank,
+    head: Head,
+    asked: ExportOptions,
+    target: tuple[Path, str],
+    taken: tuple[RecordSet, ExportCounts, SecretScreener],
+) -> Export:
+    """Return the result of an export before anything is written.
+
+    Args:
+        bank: The bank.
+        head: The head that was read.
+        asked: Options of the export.
+        target: The output and its format.
+        taken: The records, their counts, and the screener.
+    """
+    (output, name), (records, found, screening) = target, taken
+    return Export(
+        bank=bank.id,
+        name=bank.name,
+        epoch=head.epoch,
+        size=head.size,
+        root=head.root,
+        selection=asked.selection,
+        output=str(output),
+        format=name,
+        records=records.counts,
+        entries=found.entries,
+        losses=[],
+        notes=[],
+        secrets=screening.found,
+        secrets_kept=screening.kept,
+        dry_run=asked.dry_run,
+    )
+
+
+_DIGITS = 16
+
+
+class BankVectors:
+    """The current generation of a bank's vectors.
+
+    Args:
+        bank: The bank.
+        made: The generation.
+        count: Number of its vectors.
+    """
+
+    def __init__(self, bank: OpenBank, made: GenerationInfo, count: int) -> None:
+        self.count = count
+        self.maker = Maker(
+            model=made.model,
+            dimensions=made.dimensions,
+            revision=made.revision,
+            learnt="" if made.learnt is None else blake3(made.learnt).hexdigest()[:_DIGITS],
+        )
+        self.sent = VectorChecksum()
+        """Checksum of the written vectors."""
+
+        self.placed = False
+        """Whether the format stores vectors."""
+
+        self._bank = bank
+        self._generation = made.generation
+
+    def begin(self) -> None:
+        """Reset the checksum before the output is written again."""
+        self.sent, self.placed = VectorChecksum(), True
+
+    def of(self, ids: Sequence[str]) -> Mapping[str, Sequence[float]]:
+        """Return vectors by ID; none if the generation was replaced during the export."""
+        with self._bank.ledger.reading() as view:
+            return view.vectors(self._generation, ids)
+
+    def wrote(self, mark: str, vector: Sequence[float]) -> None:
+        """Add a written vector to the checksum."""
+        self.sent.take(mark, vector)
+
+
+def vectors_of(bank: OpenBank, view: View) -> BankVectors | None:
+    """Return the vectors that were requested for a bank; None if there are none.
+
+    Vectors that were computed automatically are not exported: the recipient can compute them, and
+    they would replace vectors that came with memories.
+    """
+    made = current_generation(view) if view.is_whole else None
+    if made is None or not made.asked:
+        return None
+    return BankVectors(bank, made, view.generations().get(made.generation, 0))
+
+
+_TOGETHER = 256
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A live product as the target of an export."""
+
+    name: str
+    """Name of the connector."""
+
+    address: str
+    how: ConnectorOptions
+
+
+@dataclass(slots=True)
+class DeliveryResult:
+    """Result of writing to a live product."""
+
+    written: int = 0
+    known: int = 0
+    """Memories that it already had, with the same content."""
+
+    older: int = 0
+    """Earlier versions that were written; reading a product back does not show them."""
+
+
+def deliver(
+    settings: Settings,
+    product: Product,
+    records: RecordSet,
+    view: View | None,
+    report: Report,
+    handed: DeliveredRecords | None = None,
+) -> DeliveryResult:
+    """Write records to a live product; what it did not store is counted in the report.
+
+    A batch is durable before the next one begins, and existing memories are left unchanged, so an
+    interrupted export can be run again.
+
+    Args:
+        settings: Settings with the limits.
+        product: The product.
+        records: The records.
+        view: View of the bank, for earlier versions; None to omit them.
+        report: Receives losses and refusals.
+        handed: Receives the IDs that the product gave, for reading back.
+
+    Raises:
+        TargetError: If it cannot be written; earlier batches remain.
+        LockedError: If another process has it.
+    """
+    done = DeliveryResult()
+    opened = opened_connector(product.name, product.address, settings, product.how)
+    with closing(opened) as connector:
+        if handed is not None:
+            handed.is_to(connector)
+        found = _worth_handing(records, report)
+        while batch := list(islice(found, _TOGETHER)):
+            results, older = _write_batch(connector, batch, view, report)
+            done.older += older
+            for record, result in zip(batch, results, strict=True):
+                if result.problem is not None:
+                    report.lost(record.type, result.problem, example=record.id)
+                    continue
+                done.known += result.known
+                done.written += not result.known
+                if handed is not None and result.there is not None:
+                    handed.add(result.there, record)
+    return done
+
+
+def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
+    """Yield all records except those about transfers."""
+    for section, count in records.counts.items():
+        kind = TYPED_SECTIONS.get(section)
+        if kind is None:
+            report.lost(section, "a live product has no such section", count=count)
+        elif kind not in _OF_THE_TRANSFER:
+            yield from records.of(kind)
+
+
+def _write_batch(
+    connector: Connector, batch: list[Sealed], view: View | None, report: Report
+) -> tuple[list[WriteResult], int]:
+    """Write a batch; return the results and the number of earlier versions written."""
+    if view is None or not isinstance(connector, VersionedConnector):
+        return list(connector.take(batch, report)), 0
+    there = view.get([record.id for record in batch])
+    older = dict[str, list[Sealed]]()
+    for name, logged in there.items():
+        if isinstance(logged.model, Entry):
+            versions = [one for one in versions_of(view, logged) if one.seq < logged.seq]
+            older[name] = [one.record for one in versions if isinstance(one.model, Entry)]
+    return list(connector.take_versions(batch, older, report)), sum(map(len, older.values()))
+
+
+def export_to_product(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
+    """Write a bank's current memory and its earlier versions to a live product.
+
+    Args:
+        bank: The bank.
+        name: The product's connector.
+        output: The address of the product.
+        asked: Options of the export.
+
+    Raises:
+        EmptyInputError: If nothing is selected.
+        LossError: With ``fail_on_loss``, if something would be lost; nothing is written then.
+        TargetError: If the product cannot be written or read back.
+        LockedError: If another process has it.
+    """
+    report, began = Report(), now()
+    how = ConnectorOptions(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings)
+    product = Product(name=name, address=str(output), how=how)
+    output = Path(display_address(name, product.address))
+    limits, dry_run = bank.settings.options.limits, asked.dry_run
+    if not dry_run:
+        refuse_copy(bank.settings, asked.receipt, output)
+    census = RecordCounter(texts=dry_run)
+    with ExitStack() as stack:
+        timed = stack.enter_context(ExitStack())
+        timed.enter_context(census.timed())
+        builder = stack.enter_context(ArtifactBuilder())
+        view = stack.enter_context(bank.ledger.reading())
+        head, screening = view.head, screening_of(bank, view, asked, sealed=False)
+        outgoing = ExportDestination(
+            builder=builder, report=report, sealed=False, screening=screening
+        )
+        found = collect_records(view, asked.selection, outgoing, asked.progress)
+        note_taken(view, found, report)
+        require_some(bank, found, asked)
+        records = RecordSet(*builder.finish(limits)).without_redactions(report)
+        # Earlier versions still contain the secrets that were replaced.
+        past = None if screening.scrub else view
+        if past is None:
+            report.note("earlier versions were not exported, since they may contain secrets")
+        transfer = Transfer(
+            settings=bank.settings,
+            kind="export",
+            began=began,
+            input=input_of(bank, head, found),
+            format=name,
+            report=report,
+            accepted=asked.accept_loss,
+            fail_on_loss=asked.fail_on_loss,
+            screening=screening,
+            key=asked.key,
+            copy=asked.receipt,
+        )
+        export = start_export(bank, head, asked, (output, name), (records, found, screening))
+        handing = _ProductExport(transfer, product, asked, records, past)
+        trial, tried = Report(dict(report.losses), list(report.notes)), DeliveryResult()
+        if dry_run or asked.fail_on_loss:
+            tried = handing.tried(trial)
+            if asked.fail_on_loss:
+                require_no_loss(trial, output, asked.accept_loss)
+        timed.close()
+        if dry_run:
+            return handing.planned(export, tried, trial, census)
+        export = handing.done(export)
+    bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
+    return export
+
+
+class _ProductExport:
+    """An export of records to a live product."""
+
+    def __init__(
+        self,
+        transfer: Transfer,
+        product: Product,
+        asked: ExportOptions,
+        records: RecordSet,
+        past: View | None,
+    ) -> None:
+        self._transfer = transfer
+        self._product = product
+        self._shown = receipt_text(display_address(product.name, product.address))
+        self._asked = asked
+        self._records = records
+        self._past = past
+
+    def tried(self, trial: Report) -> DeliveryResult:
+        """Return what would be written, and count losses in a report; nothing is written."""
+        product = replace(self._product, how=replace(self._product.how, dry_run=True))
+        return deliver(self._transfer.settings, product, self._records, self._past, trial)
+
+    def planned(
+        self, export: Export, tried: DeliveryResult, trial: Report, census: RecordCounter
+    ) -> Export:
+        """Return the result of a dry run."""
+        transfer = replace(self._transfer, report=trial)
+        target = TargetPlan(name=self._shown, created=tried.written, left_alone=tried.known)
+        plan = plan_of(transfer, self._records, target, census)
+        export = msgspec.structs.replace(export, written=tried.written, known=tried.known)
+        return msgspec.structs.replace(with_report(export, transfer), plan=plan)
+
+    def done(self, export: Export) -> Export:
+        """Write the records, read them back, and return the result with its receipt."""
+        transfer, product = self._transfer, self._product
+        with DeliveredRecords(self._again) as handed:
+            done = deliver(
+                transfer.settings, product, self._records, self._past, transfer.report, handed
+            )
+            again = compare_handed(transfer, handed, self._records)
+        if done.older:
+            transfer.report.note(
+                f"{done.older} older versions were exported; they were not verified by reading back"
+            )
+        there = sum(again.records.values())
+        output = TransferEnd(name=self._shown, format=transfer.format, records=there)
+        account = account_of_output(transfer, output, again)
+        receipt = keep_receipt(transfer, account) if self._asked.keeps_receipt else None
+        return msgspec.structs.replace(
+            with_report(export, transfer),
+            written=done.written,
+            known=done.known,
+            account=account,
+            receipt=receipt,
+        )
+
+    def _again(self) -> Connector:
+        product, settings = self._product, self._transfer.settings
+        how = ConnectorOptions(embeddings=product.how.embeddings)
+        return opened_connector(product.name, product.address, settings, how)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPart:
-    """What of a bank goes out."""
+    """A part of a bank that is exported."""
 
     take: Callable[[View, ExportDestination], ExportCounts]
-    """Takes it out."""
+    """Adds its records to a destination."""
 
     scope: FileScope
-    """What the statement says of it."""
+    """Scope of the statement."""
 
     @property
     def proves(self) -> bool:
-        """Whether the file has a proof for each entry, which is to be read back."""
+        """Whether the file has a proof for each entry, which is read back."""
         return self.scope.kind == "disclosure"
 
 
 def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None = None) -> Export:
-    """Write a bank's current memory to a file, or hand it to a live product.
+    """Write a bank's current memory to a file or to a live product.
 
-    The bank is not changed. What is past its expiry goes along, with its expiry; what is in
-    quarantine does not. The output is there whole or not at all, and is read back.
+    The bank is not changed. Expired memories are included with their expiry; quarantined ones are
+    not. The output is written atomically and read back.
 
     Args:
         bank: The bank.
-        output: What a person at this machine names; or what was opened for a caller.
-        options: What is asked for.
+        output: Path or address, or an open output.
+        options: Options of the export.
 
     Raises:
-        PathRefusedError: If roots are set, and a name leads out of them.
+        PathRefusedError: If roots are set, and a path leads out of them.
         VerificationError: If the bank is not what was signed.
-        EmptyInputError: If nothing is wanted of it.
-        LossError: With ``fail_on_loss``, if something would not survive.
+        EmptyInputError: If nothing is selected.
+        LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If the output cannot be written.
-        UsageError: If its format cannot be told or written.
-        UnknownMemoryError: If a memory that is named is not there.
-        RetiredMemoryError: If one is not current, or in quarantine.
+        UsageError: If its format cannot be determined or written.
+        UnknownMemoryError: If there is no memory with a given ID.
+        RetiredMemoryError: If one is not current, or is quarantined.
     """
     bank, asked = bank.asked("export"), options or ExportOptions()
     log_pending_changes(bank)
@@ -109,7 +508,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
                 "a live product is not a file, so it cannot be encrypted", field="lock"
             )
         require_uncontained(bank.settings, str(output))
-        return hand_over(bank, live, Path(str(output)), asked)
+        return export_to_product(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
         return again_if_disturbed(lambda: export_part(bank, outlet, asked, _selected(asked)))
 
@@ -213,7 +612,7 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Expo
 
 
 def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions) -> None:
-    """Refuse what cannot be done, before any work."""
+    """Reject invalid combinations of options before any work."""
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
         refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
@@ -227,7 +626,7 @@ def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions
 
 
 def _note_vectors(vectors: BankVectors | None, writing: WriteContext, name: str) -> None:
-    """Say that vectors stay behind which somebody asked for."""
+    """Note that the requested vectors could not be exported."""
     if writing.embeddings and vectors is not None and not vectors.placed:
         writing.report.note(f"{name} does not support vectors; they were not exported")
 

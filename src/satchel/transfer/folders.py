@@ -1,7 +1,7 @@
-"""An input that is a folder: an export that somebody unpacked already.
+"""A folder as an input: an unpacked export.
 
-It is put together again, in a private file that is gone afterwards, so that all readers have one
-thing to read, more than once and always the same, whatever happens in the folder meanwhile.
+It is packed into a private temporary file, so that readers have one file that they can read more
+than once, unaffected by changes in the folder during the run.
 """
 
 import os
@@ -18,7 +18,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.encryption import Lock
 from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
-from satchel.formats._chats.archive import ArchiveFile, ChatArchive, open_archive
+from satchel.formats._archive import ArchiveFile, ChatArchive, open_archive
 from satchel.ports.format import MOST_WITHIN, Format, Place
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, open_input
@@ -27,13 +27,13 @@ from satchel.runtime.roots import PathInput
 from satchel.runtime.scratch import temporary_file
 
 READ = (".json", ".jsonl", ".md", ".html", ".txt")
-"""Endings of the files whose contents are looked at; of others, the names alone."""
+"""Suffixes of the files whose contents are read; of others, only the names are."""
 
 _SAID_AGAIN = "chat.html"
-"""ChatGPT's page of all conversations, which are beside it: gigabytes for nothing."""
+"""ChatGPT's page of all conversations, which are also in files next to it: large and redundant."""
 
 _PACKED = ".zip"
-"""An archive in the folder: its files are looked at as if they were in it."""
+"""An archive in the folder: its files are read as if they were in the folder."""
 
 _EXPANSION, _CHUNK = DEFAULT_LIMITS.expansion, 1 << 20
 
@@ -49,12 +49,12 @@ _THEN = (1980, 1, 1, 0, 0, 0)
 def input_to_read(
     settings: Settings, path: PathInput | OpenFile, permission: PathPermission = OWN
 ) -> Iterator[OpenFile]:
-    """Open what somebody names to be read in: a file, or a folder with the files of an export.
+    """Open an input: a file, or a folder with the files of an export.
 
     Raises:
         SatchelError: As ``file_to_read`` for a file, and ``folder_to_read`` for a folder.
-        LimitError: If there is more in a folder than any export has.
-        TargetError: If there is no room to put the files of a folder together.
+        LimitError: If a folder has more files than any export.
+        TargetError: If there is no space to pack the files of a folder.
     """
     if isinstance(path, OpenFile) or not _is_folder(path):
         with file_to_read(settings, path, permission) as file:
@@ -210,8 +210,8 @@ class FolderOutlet(WrappedOutlet):
         self._replaces = overwrite
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
-        """Keep the folder from its name until the block ends; see ``Outlet.proving``."""
+    def defer_publication(self) -> Iterator[None]:
+        """Delay the renaming of the folder until the block ends; see ``Outlet``."""
         with ExitStack() as stack:
             self._stack = stack
             try:
@@ -270,9 +270,9 @@ class WithinOutlet(WrappedOutlet):
             yield stream
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
-        """Keep the file as it was until the block ends, and refuse it if it changed meanwhile."""
-        with self._inner.proving():
+    def defer_publication(self) -> Iterator[None]:
+        """Keep the original file until the block ends; refuse it if it changed during the block."""
+        with self._inner.defer_publication():
             yield
             if self._now() != self.before:
                 raise TargetError(
@@ -292,7 +292,7 @@ class WithinOutlet(WrappedOutlet):
         self._inner.remove()
 
     def _now(self) -> bytes | None:
-        file = self._inner.there()
+        file = self._inner.open_existing()
         if file is None:
             return None
         with file, open_input(file) as stream:
@@ -307,7 +307,7 @@ class WithinOutlet(WrappedOutlet):
             is_same = stream.read(MOST_WITHIN + 1) == self.before
         if self.before is None or is_same:
             return
-        with self.beside(f"{self.path.name}.bak") as beside:
+        with self.sibling(f"{self.path.name}.bak") as beside:
             with beside.writing(overwrite=True, mode=self._mode or PRIVATE_FILE) as sink:
                 sink.write(self.before)
             self.kept = beside.path

@@ -1,44 +1,48 @@
-"""Logging what was planned: in groups that nobody sees until the last one is there.
+"""Log the planned records of an import in groups that become visible together.
 
-A killed import is gone on with: the seed of its nonces is kept beside the log until it is complete,
-so the same input gives the same records again, and those that are logged are left out.
+A killed import can be resumed: the seed of its nonces is stored with the log until it is complete,
+so that the same input gives the same records, and those already logged are skipped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 
+from satchel.bank.connections import writer_key
 from satchel.bank.jobs import SIDE, ImportJournal, revert_import, side_name
-from satchel.crypto.sealed_records import Sealed, seal
+from satchel.bank.open_bank import OpenBank
+from satchel.crypto.redaction import signed_redaction
+from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.errors import ChangedError, ConflictError, SlotTakenError, StoreDamagedError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import LogTransaction
-from satchel.model.records import Source, Status
+from satchel.model.records import Redaction, Source, Status
 from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.receipts.tally import Tally
+from satchel.runtime.scratch import ScratchMap
 from satchel.transfer.import_plan import ImportPlan
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.import_stage import CommitTooLargeError
 
 _ATTEMPTS = 8
 
 Progress = Callable[[int, int, str | None], None]
-"""Is told how many records are logged, of how many, and the id of the last one."""
+"""Called with the number of logged records, the total, and the ID of the last one."""
 
 
 class StreamedImport:
-    """One import into one bank, logged in one transaction while its file is still read.
+    """One import into one bank, logged in one transaction while its file is read.
 
     Args:
-        block: Gives the right to append; whatever is appended is taken back when it fails.
-        size: How long the log was when it had nothing; None for one that begins with this.
+        block: Opens the transaction, which is rolled back on an error.
+        size: Length of the log of a vacant bank; None for a new bank.
 
     Raises:
-        NotAtOnceError: If the log is longer now.
-        ReadOnlyStoreError: If no key may sign here.
+        CommitTooLargeError: If the log is longer now.
+        ReadOnlyStoreError: If no key may sign.
     """
 
     def __init__(
@@ -55,16 +59,16 @@ class StreamedImport:
             self.take_back()
             raise
         self.source = ""
-        """Id of the source record; empty until it is closed."""
+        """ID of the source record; empty until it is closed."""
 
         self.tally = Tally()
-        """Of what was logged."""
+        """Counts of what was logged."""
 
     def add(self, rows: Sequence[Row]) -> None:
         """Log a group of records.
 
         Raises:
-            NotAtOnceError: If the bank has another version of something.
+            CommitTooLargeError: If the bank has another version of something.
         """
         try:
             self._log.append_unnamed(rows)
@@ -73,7 +77,7 @@ class StreamedImport:
         self.tally.add_many(rows)
 
     def close(self, source: Source, receipt: Callable[[], Sealed], plan: ImportPlan) -> str:
-        """Commit it, visible then, and return the id of the receipt; see ``Batch.log_at_once``."""
+        """Commit it and return the ID of the receipt; see ``ImportBatch.log_at_once``."""
         record = seal(source)
         place = self._log.name_import(record)
         self._log.require_stored()
@@ -84,7 +88,7 @@ class StreamedImport:
         return made.id
 
     def take_back(self) -> None:
-        """Have nothing of it be there, unless it was closed."""
+        """Roll back, unless it was closed."""
         with suppress(CommitTooLargeError):
             error = CommitTooLargeError()
             if not self._block.__exit__(CommitTooLargeError, error, None):
@@ -97,8 +101,8 @@ class ImportBatch:
     Args:
         ledger: The bank.
         plan: What to log.
-        journal: Of this import, begun before or not.
-        on_conflict: What to do when somebody is quicker with another version of something.
+        journal: Journal of the import, new or from an earlier attempt.
+        on_conflict: What to do if another process logged another version of something.
     """
 
     def __init__(
@@ -109,18 +113,18 @@ class ImportBatch:
         self._journal = journal
         self._mode = on_conflict
         self.source: str = journal.source
-        """Id of the source record; empty until ``log``."""
+        """ID of the source record; empty until ``log``."""
 
         self.resumed = (logged_part(ledger, plan, journal.source) or 0) if journal.source else 0
-        """Records that were logged by an earlier attempt."""
+        """Number of records that an earlier attempt logged."""
 
         self.tally = Tally()
-        """Of what was logged here and read back."""
+        """Counts of what was logged here and read back."""
 
     def log(self, source: Source, told: Progress | None = None) -> None:
-        """Log everything that was planned; it is not visible yet.
+        """Log all planned records; they are not visible yet.
 
-        At the end it is told in any case, also when an earlier attempt had logged all.
+        ``told`` is called at least once, even if an earlier attempt logged everything.
         """
         total = self.total
         if not self.source:
@@ -142,17 +146,17 @@ class ImportBatch:
     def log_at_once(
         self, source: Source, receipt: Callable[[], Sealed], told: Progress | None = None
     ) -> str:
-        """Log everything in one transaction, visible at its end, and return the id of the receipt.
+        """Log everything in one transaction and return the ID of the receipt.
 
-        It is read back before it is committed. Nothing is there when this fails.
+        Records are read back before the commit. Nothing is stored on failure.
 
         Args:
             source: The record of the import.
-            receipt: Gives the record that makes it visible, made when it is about to be logged.
-            told: Is told how far it got; nothing is durable before the end.
+            receipt: Returns the record that completes the import; called right before it is logged.
+            told: Called with the progress; nothing is durable before the end.
 
         Raises:
-            SlotTakenError: If somebody was quicker with another version of something.
+            SlotTakenError: If another process logged another version of something.
             StoreDamagedError: If the store reads back something else.
         """
         record, done = seal(source), 0
@@ -172,26 +176,25 @@ class ImportBatch:
 
     @property
     def total(self) -> int:
-        """Records that are to be logged."""
+        """Number of records to log."""
         return self._plan.stage.records + self._plan.stage.statuses
 
     def read_back(self) -> Tally:
-        """Return what was logged and read back, before anybody sees it.
+        """Return the counts of what was logged and read back, before it becomes visible.
 
         What this process logged was read back before each commit. After an earlier attempt, each
-        row is proved to be the one that was logged at its place, and to have the very bytes that
-        were planned, which their ids are the hashes of.
+        row is verified against the log, and compared with the planned bytes.
 
         Raises:
-            StoreDamagedError: If it is not so; the import is taken back then.
-            VerificationError: If the log does not prove a row.
+            StoreDamagedError: If a row differs; the import is rolled back then.
+            VerificationError: If a row is not in the log.
         """
         if not self.resumed:
             return self.tally
         tally = Tally()
         with self._ledger.reading() as view:
             planned = chain.from_iterable(self._plan.stage.groups())
-            for row in view.held(self.source):
+            for row in view.pending_rows(self.source):
                 meant = next(planned, None)
                 if meant is None or (meant.id, meant.body) != (row.id, row.body):
                     break
@@ -206,13 +209,14 @@ class ImportBatch:
         )
 
     def close(self, receipt: Callable[[], Sealed]) -> str:
-        """Make everything visible at once, and return the id of the receipt.
+        """Make everything visible and return the ID of the receipt.
 
         Args:
-            receipt: Gives the record that does it, made when it is about to be logged.
+            receipt: Returns the record that completes the import; called right before it is logged.
 
         Raises:
-            ConflictError: If somebody was quicker, and that was not to be; it is undone then.
+            ConflictError: If another process changed the same memories, and conflicts are errors;
+                the import is undone then.
         """
         for _ in range(_ATTEMPTS):
             with self._ledger.reading() as view:
@@ -237,7 +241,7 @@ class ImportBatch:
         self.source, self._journal = record.id, journal
 
     def _settle(self) -> None:
-        """Decide between records of this import and what others logged meanwhile."""
+        """Decide between records of this import and those that others logged in the meantime."""
         at, statuses = now(), list[Sealed]()
         with self._ledger.reading() as view:
             for one in view.pending(self.source):
@@ -261,12 +265,12 @@ class ImportBatch:
 
 
 def _left_beside(plan: ImportPlan, source: str, place: int) -> Mapping[str, bytes | None]:
-    """Return the values that a complete import leaves beside the log."""
+    """Return the unlogged values of a complete import."""
     return {**plan.known.missing, side_name(place): plan.keys, SIDE + source: None}
 
 
 def logged_part(ledger: Ledger, plan: ImportPlan, source: str) -> int | None:
-    """Return how much of a plan an earlier attempt logged; None where that was another plan."""
+    """Return how many records of a plan were logged before; None if it was another plan."""
     count = 0
     with ledger.reading() as view:
         planned = chain.from_iterable(plan.stage.groups())
@@ -276,3 +280,27 @@ def logged_part(ledger: Ledger, plan: ImportPlan, source: str) -> int | None:
                 return None
             count += 1
     return count
+
+
+_BATCH = 100
+
+
+def put_back(bank: OpenBank, returned: ScratchMap) -> None:
+    """Log that redacted memories are restored, each in the commit that stores its bytes.
+
+    Args:
+        bank: The bank.
+        returned: Their canonical bytes, by ID; closed afterwards.
+
+    Raises:
+        RedactionRefusedError: If one was logged as another type of memory.
+    """
+    key, ids = writer_key(bank.settings), iter(returned)
+    while some := list(islice(ids, _BATCH)):
+        forms = {name.decode(): returned.get(name) or b"" for name in some}
+        records = [
+            signed_redaction(Redaction(entry=name, result=digest(body), by=key.did, at=now()), key)
+            for name, body in forms.items()
+        ]
+        bank.ledger.append(records, forms=forms)
+    returned.close()

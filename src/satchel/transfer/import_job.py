@@ -1,24 +1,18 @@
-"""One import: it is planned whole, then logged, in one bank or several."""
+"""One import into one or more banks: it is planned completely, then logged."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from math import inf
+from typing import Any
 
 import msgspec
 from blake3 import blake3
 
 from satchel.bank.banks import bank_in_making, create_bank_in
-from satchel.bank.connections import (
-    configured_store,
-    has_store,
-    local_path,
-    shown_address,
-    writer_key,
-)
+from satchel.bank.connections import configured_store, has_store, local_path
 from satchel.bank.jobs import (
     ImportJournal,
     ProgressStep,
@@ -31,13 +25,18 @@ from satchel.bank.open_bank import BankNames, OpenBank, effective_settings, find
 from satchel.config.settings import Settings
 from satchel.config.tables import BankSettings
 from satchel.crypto.keys import SigningKey
-from satchel.crypto.redaction import signed_redaction
-from satchel.crypto.sealed_records import Sealed, digest, seeded_nonces
-from satchel.errors import EmptyInputError, SlotTakenError, StoreError, UnknownBankError, UsageError
+from satchel.crypto.sealed_records import Sealed, seeded_nonces
+from satchel.errors import (
+    EmptyInputError,
+    SlotTakenError,
+    StoreError,
+    UnknownBankError,
+    UsageError,
+    shown_address,
+)
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED
 from satchel.ledger.transaction import LogTransaction
-from satchel.model.records import Redaction
 from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
@@ -45,60 +44,48 @@ from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMo
 from satchel.recall.embedding import STEP, embed_bank, keep_up, reuse_vectors
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
-from satchel.receipts.account import ReceiptBody
-from satchel.receipts.archive import require_whole, signer
-from satchel.receipts.census import RecordCounter
-from satchel.receipts.receipt import receipt_of
-from satchel.receipts.tally import Tally
+from satchel.receipts.archive import require_whole, signer, tool_version
+from satchel.receipts.receipt import (
+    VERSION,
+    NearDuplicate,
+    ReceiptBody,
+    TargetPlan,
+    Tenant,
+    TransferEnd,
+    TransferPlan,
+    combine_counts,
+    lost_in,
+    notes_in,
+    receipt_of,
+    receipt_text,
+    refusals_in,
+)
+from satchel.receipts.tally import RecordCounter, Tally
 from satchel.runtime.lock_waits import is_watched
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError
-from satchel.runtime.scratch import ScratchMap, SpoolStreams
-from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part
-from satchel.transfer.import_plan import ImportPlan, is_vacant
+from satchel.runtime.scratch import SpoolStreams
+from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part, put_back
+from satchel.transfer.import_plan import ImportPlan, OneOwner, TenantRouter, is_vacant, maps_from
 from satchel.transfer.import_results import (
     BankImportResult,
+    ConflictPolicy,
+    ImportCounts,
     ImportOptions,
+    ImportRules,
     Owners,
-    account_of_import,
 )
-from satchel.transfer.import_rules import ConflictPolicy, ImportCounts, ImportRules
 from satchel.transfer.import_source import ImportSource
 from satchel.transfer.import_stage import COMMIT_BYTES, CommitTooLargeError
-from satchel.transfer.tenants import OneOwner, TenantRouter, maps_from
-
-_BATCH = 100
-
-
-def put_back(bank: OpenBank, returned: ScratchMap) -> None:
-    """Log that memories are whole again, each in the commit that puts its bytes there.
-
-    Args:
-        bank: The bank.
-        returned: Their canonical bytes, by id; spent afterwards.
-
-    Raises:
-        RedactionRefusedError: If one cannot be: it was logged as another type of memory.
-    """
-    key, ids = writer_key(bank.settings), iter(returned)
-    while some := list(islice(ids, _BATCH)):
-        forms = {name.decode(): returned.get(name) or b"" for name in some}
-        records = [
-            signed_redaction(Redaction(entry=name, result=digest(body), by=key.did, at=now()), key)
-            for name, body in forms.items()
-        ]
-        bank.ledger.append(records, forms=forms)
-    returned.close()
-
 
 _TOGETHER = 100
-"""Records after which progress is reported while the input is read."""
+"""Number of records after which progress is reported while the input is read."""
 
 _LONGEST_HELD = 25.0
-"""Seconds for which a file is read while the store is locked; other writers give up after 30."""
+"""Maximum seconds of reading while the store is locked; other writers give up after 30."""
 
 _AGAIN = ((UnfinishedError, CommitTooLargeError), UnfinishedError)
-"""After which everything is read again: a process that was killed costs time, and nothing else."""
+"""Errors after which everything is read again: a killed process costs only time."""
 
 _GO_ON = (
     "Nothing of it is visible yet. To resume, run the same import again. To remove it: satchel job "
@@ -109,16 +96,16 @@ _COMPLETE = "The import is complete. To undo it: satchel undo {source}"
 
 
 class ImportJob:
-    """One import: two passes, over all banks that it is for.
+    """One import in two passes, over all its banks.
 
     Args:
         settings: Where the store and the keys are.
-        store: The store; None where there is none yet.
+        store: The store; None if there is none yet.
         arriving: The input.
-        wanted: The bank that everything goes into; None for one for each owner.
-        asked: What is asked for.
-        owner: Gives the key that owns banks that are made; None for planning only.
-        one_owner: Why ``wanted`` is the default bank; None where it is not for that.
+        wanted: The bank for everything; None for one bank for each owner.
+        asked: Options of the import.
+        owner: Returns the key that owns new banks; None for a dry run.
+        one_owner: Why ``wanted`` is the default bank; None if it was named.
     """
 
     def __init__(  # noqa: PLR0913 - all that one import is made of
@@ -172,19 +159,19 @@ class ImportJob:
         self._owner = owner
         self._early = True
         self._logged: StreamedImport | None = None
-        """What is logged while it is read."""
+        """The import that is logged while it is read."""
 
     def close(self) -> None:
-        """Give the space back; take back what was logged and not committed."""
+        """Free the space, and roll back what was not committed."""
         self._take_back()
         self.strands.close()
 
     def plan(self) -> None:
-        """Read everything and decide what becomes of it; nothing is changed.
+        """Read everything and plan the import.
 
-        Except that an earlier attempt at the same thing is given up where the bank has changed
-        since, and so has the plan. What another process reads for one bank that has nothing yet is
-        logged meanwhile, in a transaction that ``log`` commits.
+        Nothing is changed, with two exceptions: an earlier attempt is reverted if its plan is no
+        longer valid, and an import into one vacant bank is logged while another process reads, in a
+        transaction that ``log`` commits.
         """
         self._find_begun()
         if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
@@ -245,9 +232,9 @@ class ImportJob:
             logged.take_back()
 
     def _is_logged_early(self) -> bool:
-        """Tell whether records are logged while others are still read, where their bank is vacant.
+        """Return whether records of a vacant bank are logged while others are still read.
 
-        Those of one bank, which nothing that comes later changes.
+        Only for one bank, and if no later record can change the plan.
         """
         return (
             self._early
@@ -261,9 +248,9 @@ class ImportJob:
         )
 
     def _log_early(self, name: str, size: int | None, rows: Sequence[Row]) -> bool:
-        """Log records of a bank that was vacant at a size, unless there is too much in the file.
+        """Log records of a bank that was vacant at a size, unless the file is too large.
 
-        Others who write wait meanwhile, so it is not done either where the rest takes too long.
+        Other writers wait during this, so it is not done if the rest would take too long.
         """
         if self._logged is None:
             share = self.arriving.read_bytes / self.arriving.size
@@ -288,12 +275,12 @@ class ImportJob:
             yield made
 
     def _tell_read(self, read: int) -> None:
-        """Report how much was read; nothing of it is logged yet."""
+        """Report the number of records read; none is logged yet."""
         if self.asked.on_step is not None:
             self.asked.on_step(ProgressStep(0, read, None))
 
     def _parts(self) -> Iterator[dict[str, Sequence[Row]]]:
-        """Yield what arrives, some at a time, by the name of the bank that it goes into."""
+        """Yield the rows in batches, by the name of their bank."""
         self.tenants.begin()
         self.arriving.endings.clear()
         nonces = seeded_nonces(self._journal.seed)
@@ -304,7 +291,7 @@ class ImportJob:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for whoever reads."""
+        """Notes about the import."""
         found = self.arriving.extraction
         told = (
             []
@@ -314,7 +301,7 @@ class ImportJob:
         return [*told, *self.near.notes]
 
     def reuse_vectors(self) -> None:
-        """Use the vectors that came, for what came, where they are of the model used there."""
+        """Store imported vectors if they are of the bank's model."""
         brought = self.arriving.brought
         maker, notes = brought.maker, self.arriving.report.note
         for reason, number in brought.unusable.items():
@@ -341,13 +328,13 @@ class ImportJob:
                 )
 
     def embed(self) -> None:
-        """Make the vectors of what came."""
+        """Compute vectors of the imported memories."""
         for name, bank in self._open.items():
             if name in self.banks:
                 self.banks[name].embedded = embed_bank(bank)
 
     def keep_up(self) -> None:
-        """Make the vectors of what came, or say that it is too much to do unasked."""
+        """Compute vectors of the imported memories, or note that there are too many."""
         for name, bank in self._open.items():
             told = self.banks.get(name)
             if told is None or told.source is None:
@@ -361,7 +348,7 @@ class ImportJob:
                 )
 
     def _goes_on(self) -> bool:
-        """Tell whether what an earlier attempt logged is the beginning of what is planned."""
+        """Return whether an earlier attempt logged a prefix of the plan."""
         return all(
             name in self.plans
             and logged_part(self._open[name].ledger, self.plans[name], one.source) is not None
@@ -369,7 +356,7 @@ class ImportJob:
         )
 
     def log(self) -> None:
-        """Log what was planned; visible in each bank once all banks have all of it, read back."""
+        """Log the plan; it becomes visible once all banks have all of it, read back."""
         self._key = signer(self._settings, None)
         if not self._log_at_once():
             self._log_in_groups()
@@ -394,9 +381,9 @@ class ImportJob:
             self._account(name, None)
 
     def _log_at_once(self) -> bool:
-        """Log an import into one bank in one transaction, where that can be; tell whether it was.
+        """Log an import into one bank in one transaction if possible; return whether it was.
 
-        Several banks become visible together, so each is logged before the first is closed.
+        Several banks become visible together, so each is logged before the first is completed.
         """
         if len(self.plans) != 1 or self._begun:
             return False
@@ -419,7 +406,7 @@ class ImportJob:
                 self.asked.on_step(ProgressStep(done, total, None))
 
         source, total = self.arriving.source(self._journal.at), plan.stage.records
-        if self.asked.on_step is not None:  # what it raises ends the import; later it cannot
+        if self.asked.on_step is not None:  # an error here stops the import; later ones cannot
             self.asked.on_step(ProgressStep(0, total, None))
         if isinstance(logged, StreamedImport):
             told.bank, told.made = logged.ledger.bank, name not in self._open
@@ -429,7 +416,7 @@ class ImportJob:
         else:
             try:
                 told.receipt = logged.log_at_once(source, receipt, step)
-            except SlotTakenError:  # somebody was quicker; it is decided record by record
+            except SlotTakenError:  # another process was first; decide for each record
                 told.source = None
                 return False
         self._tell_complete(ProgressStep(total, total, plan.stage.last), logged.source)
@@ -463,12 +450,12 @@ class ImportJob:
             self.asked.on_step(ProgressStep(done, total, record))
 
     def accounted(self) -> tuple[list[ReceiptBody], list[Sealed]]:
-        """Return what is to be told of each bank, and the receipts of that."""
+        """Return the receipt bodies of all banks, and the receipts."""
         found = [self._accounts[name] for name in self.banks if name in self._accounts]
         return [account for account, _ in found], [receipt for _, receipt in found]
 
     def _account(self, name: str, tally: Tally | None) -> Sealed:
-        """Return the receipt of what was done to one bank; the one that makes it visible."""
+        """Return the receipt for one bank, which makes the import visible."""
         account = account_of_import(self, self.banks[name], self._read_here[name], tally)
         action = CLOSED if tally is not None else None
         receipt = receipt_of(account, self._key, action=action)
@@ -481,7 +468,7 @@ class ImportJob:
         return new_journal(self._words, {**request, **({"input": path} if path else {})})
 
     def _find_begun(self) -> None:
-        """Find what an earlier attempt at the same thing left; the nonces are the same again."""
+        """Find the journals of an earlier attempt; its nonces are used again."""
         if self._store is None:
             return
         with self._store.reading() as reader:
@@ -497,7 +484,7 @@ class ImportJob:
                         self._open[name] = opened
 
     def _name_again(self, opened: OpenBank) -> str:
-        """Return by what the plan calls a bank: as a person did, or by its name."""
+        """Return the plan's name of a bank: as in ``maps``, otherwise its name."""
         said = (text for text in maps_from(self.asked.maps).values())
         return next(
             (one for one in said if opened.id in self._chosen(one)), opened.name or opened.id
@@ -543,10 +530,10 @@ class ImportJob:
                 raise UsageError(what, field="map", hint="Use the same name each time.")
 
     def _there(self, name: str) -> OpenBank | None:
-        """Open a bank that is there already."""
+        """Open an existing bank; None if there is none."""
         if self._store is None:
             return None
-        # A user's id is a name, and never the start of another bank's id.
+        # A user's ID is a name, never a prefix of another bank's ID.
         said = self.tenants.is_said(name)
         found = next(iter(self._chosen(name)), None) if said else self._named(name)
         if found is None:
@@ -566,7 +553,7 @@ class ImportJob:
 
     @property
     def _is_first(self) -> bool:
-        """Whether no bank was created by this import so far."""
+        """Whether this import has not created a bank yet."""
         return not any(part.made for part in self.banks.values())
 
     def _for_writing(self, name: str) -> OpenBank:
@@ -584,24 +571,24 @@ class ImportJob:
 
 
 def _size_if_vacant(bank: OpenBank) -> int | None:
-    """Return how long the log of a bank is that has nothing; None for one that has something."""
+    """Return the length of the log of a vacant bank; None if it is not vacant."""
     with bank.ledger.reading() as view:
         return view.head.size if is_vacant(view) else None
 
 
 @contextmanager
 def import_lock(settings: Settings, *, waits: bool = False) -> Iterator[None]:
-    """Keep other imports out of the store, so that two do not go on with the same one.
+    """Lock the store against other imports, so that two do not resume the same one.
 
     Args:
         settings: Where the store is.
-        waits: Whether to wait for another one where somebody is shown that it is waited for.
+        waits: Wait for another import if the wait is shown to a user.
 
     Raises:
         LockedError: If another one is running.
     """
     path = local_path(settings.store)
-    if path is None:  # a server's: of this machine, which is where a job would be gone on with
+    if path is None:  # a server: locked for this machine, where the job would be resumed
         name = blake3(shown_address(settings.store).encode()).hexdigest(length=8)
         lock = ProcessLock(settings.state / f"import-{name}.lock", purpose="import")
     else:
@@ -612,18 +599,18 @@ def import_lock(settings: Settings, *, waits: bool = False) -> Iterator[None]:
 
 
 def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
-    """Return what holds for a bank, whether it is there already or not.
+    """Return the settings of a bank, which need not exist.
 
     Args:
-        settings: The surroundings.
-        wanted: The bank, as ``find_bank`` takes it; None where several are meant, for which only
-            what holds for all of them counts.
+        settings: Settings of the machine.
+        wanted: The bank, as for ``find_bank``; None for several, for which only the common settings
+            apply.
 
     Raises:
-        SatchelError: If the bank is there, and cannot be read.
+        SatchelError: If the bank exists and cannot be read.
     """
     if wanted is not None and has_store(settings):
-        # What is not there yet, or only a writer can put right, is for the import to see to.
+        # A missing bank, or one that only a writer can repair, is handled by the import.
         with (
             suppress(UnknownBankError, StoreError),
             configured_store(settings, read_only=True) as store,
@@ -635,7 +622,7 @@ def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
 
 
 def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:
-    """Have hooks told of an import, for each bank that it changed."""
+    """Run the hooks for an import, for each bank that it changed."""
     for one in banks:
         found = msgspec.to_builtins(one)
         source = found.get("source")
@@ -644,3 +631,135 @@ def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:
         counts = {name: n for name, n in found["done"].items() if isinstance(n, int)}
         bank = (found.get("bank"), found["name"])
         settings.hooks.tell("on_import", bank=bank, ids=[source], counts=counts)
+
+
+_MOST_TENANTS, _MOST_NEAR = 1000, 100
+
+
+_PASSES = 2.5
+"""Factor from the time of reading to that of the whole import: read, log, read back."""
+
+
+def account_of_import(
+    work: ImportJob, bank: BankImportResult, read: Counter[str], tally: Tally | None
+) -> ReceiptBody:
+    """Return the body of the receipt for one bank.
+
+    Args:
+        work: The import.
+        bank: The bank.
+        read: Number of records read for it, by type.
+        tally: Counts of what was logged and read back; None if nothing was logged.
+    """
+    arriving = work.arriving
+    there = tally.records if tally is not None else Counter[str]()
+    done = {
+        name: number
+        for name, number in msgspec.to_builtins(bank.done).items()
+        if name not in ("left", "read")
+    }
+    return ReceiptBody(
+        version=VERSION,
+        kind="import",
+        tool=tool_version(),
+        began=work.arriving.began,
+        ended=now(),
+        input=_input(work),
+        output=TransferEnd(
+            name=receipt_text(bank.name or ""),
+            bank=bank.bank,
+            records=there.total() if tally is not None else None,
+        ),
+        counts=combine_counts(read, there, there, there),
+        source=bank.source,
+        unchanged=tally is None,
+        done=done,
+        left=bank.done.left,
+        resumed=bank.resumed,
+        verdict=arriving.verdict.outcome.value if arriving.verdict else None,
+        read_back="equal" if tally is not None else None,
+        kept=tally.kept if tally is not None else {},
+        **_common_members(work),
+    )
+
+
+def _input(work: ImportJob) -> TransferEnd:
+    arriving = work.arriving
+    return TransferEnd(
+        name=receipt_text(arriving.name),
+        format=arriving.format,
+        digest=arriving.digest,
+        bytes=arriving.size,
+        records=work.census.types.total(),
+    )
+
+
+def _common_members(work: ImportJob) -> dict[str, Any]:
+    """Return the members that describe the whole input."""
+    report, screening = work.arriving.report, work.arriving.screening
+    return {
+        "sidecar": work.arriving.sidecar,
+        "lost": lost_in(report, work.asked.accept_loss),
+        "refused": report.left_out,
+        "refusals": refusals_in(report),
+        "accepted": [receipt_text(one) for one in work.asked.accept_loss],
+        "secrets": screening.found,
+        "secrets_kept": screening.kept,
+        "notes": notes_in(report),
+    }
+
+
+def plan_of_import(work: ImportJob) -> TransferPlan:
+    """Return the plan of an import, for a dry run."""
+    report, census, size = work.arriving.report, work.census, work.arriving.size
+    near = work.near
+    targets = [_target(bank, work.plans[name]) for name, bank in work.banks.items()]
+    owners = work.tenants.owners.most_common(_MOST_TENANTS)
+    only = targets[0].name if len(targets) == 1 else f"{len(targets)} banks"
+    return TransferPlan(
+        version=VERSION,
+        kind="import",
+        tool=tool_version(),
+        input=_input(work),
+        output=TransferEnd(name=only),
+        read=dict(sorted(census.types.items())),
+        targets=targets,
+        embedding=census.embedding,
+        seconds=census.seconds_for(_PASSES),
+        bytes_per_second=census.rate(size),
+        tenants=[
+            Tenant(
+                sort=owner[0] or "nobody",
+                name=receipt_text(owner[1]),
+                records=number,
+                bank=work.tenants.bank_of(owner),
+                mapped=work.tenants.is_mapped(owner),
+            )
+            for owner, number in owners
+        ],
+        tenants_left=max(0, len(work.tenants.owners) - _MOST_TENANTS),
+        cannot_hold=lost_in(report, work.asked.accept_loss),
+        refused=report.left_out,
+        refusals=refusals_in(report),
+        near_duplicates=near.found if near.looked else None,
+        near_examples=[
+            NearDuplicate(one=pair.id, other=pair.like, similarity=round(pair.similarity, 4))
+            for pair in near.pairs[:_MOST_NEAR]
+        ],
+        secrets=work.arriving.screening.found,
+        notes=[*notes_in(report), *map(receipt_text, near.notes)],
+    )
+
+
+def _target(bank: BankImportResult, plan: ImportPlan) -> TargetPlan:
+    done: ImportCounts = bank.done
+    return TargetPlan(
+        name=receipt_text(bank.name or bank.bank or ""),
+        bank=bank.bank,
+        makes=bank.bank is None,
+        created=done.added + done.others,
+        changed=done.overwritten + done.vanished + done.restored + done.others_changed,
+        left_alone=done.known + done.forgotten + done.twice + done.skipped + done.others_left,
+        conflicts=done.skipped + done.overwritten + done.renamed + done.others_in_conflict,
+        conflict_examples=[receipt_text(one) for one in plan.conflicts],
+    )

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from satchel.artifact.body import Progress as OnBytes
 from satchel.artifact.verification import Outcome
-from satchel.bank.connections import shown_address
 from satchel.bank.jobs import Job, step_callback
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
@@ -35,35 +34,23 @@ from satchel.config.options import (
 )
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
-from satchel.errors import ReadOnlyStoreError
+from satchel.errors import ReadOnlyStoreError, shown_address
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts, values_of
 from satchel.recall.duplicates import NearDuplicateMode
-from satchel.receipts import archive
-from satchel.receipts.archive import ReceiptLine, StoredReceipt
+from satchel.receipts.archive import BY_ID
 from satchel.runtime.files import OpenFile
 from satchel.transfer import imports
 from satchel.transfer.export_operations import StoreBanks, require_bank_name
 from satchel.transfer.folders import input_to_read
-from satchel.transfer.import_results import ImportOptions, ImportSummary
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary
 from satchel.transfer.imports import ImportLine, JobCancelResult
 from satchel.transfer.live_products import connector_for
 from satchel.transfer.providers import import_into
+from satchel.transfer.verification import From
 
 STDIN = "-"
 
 _LIVE = Absent(why="An upload is a file; only a live source has it.")
-
-From = Annotated[
-    str | None,
-    Option(
-        "Format of the input. Default: recognised.",
-        metavar="FORMAT",
-        values="format",
-        max_length=64,
-        examples=["mem0"],
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,24 +146,24 @@ class ImportBankRequest(ImportSettings, ContainedOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTarget:
-    """Where memories are imported, and what an interface decides about it."""
+    """Target of an import, and what an interface decides about it."""
 
     settings: Settings
     bank: str | None
-    """The bank that everything goes into; None for one for each owner, or the default bank."""
+    """The bank for everything; None for one for each owner, or the default bank."""
 
     owner: Callable[[str | None], SigningKey]
-    """Gives the key of a name that owns banks that are created."""
+    """Returns the key of a name, which owns new banks."""
 
     read_only: bool = False
     source: OpenFile | None = None
-    """What is read instead of the path of the options."""
+    """File to read in place of the path of the options."""
 
     reads_stdin: bool = False
     """Whether the path - means standard input."""
 
     permission: PathPermission | None = None
-    """Where paths may lead; as the options say by default."""
+    """Allowed paths; by default those of the options."""
 
     on_reading: OnBytes | None = None
 
@@ -297,14 +284,12 @@ def _options(
     )
 
 
-BY_ID = "ID, or a prefix of at least six digits"
-
 Reason = Annotated[str | None, Option("Reason, for the history.", max_length=1000)]
 
 
 @dataclass(frozen=True, slots=True)
 class NoOptions(Options):
-    """Nothing to choose."""
+    """No options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,34 +316,6 @@ class JobResumeOptions(Options):
         ),
     ] = None
     progress: RecordProgress = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiptListOptions(Options):
-    """Which receipts to list."""
-
-    bank: Annotated[
-        str | None,
-        Option("Only receipts of this bank, including those in its log.", values="bank"),
-    ] = None
-    _: KW_ONLY
-    limit: Annotated[
-        int, Option("Maximum number of receipts.", minimum=1, maximum=archive.MOST)
-    ] = 100
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiptOptions(Options):
-    """Which receipt to show."""
-
-    receipt: Annotated[
-        str,
-        Option(
-            f"Receipt: {BY_ID}. On the command line also a file.",
-            argument=True,
-            metavar="ID|FILE",
-        ),
-    ]
 
 
 @operation(
@@ -428,64 +385,3 @@ def cancel_job(settings: Settings, options: JobCancelOptions) -> JobCancelResult
         LockedError: If an import is running.
     """
     return imports.cancel_job(settings, options.job, reason=options.reason)
-
-
-@operation(
-    ReceiptListOptions,
-    name="receipt list",
-    example="satchel receipt list --bank assistant",
-    items="receipts",
-    absent=NOT_FOR_MODELS,
-)
-def list_receipts(settings: Settings, options: ReceiptListOptions) -> list[ReceiptLine]:
-    """List the receipts of imports, exports and conversions, newest first.
-
-    Raises:
-        UnknownBankError: If there is no such bank.
-    """
-    return archive.list_receipts(settings, options.bank, limit=options.limit)
-
-
-@operation(
-    ReceiptOptions,
-    name="receipt show",
-    example="satchel receipt show ours.receipt.json",
-    absent=NOT_FOR_MODELS,
-)
-def show_receipt(
-    settings: Settings, options: ReceiptOptions, *, files: bool = False
-) -> StoredReceipt:
-    """Show a receipt, and whether its signature verifies.
-
-    Raises:
-        UnknownReceiptError: If there is none.
-        MalformedError: If a file holds something else.
-    """
-    require_owner(settings, "receipts")
-    if not files:
-        return archive.find_receipt(settings, options.receipt)
-    return archive.first_of(archive.find_receipts(settings, options.receipt))
-
-
-@operation(
-    ReceiptOptions,
-    name="receipt verify",
-    example="satchel receipt verify ours.receipt.json",
-    absent=NOT_FOR_MODELS
-    | {
-        "python": "`Satchel.receipt` reports it as the receipt's standing.",
-        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's standing.",
-    },
-)
-def verify_receipt(
-    settings: Settings, options: ReceiptOptions, *, files: bool = False
-) -> StoredReceipt:
-    """Verify that a receipt is unchanged and signed by a trusted key.
-
-    Exit status: 0 good, 3 unsigned, untrusted, revoked or tampered, 4 malformed.
-
-    Raises:
-        UnknownReceiptError: If there is none.
-        MalformedError: If a file holds something else.
-    """
-    return show_receipt.run(settings, options, files=files)

@@ -1,141 +1,45 @@
-"""Deciding what becomes of each record that arrives, against what the bank has."""
+"""Plan of an import: which bank each record goes into, and what is done with it there."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, cast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, cast
 
 import msgspec
 
 from satchel.crypto.redaction import is_redacted_form
 from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
-from satchel.errors import ConflictError, RedactionRefusedError
+from satchel.errors import (
+    ConflictError,
+    MalformedError,
+    NoOwnerError,
+    RedactionRefusedError,
+    UsageError,
+)
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.records import SessionEvent, Source, State
+from satchel.model.records import Source, State
 from satchel.model.values import Component, Origin, Scope, resolved
-from satchel.ports.drafts import event_with
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStreams
-from satchel.transfer.import_rules import ConflictPolicy, ImportCounts, ImportRules
-from satchel.transfer.import_stage import ImportStage
-from satchel.transfer.known_records import (
+from satchel.transfer.import_results import ConflictPolicy, ImportCounts, ImportRules
+from satchel.transfer.import_stage import (
+    NONE,
+    Endings,
+    FinalIds,
+    ImportStage,
     KnownRecords,
+    OlderVersion,
+    OlderVersions,
     RepeatCounter,
+    Slots,
+    SourceEnd,
+    joins_alike,
     key_of,
     key_of_row,
     pack_keys,
     pending_in,
     repeated,
 )
-from satchel.transfer.source_history import NONE, Endings, OlderVersion, OlderVersions, SourceEnd
-
-_PREFIX, _ID_BYTES = "blake3:", 32
-_MOST_STEPS = 64
-_ENDS = ("source", "target")
-_PARENTS = b'"parent_ids":['
-
-Current = Callable[[bytes | None], Sealed | None]
-"""Gives the record of the bank that a slot has now."""
-
-
-class _Ends(msgspec.Struct, gc=False):
-    source: str = ""
-    target: str = ""
-
-
-_ends = msgspec.json.Decoder(resolved(_Ends)).decode
-
-
-class FinalIds:
-    """Where records of an import are found that are not in the bank under the ids they came with.
-
-    Args:
-        current: Of the bank.
-        nonces: For records that are sealed anew, since they name others.
-    """
-
-    def __init__(self, current: Current, nonces: Nonces) -> None:
-        self._current = current
-        self._nonces = nonces
-        self._found = ScratchMap()
-
-    def is_at(self, arriving: str, there: str) -> None:
-        """Remember that another record stands for one that arrived."""
-        if arriving != there and there:
-            self._found.put(_raw_parent(arriving), _raw_parent(there))
-
-    def is_in(self, arriving: str, slot: bytes) -> None:
-        """Remember that whatever the bank has of a thing stands for one that arrived."""
-        self._found.put(_raw_parent(arriving), slot)
-
-    def joined(self, row: Row) -> Row | None:
-        """Return a record with the ids that what it speaks of has in the bank.
-
-        A parent that is not there is left out; an edge that leads to what is not there is None.
-        """
-        body = row.body or b""
-        if row.type == "edge":
-            said = _ends(body)
-            ends = {"source": self._of(said.source), "target": self._of(said.target)}
-            if None in ends.values():
-                return None
-            same = ends == {"source": said.source, "target": said.target}
-            return row if same else self._again(row, ends)
-        if row.type == "session_event":
-            return self._event(row)
-        if _PARENTS not in body:
-            return row
-        before = msgspec.json.decode(body).get("parent_ids", [])
-        found = [there for there in map(self._of, before) if there is not None]
-        parents = list(dict.fromkeys(found))
-        return row if parents == before else self._again(row, {"parent_ids": parents})
-
-    def _event(self, row: Row) -> Row:
-        record = Sealed(row.id, row.type, row.body or b"")
-        before = cast("SessionEvent", record.model)
-        after = event_with(before, self._named)
-        if after == before:
-            return row
-        unnamed = msgspec.structs.replace(after, id=None, nonce=None)
-        made = seal(unnamed, nonces=self._nonces, unknown=record.unknown)
-        return unplaced_row(made.model, made.id, made.body)
-
-    def _named(self, identity: str) -> str:
-        return self._of(identity) or identity
-
-    def close(self) -> None:
-        """Give the space back."""
-        self._found.close()
-
-    def _of(self, identity: str) -> str | None:
-        for _ in range(_MOST_STEPS):
-            found = self._found.get(_raw_parent(identity))
-            if found is None:
-                return identity
-            if len(found) != _ID_BYTES:
-                there = self._current(found)
-                return None if there is None else there.id
-            identity = _PREFIX + found.hex()
-        return None
-
-    def _again(self, row: Row, members: dict[str, Any]) -> Row:
-        record = Sealed(row.id, row.type, row.body or b"")
-        value = msgspec.to_builtins(record.model) | members
-        del value["id"], value["nonce"]
-        made = seal(as_model(value), nonces=self._nonces, unknown=record.unknown)
-        return unplaced_row(made.model, made.id, made.body)
-
-
-def joins_alike(record: Sealed, row: Row) -> bool:
-    """Tell whether two edges have the same ends; what is no edge is not asked."""
-    return row.type != "edge" or _ends(record.body) == _ends(row.body or b"")
-
-
-def _raw_parent(identity: str) -> bytes:
-    try:
-        return bytes.fromhex(identity.removeprefix(_PREFIX))
-    except ValueError:  # an end of an edge may be any text
-        return b"name:" + identity.encode("utf-8", "surrogatepass")
-
 
 _KIND = "redaction"
 
@@ -148,10 +52,10 @@ _decode_form = msgspec.json.Decoder(resolved(_PlannedForm)).decode
 
 
 class PendingForms:
-    """What was said last of a form that is to follow.
+    """Redactions whose redacted form is expected next.
 
     Args:
-        done: Where redactions are counted: as left behind, until their form is taken.
+        done: Counts of the import: a redaction counts as skipped until its form is added.
     """
 
     def __init__(self, done: ImportCounts) -> None:
@@ -159,13 +63,13 @@ class PendingForms:
         self._last: Row | None = None
 
     def leave(self, row: Row) -> None:
-        """Count a record of a kind that stays where it is, and keep in mind one of ours."""
+        """Count a record of a type that is not imported, and remember a redaction."""
         left = self._done.left
         left[row.type] = left.get(row.type, 0) + 1
         self._last = row if row.type == _KIND else None
 
     def with_its_own(self, row: Row) -> Sequence[Row]:
-        """Return a record that is taken; a form with the redaction that was waiting for it."""
+        """Return the rows to add for a record: a redacted form comes with its redaction."""
         last, self._last = self._last, None
         if last is None or _decode_form(last.body or b"").entry != row.id:
             return [row]
@@ -177,50 +81,12 @@ class PendingForms:
         return [last, row]
 
 
-_NOTHING = b""
-
-
-class Slots:
-    """By slot: where what it speaks of may be replaced, the last record that did so."""
-
-    def __init__(self) -> None:
-        self._held = ScratchMap(times=PLAN_TIMES)
-
-    def add(self, slot: bytes, last: str | None) -> bool:
-        """Remember that a slot was spoken of, and tell whether that is the first time."""
-        return self._held.add(slot, _packed(last))
-
-    def add_new(self, slots: Sequence[bytes]) -> bool:
-        """Remember many slots, where none was spoken of before; tell whether it did."""
-        return self._held.add_new(slots)
-
-    def put(self, slot: bytes, last: str | None) -> None:
-        """Remember the last record of a slot, in the place of any before it."""
-        self._held.put(slot, _packed(last))
-
-    def last(self, slot: bytes) -> str | None:
-        """Return the last record of a slot; None where none may be replaced."""
-        found = self._held.get(slot)
-        return found.decode() if found else None
-
-    def __contains__(self, slot: object) -> bool:
-        return slot in self._held
-
-    def close(self) -> None:
-        """Give the space back."""
-        self._held.close()
-
-
-def _packed(last: str | None) -> bytes:
-    return _NOTHING if last is None else last.encode()
-
-
 Owner = tuple[Literal["user", "agent", "run", ""], str]
-"""Whose memory something is: the most lasting id in its scope, and which sort it is."""
+"""Owner of a record: the kind and value of the most permanent ID in its scope."""
 
 
 def owner_of(said: Row | Scope | None) -> Owner:
-    """Return whose memory something is."""
+    """Return the owner of a record."""
     if said is not None and said.user is not None:
         return "user", said.user
     if said is not None and said.agent is not None:
@@ -231,7 +97,7 @@ def owner_of(said: Row | Scope | None) -> Owner:
 
 
 def account_of(origin: Origin | None) -> tuple[str | None, str | None]:
-    """Return the provider and the account that something comes from."""
+    """Return the provider and the account of an origin."""
     return (None, None) if origin is None else (origin.provider, origin.source)
 
 
@@ -239,14 +105,14 @@ _ENTRIES = frozenset(map(str, Component))
 _EXAMPLES = 5
 _CARRIED = frozenset({"edge", "graph_node", "session_event", "file_version", "source"})
 BANK = "bank"
-"""The member of a source record's container that says which bank a verified file was of."""
+"""Member of a source record's container with the bank of a verified file."""
 
 _BESIDE = {"added": "others"}
 _OF_SESSIONS = {"session": "conversations", "fork": "conversations", "message": "messages"}
 
 
-class _Spoken(msgspec.Struct, gc=False):
-    """What a record says of what it is a version of."""
+class _IdentityMembers(msgspec.Struct, gc=False):
+    """The members of a record that identify what it is a version of."""
 
     type: str = ""
     kind: str | None = None
@@ -255,23 +121,23 @@ class _Spoken(msgspec.Struct, gc=False):
     event: str | None = None
 
 
-_decode = msgspec.json.Decoder(resolved(_Spoken)).decode
+_decode = msgspec.json.Decoder(resolved(_IdentityMembers)).decode
 
 
 def is_vacant(view: View) -> bool:
-    """Tell whether a bank never had anything that an import could meet."""
+    """Return whether a bank never had a record that could conflict with an import."""
     return not any(view.head.counts.get(name) for name in (*_ENTRIES, *_CARRIED))
 
 
 class ImportPlan:
-    """Takes the records of an import some at a time, in their order.
+    """Decides on the records of an import, in batches and in order.
 
     Args:
-        view: Of the bank as it is; None where it is still to be made.
-        rules: How to decide.
-        strands: Where what is planned is held.
-        nonces: For the records that the plan itself makes.
-        at: The present moment.
+        view: View of the bank; None for a new bank.
+        rules: Rules of the decisions.
+        strands: Temporary storage of the plan.
+        nonces: Nonces for records that the plan creates.
+        at: The current time.
     """
 
     def __init__(
@@ -287,28 +153,28 @@ class ImportPlan:
         self.done = ImportCounts()
         self.known = KnownRecords(view)
         self.conflicts = list[str]()
-        """The first things of which the bank has another version."""
+        """The first records of which the bank has another version."""
 
         self._view = view
         self._keeps_ids = rules.keeps_ids
         self._rules = rules
         self._gone = set[str]()
-        """What is not there, for all that something arrives that is like it."""
+        """IDs of records that are not added or are superseded because of a near-duplicate."""
         self._mode = rules.mode
         self._mirror = rules.mirror
         self._nonces = nonces
         self._at = at
         self.keys = b""
-        """The fingerprints of what arrived, as they are kept; once all of it did."""
+        """Packed fingerprints of the imported records; set by ``finish``."""
 
         self.seen = ScratchMap(times=PLAN_TIMES)
-        """Fingerprints of what arrived; on disk, as everything that grows with the file."""
+        """Fingerprints of the records read; on disk, like everything that grows with the file."""
 
         self.returned = ScratchMap()
-        """Whole memories, by id, that take the place of forms which an import brought."""
+        """Complete memories by ID that replace redacted forms from an earlier import."""
 
         self._forgotten: ScratchMap | None = None
-        """Slots of what is retired here; looked up when it is first needed."""
+        """Slots of retired records; read on first use."""
 
         self._forms = PendingForms(self.done)
         self._finals = FinalIds(self.current, nonces) if rules.linked else None
@@ -319,7 +185,11 @@ class ImportPlan:
         self._accounts = set[tuple[str | None, str | None]]()
         imports = view.imports() if view is not None else []
         self._undone = {one.place for one in imports if one.undone}
-        self._pending = frozenset(pending_in(view, rules)) if view is not None else frozenset[str]()
+        self._pending = (
+            frozenset(pending_in(view, rules.going_on))
+            if view is not None and rules.keeps_ids
+            else frozenset[str]()
+        )
         self._empty = view is None or is_vacant(view)
         self._is_plain = (
             self._empty
@@ -329,15 +199,15 @@ class ImportPlan:
         )
 
     def take(self, rows: Sequence[Row], endings: Endings = NONE) -> None:
-        """Decide what becomes of some records.
+        """Decide on a batch of records.
 
         Args:
-            rows: From ``unplaced_row``.
-            endings: Which of them are not current at the source. Older versions of a memory are
-                followed by the next one, or end with one that was deleted.
+            rows: Rows from ``unplaced_row``.
+            endings: Those that are not current at the source. Earlier versions of a memory are
+                followed by the next version, or end with a deleted one.
 
         Raises:
-            ConflictError: If the bank has another version of one, and that was not to be.
+            ConflictError: If the bank has another version of one, and conflicts are errors.
         """
         if not endings and self._is_plain and self._take_new(rows):
             return
@@ -366,9 +236,9 @@ class ImportPlan:
                 self._forms.leave(row)
 
     def _take_new(self, rows: Sequence[Row]) -> bool:
-        """Add memories all at once, where none is like anything before; tell whether it did.
+        """Add memories together if none is like an earlier one; return whether it did.
 
-        Nothing else can become of them in a bank that has nothing. The rest is decided one by one.
+        In a vacant bank, nothing else can happen to them. The rest is decided one by one.
         """
         slots = [row.slot for row in rows if row.slot is not None and row.type in _ENTRIES]
         if len(slots) < len(rows) or self._older.waits:
@@ -382,7 +252,7 @@ class ImportPlan:
         return True
 
     def finish(self) -> None:
-        """Decide what becomes of the memories that did not arrive."""
+        """Handle memories that the source no longer has, and free the space."""
         if self._mirror:
             for logged in self._vanished():
                 self.say(logged.record.id, "deleted", None)
@@ -397,11 +267,11 @@ class ImportPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is going to change."""
+        """Whether nothing would change."""
         return self.stage.records + self.stage.statuses + self.done.returned == 0
 
     def _know(self, row: Row, there: Row) -> None:
-        """Leave a record that is here, or let it be current again."""
+        """Skip a record that exists, or restore it."""
         slot = _raw(row.slot) if row.type in _ENTRIES else None
         self._remember_owner(row)
         if slot is not None:
@@ -411,7 +281,7 @@ class ImportPlan:
         )
         if not gone:
             self.done.known += 1
-            # An id is the hash of the bytes, so there is no other way for these to differ.
+            # An ID is the hash of the bytes: they can differ only by a redaction.
             if (
                 there.body is not None
                 and there.body != row.body
@@ -436,13 +306,13 @@ class ImportPlan:
         self.say(row.id, "restored", None)
 
     def _bring_back(self, row: Row, there: Row) -> None:
-        """Let a whole memory take the place of its form, where that is not against its bank.
+        """Replace a redacted form with the complete memory, unless its own bank redacted it.
 
-        The id says that it is what was redacted. What this bank redacted itself stays so, and what
-        the bank redacted that the file is of; a redaction that others brought keeps out nothing.
+        The ID shows that it is what was redacted. Redactions by this bank, or by the bank of the
+        file, stay; one that another import brought does not prevent the memory from being restored.
 
         Raises:
-            RedactionRefusedError: If the form was logged as another type, which the id rules out.
+            RedactionRefusedError: If the form was logged as another type, which the ID rules out.
         """
         assert self._view is not None  # noqa: S101 - it is there
         if there.type != row.type:
@@ -464,20 +334,20 @@ class ImportPlan:
         self.done.returned += 1
 
     def _bank_behind(self, place: int) -> str | None:
-        """Return the bank whose word an import brought; None where it is not noted, or undone."""
+        """Return the bank whose file an import read; None if unknown, or if it was undone."""
         assert self._view is not None  # noqa: S101 - it is there
         if place in self._undone:
             return None
-        model = self._view.told_at([place])[place].model
+        model = self._view.log_records_at([place])[place].model
         found = model.container.get(BANK) if isinstance(model, Source) else None
         return found if isinstance(found, str) else None
 
     def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None:
-        """Plan a status of a record, of now when no moment is given."""
+        """Plan a status of a record, at the current time by default."""
         self.stage.say(target, state, by=by, at=at or self._at, nonces=self._nonces)
 
     def _take_past(self, row: Row, ended: SourceEnd) -> None:
-        """Let an older version wait for the current one, or bring what was deleted."""
+        """Hold an earlier version until the current one is read, or add a deleted memory."""
         key, slot = key_of_row(row), _raw(row.slot)
         self._remember_owner(row)
         if slot is None:
@@ -495,7 +365,7 @@ class ImportPlan:
         return there is not None and there.retired is None
 
     def _take_changed(self, row: Row, before: str) -> None:
-        """Take what somebody made of the very record that the bank has: no conflict."""
+        """Add a record that was edited from the bank's own: no conflict."""
         joined = self._finals.joined(row) if self._finals is not None else row
         if joined is None:
             self.done.unjoined += 1
@@ -509,7 +379,7 @@ class ImportPlan:
         self._add(joined)
 
     def _take_beside(self, row: Row) -> None:
-        """Take what is no memory: as one, where it has an id at its origin."""
+        """Decide on a record that is not a memory: like one if it has an ID at its origin."""
         if row.slot is not None:
             self._take_entry(row)
             return
@@ -549,7 +419,7 @@ class ImportPlan:
             self._settle(joined, slot, current.id)
 
     def _leave_known(self, row: Row, slot: bytes | None, there: str | None) -> None:
-        """Leave what the bank has already, or had."""
+        """Skip what the bank has or had."""
         is_gone = there is None and row.type in _ENTRIES and self._was_forgotten(slot)
         self._count(row, "forgotten" if is_gone else "known")
         self._older.leave(slot, known=True)
@@ -559,7 +429,7 @@ class ImportPlan:
             self._finals.is_in(row.id, slot)
 
     def _was_forgotten(self, slot: bytes | None) -> bool:
-        """Tell whether something was forgotten here, and is not there in another version."""
+        """Return whether something was forgotten here and has no other version."""
         if slot is None or self._view is None:
             return False
         if self._forgotten is None:
@@ -586,7 +456,7 @@ class ImportPlan:
             setattr(self.done, name, getattr(self.done, name) + 1)
 
     def _take_again(self, row: Row, slot: bytes, key: bytes) -> None:
-        """Take a record of something that the file spoke of before."""
+        """Decide on another version of something that was in the file before."""
         if not self.seen.add(key):
             self._count(row, "twice")
             return
@@ -603,7 +473,7 @@ class ImportPlan:
         mode = self._mode
         if mode is ConflictPolicy.RENAME and is_redacted_form(
             row.body or b""
-        ):  # it has the id that it has
+        ):  # its ID cannot be changed
             mode = ConflictPolicy.SKIP
         match mode:
             case ConflictPolicy.ERROR:
@@ -638,7 +508,7 @@ class ImportPlan:
             self.stage.add(one)
 
     def _add_unlike(self, row: Row, slot: bytes | None, key: bytes) -> None:
-        """Add a record, unless it says the same as one that stays; it can come another time."""
+        """Add a record unless a near-duplicate stays; a later import can add it."""
         twins = [name for name in self._rules.twins.get(row.id, ()) if name not in self._gone]
         if twins and not self._rules.merge:
             self.done.near += 1
@@ -655,14 +525,14 @@ class ImportPlan:
         self._add(row)
 
     def current(self, slot: bytes | None) -> Sealed | None:
-        """Return the record of the bank that a slot has now."""
+        """Return the bank's current record of a slot."""
         if slot is None or self._empty or self._view is None:
             return None
         found = self._view.current(slot.hex())
         return None if found is None else found.record
 
     def _renamed(self, row: Row) -> Row:
-        """Return a record under the first id of its kind that nobody has."""
+        """Return a record under the first free ID at its origin."""
         record = Sealed(row.id, row.type, row.body or b"")
         name, slot = self._free_name(_decode(record.body))
         value = msgspec.to_builtins(record.model)
@@ -672,18 +542,18 @@ class ImportPlan:
         self._slots.put(slot, None)
         return unplaced_row(again.model, again.id, again.body)
 
-    def _free_name(self, said: _Spoken) -> tuple[str, bytes]:
+    def _free_name(self, said: _IdentityMembers) -> tuple[str, bytes]:
         origin, number = said.origin or Origin(), 1
         while True:
             number += 1
             name = f"{origin.id}~{number}"
             renamed = msgspec.structs.replace(origin, id=name)
-            slot = _slot(_Spoken(kind=said.kind, scope=said.scope, origin=renamed))
+            slot = _slot(_IdentityMembers(kind=said.kind, scope=said.scope, origin=renamed))
             if slot is not None and slot not in self._slots and self.current(slot) is None:
                 return name, slot
 
     def _here(self, ids: list[str]) -> dict[str, Row]:
-        """Return the rows that the bank has of some ids."""
+        """Return the bank's rows with the given IDs."""
         if not self._keeps_ids or self._view is None:
             return {}
         return {name: logged.row for name, logged in self._view.get(ids).items()}
@@ -694,7 +564,7 @@ class ImportPlan:
             self._accounts.add(account_of(_decode(row.body or b"").origin))
 
     def _vanished(self) -> Iterator[VerifiedRecord]:
-        """Yield what the bank has of the same owners and accounts, and the file has not."""
+        """Yield the bank's records of the same owners and accounts that are not in the file."""
         if self._view is None:
             return
         for logged in self._view.scan(Filter(types=_ENTRIES | _CARRIED)):
@@ -709,7 +579,7 @@ class ImportPlan:
                 yield logged
 
 
-def _slot(said: _Spoken) -> bytes | None:
+def _slot(said: _IdentityMembers) -> bytes | None:
     if said.origin is None or said.origin.id is None:
         return None
     return bytes.fromhex(origin_slot(said.kind, said.scope, said.origin))
@@ -719,6 +589,198 @@ def _raw(slot: str | None) -> bytes | None:
     return None if slot is None else bytes.fromhex(slot)
 
 
-def _named(said: _Spoken) -> str:
+def _named(said: _IdentityMembers) -> str:
     origin = said.origin or Origin()
     return f"{origin.id!r} of {origin.provider or 'nobody'}"
+
+
+_SORTS = ("user", "agent", "run")
+_NAMED = 10
+_NOBODY: Owner = ("", "")
+OneOwner = Literal["unowned", "personal"]
+"""Why a file goes into one bank without being told: it names no owner, or is of one person."""
+
+
+def maps_from(texts: Iterable[str]) -> dict[Owner, str]:
+    """Return the bank of each owner, from texts like ``user:ada=bank-ada``.
+
+    Raises:
+        UsageError: If a text is malformed, or two texts are for the same owner.
+    """
+    found = dict[Owner, str]()
+    for text in texts:
+        owner, _, bank = text.rpartition("=")
+        sort, _, name = owner.partition(":")
+        if sort not in _SORTS or not name.strip() or not bank.strip():
+            raise UsageError(
+                f"not an owner and a bank: {text!r}",
+                field="map",
+                hint="Use user:NAME=BANK, agent:NAME=BANK or run:NAME=BANK.",
+            )
+        key = _owner(sort, name)
+        if found.setdefault(key, bank) != bank:
+            raise UsageError(f"{sort}:{name} is mapped to two banks", field="map")
+    return found
+
+
+class TenantRouter:
+    """Routes each record to its bank, and counts owners.
+
+    Args:
+        wanted: The bank for everything; None for one bank for each owner.
+        maps: Banks of owners whose bank does not have their name.
+        counting: Count owners even if everything goes into one bank.
+        one_owner: Why everything goes into one bank: no record names an owner, or the file is a
+            personal export. None if the bank was named.
+
+    Raises:
+        UsageError: If there are both one bank for everything and maps.
+    """
+
+    def __init__(
+        self,
+        wanted: str | None,
+        maps: dict[Owner, str],
+        *,
+        counting: bool = False,
+        one_owner: OneOwner | None = None,
+    ) -> None:
+        if wanted is not None and maps:
+            raise UsageError(
+                "use one bank for everything, or one for each owner",
+                field="map",
+                hint="Drop --bank or --map.",
+            )
+        self._wanted = wanted
+        self._maps = maps
+        self._counting = counting
+        self._one_owner = one_owner
+        self._is_personal = one_owner == "personal"
+        self.owners = Counter[Owner]()
+        self._number = 0
+
+    def begin(self) -> None:
+        """Reset the counts before the input is read again."""
+        self.owners.clear()
+        self._number = 0
+
+    def is_mapped(self, owner: Owner) -> bool:
+        """Return whether an owner is mapped to a bank."""
+        return owner in self._maps
+
+    def is_said(self, bank: str) -> bool:
+        """Return whether a bank was named by the caller, possibly by its ID."""
+        return self._wanted is not None or bank in self._maps.values()
+
+    def bank_of(self, owner: Owner) -> str | None:
+        """Return the name of an owner's bank; None if there is none."""
+        sort, name = owner
+        if self._wanted is not None:
+            return self._wanted
+        mapped = self._maps.get(owner)
+        if mapped is not None:
+            return mapped
+        return name if sort in ("user", "agent") and name.strip() else None
+
+    def routed(self, rows: Sequence[Row], file: str) -> dict[str, Sequence[Row]]:
+        """Return records by the name of their bank.
+
+        Raises:
+            MalformedError: If the owner of a record is unknown; the error names the record.
+        """
+        if self._wanted is not None:
+            if self._one_owner is not None:
+                self._require_one_owner(rows, file)
+            elif self._counting:
+                self.owners.update(map(owner_of, rows))
+            return {self._wanted: list(rows)}
+        found = dict[str, list[Row]]()
+        for row in rows:
+            owner = owner_of(row)
+            bank = self.bank_of(owner)
+            if bank is None:
+                raise self._ownerless(row, owner, file)
+            self.owners[owner] += 1
+            self._number += 1
+            found.setdefault(bank, []).append(row)
+        return dict(found)
+
+    def require_said(self, file: str) -> None:
+        """Require that all mapped owners exist, and that owners share a bank only if mapped.
+
+        Raises:
+            UsageError: Otherwise.
+        """
+        absent = [owner for owner in self._maps if owner not in self.owners]
+        if absent:
+            raise UsageError(
+                f"the file has no memories of {_shown(absent)}",
+                file=file,
+                field="map",
+                hint=f"It has memories of: {_shown(self.owners)}.",
+            )
+        for bank, owners in self._shared():
+            raise UsageError(
+                f"memory of {_shown(owners)} would go into one bank, {bank!r}",
+                file=file,
+                field="map",
+                hint="To allow that, map each owner (--map), or use one bank for all: --bank NAME.",
+            )
+
+    def _shared(self) -> Iterator[tuple[str, list[Owner]]]:
+        if self._wanted is not None:
+            return
+        by_bank = dict[str, list[Owner]]()
+        for owner in self.owners:
+            by_bank.setdefault(str(self.bank_of(owner)), []).append(owner)
+        for bank, owners in by_bank.items():
+            if len(owners) > 1 and not all(owner in self._maps for owner in owners):
+                yield bank, owners
+
+    def _require_one_owner(self, rows: Sequence[Row], file: str) -> None:
+        for row in rows:
+            owner = owner_of(row)
+            if owner != _NOBODY and owner not in self.owners:
+                self.owners[owner] += 1
+                if not self._is_personal or len(self.owners) > 1:
+                    others = (
+                        "name no user or agent"
+                        if not self._is_personal
+                        else "belong to another owner"
+                    )
+                    raise MalformedError(
+                        f"this record belongs to {_shown([owner])}, and other records {others}",
+                        file=file,
+                        field=str(self._number),
+                        hint="Use one bank for all: --bank NAME.",
+                    )
+            self._number += 1
+
+    def _ownerless(self, row: Row, owner: Owner, file: str) -> MalformedError:
+        sort, name = owner
+        kind = "conversation" if row.type == "session_event" else f"{row.type} memory"
+        if sort == "run":
+            what = f"this {kind} names only a run ({name!r}), and no user or agent"
+        else:
+            what = f"this {kind} names no user or agent"
+            what += ", and other records of the file do" if self.owners else ""
+        more = f" Or map the run: --map run:{name}=BANK." if sort == "run" else ""
+        is_first = owner == _NOBODY and not self.owners and not self._maps
+        return (NoOwnerError if is_first else MalformedError)(
+            what,
+            file=file,
+            field=str(self._number),
+            hint=f"Use one bank for all (--bank NAME), or create one: satchel init.{more}"
+            if is_first
+            else f"Use one bank for all: --bank NAME.{more}",
+        )
+
+
+def _owner(sort: str, name: str) -> Owner:
+    return cast("Owner", (sort, name))  # checked by the caller
+
+
+def _shown(owners: Iterable[Owner]) -> str:
+    names = [f"{sort}:{name}" for sort, name in owners]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

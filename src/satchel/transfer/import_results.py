@@ -1,10 +1,10 @@
-"""What an import is asked to do, and what it did."""
+"""Options, rules, counts and results of imports."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -12,115 +12,235 @@ from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
 from satchel.bank.jobs import OnStep
 from satchel.crypto.keys import SigningKey
-from satchel.model.values import now
 from satchel.ports.losses import Loss, RefusedRecord
-from satchel.recall.duplicates import DuplicateFinder, NearDuplicateMode, NearPair
+from satchel.recall.duplicates import NearDuplicateMode, NearPair
 from satchel.recall.embedding import EmbedResult, VectorReuse
-from satchel.receipts.account import (
-    VERSION,
-    ReceiptBody,
-    TransferEnd,
-    combine_counts,
-    lost_in,
-    notes_in,
-    receipt_text,
-    refusals_in,
-)
-from satchel.receipts.archive import tool_version
-from satchel.receipts.census import RecordCounter
-from satchel.receipts.plans import NearDuplicate, TargetPlan, Tenant, TransferPlan
-from satchel.receipts.tally import Tally
+from satchel.receipts.receipt import ReceiptBody, TransferPlan
 from satchel.runtime.files import OpenFile
-from satchel.transfer.import_plan import ImportPlan
-from satchel.transfer.import_rules import ConflictPolicy, ImportCounts
-from satchel.transfer.import_source import ImportSource
-from satchel.transfer.tenants import TenantRouter
+
+
+class ConflictPolicy(StrEnum):
+    """What to do with a record if the bank has another version of it."""
+
+    SKIP = "skip"
+    OVERWRITE = "overwrite"
+    RENAME = "rename"
+    ERROR = "error"
+
+
+class ImportCounts(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Counts of an import into one bank."""
+
+    read: int = 0
+    """Records read for the bank."""
+
+    added: int = 0
+    """New memories, including ``overwritten``, ``renamed`` and ``merged``."""
+
+    known: int = 0
+    """Imported before or already present: unchanged."""
+
+    redacted: int = 0
+    """Of these: complete in the file, but redacted here; they stay redacted."""
+
+    returned: int = 0
+    """Of these: imported redacted before, and complete now."""
+
+    twice: int = 0
+    """In the file more than once; imported once."""
+
+    forgotten: int = 0
+    """Memories that were imported before and forgotten here; they stay forgotten."""
+
+    skipped: int = 0
+    """Other versions of what the bank has, skipped."""
+
+    overwritten: int = 0
+    """Memories that replaced another version, of the bank or of the file."""
+
+    renamed: int = 0
+    """Memories added in addition to another version, under a new ID at their origin."""
+
+    restored: int = 0
+    """Memories that were retired here and are current again."""
+
+    near: int = 0
+    """Near-duplicates of other memories, skipped."""
+
+    merged: int = 0
+    """Memories that replaced a near-duplicate."""
+
+    vanished: int = 0
+    """Memories that the source no longer has, deleted here too."""
+
+    past: int = 0
+    """Earlier versions and memories deleted at the source, added as retired."""
+
+    others: int = 0
+    """New edges, nodes, session events and the like."""
+
+    conversations: int = 0
+    """Of these: conversations."""
+
+    messages: int = 0
+    """Of these: messages of conversations."""
+
+    others_known: int = 0
+    """Those that were imported before or are already present."""
+
+    others_twice: int = 0
+    others_skipped: int = 0
+    others_overwritten: int = 0
+    others_renamed: int = 0
+    others_vanished: int = 0
+
+    unjoined: int = 0
+    """Edges to records that the bank no longer has, skipped."""
+
+    left: dict[str, int] = {}
+    """Records of types that are not imported, by type."""
+
+    @property
+    def beside(self) -> int:
+        """Number of the others that are neither conversations nor messages."""
+        return self.others - self.conversations - self.messages
+
+    @property
+    def others_changed(self) -> int:
+        """Number of edges and the like of the bank that are no longer current."""
+        return self.others_overwritten + self.others_vanished
+
+    @property
+    def others_left(self) -> int:
+        """Number of records other than memories that are unchanged or skipped."""
+        beside = self.others_known + self.others_twice + self.others_skipped
+        return beside + self.unjoined + sum(self.left.values())
+
+    @property
+    def others_in_conflict(self) -> int:
+        """Number of edges and the like of which the bank has another version."""
+        return self.others_skipped + self.others_overwritten + self.others_renamed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRules:
+    """Rules by which an import decides on records."""
+
+    on_conflict: ConflictPolicy = ConflictPolicy.SKIP
+    mirror: bool = False
+    """Delete what the source no longer has, and overwrite other versions."""
+
+    keeps_ids: bool = False
+    """Whether records keep their IDs, so that they may already be present."""
+
+    twins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """IDs of imported near-duplicates, with the IDs of what they duplicate."""
+
+    merge: bool = False
+    """Whether a near-duplicate replaces the other memory; otherwise it is skipped."""
+
+    linked: bool = False
+    """Whether imported records may refer to each other: parents, ends of edges."""
+
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    """IDs of records that were edited in the file, with the IDs of the originals."""
+
+    bank: str = ""
+    """ID of the bank of a verified file; empty if no trusted key signed it."""
+
+    going_on: str = ""
+    """ID of the source record of the import that is resumed."""
+
+    @property
+    def mode(self) -> ConflictPolicy:
+        """What to do with other versions of a record."""
+        return ConflictPolicy.OVERWRITE if self.mirror else self.on_conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What an import is asked to do."""
+    """Options of an import."""
 
     source_format: str | None = None
-    """Recognised when not given."""
+    """Recognised by default."""
 
     include_deleted: bool = False
-    """Bring what was deleted at a live source, as deleted memories."""
+    """Import memories deleted at a live source, as deleted memories."""
 
     embeddings: bool = False
-    """Keep the vectors of a live source with its memories."""
+    """Import the vectors of a live source."""
 
     on_conflict: ConflictPolicy | None = None
-    """As the bank's settings say when not given, or else ``SKIP``."""
+    """As in the bank's settings by default, otherwise ``SKIP``."""
 
     mirror: bool = False
-    """Delete what the source has no longer; other versions overwrite then."""
+    """Delete what the source no longer has, and overwrite other versions."""
 
     scrub_secrets: bool = False
-    """Replace secrets by tokens; otherwise they are only counted."""
+    """Replace secrets with placeholders; otherwise they are only counted."""
 
     skip_bad: bool = False
-    """Leave out records that are malformed or too large, and count and name them."""
+    """Skip records that are malformed or too large; they are counted and named."""
 
     text_member: str | None = None
-    """The member of a row that is its text, where no reader knows it."""
+    """Member of a row that is its text, if the reader does not know it."""
 
     agent: str | None = None
-    """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
+    """Agent of the memories in a file of one agent; as in the file by default."""
 
     any_version: bool = False
-    """Read a version that is not known as the one most like it."""
+    """Read an unknown version of the format like the nearest known one."""
 
     without: frozenset[str] = frozenset()
-    """Types of records that are left where they are; of what is more than memory."""
+    """Types of records to omit."""
 
     maps: tuple[str, ...] = ()
-    """Which owner's memory goes into which bank, each as ``user:ada=bank-ada``."""
+    """Banks of owners, each as ``user:ada=bank-ada``."""
 
     dry_run: bool = False
     accept_loss: tuple[str, ...] = ()
-    """Fields that may be lost; ``all`` for whatever there is."""
+    """Fields that may be lost; ``all`` for any."""
 
     receipt: Path | None = None
-    """Where a copy of the receipts goes, one a line; it must not be there yet."""
+    """File for a copy of the receipts, one a line; it must not exist."""
 
     keeps_receipt: bool = True
-    """False where it is a step of something larger, whose receipt tells of it."""
+    """False for a step of a larger transfer, which has its own receipt."""
 
     sidecar: Path | OpenFile | None = None
-    """The sidecar of the input; looked for beside it when not given."""
+    """Sidecar of the input; searched next to it by default."""
 
     ignore_sidecar: bool = False
-    """Read the input without a sidecar, though there is one."""
+    """Ignore the sidecar of the input."""
 
     re_embed: bool = False
-    """Make the vectors of what came, and whatever else has none."""
+    """Compute vectors of the imported memories, and of all others without one."""
 
     re_extract_entities: bool = False
-    """Find the entities of memories anew, in the place of those that the source gives."""
+    """Extract the entities of memories again, instead of those in the source."""
 
     near_duplicates: NearDuplicateMode | None = None
-    """What to do with them; None lists them on a dry run where that costs little."""
+    """What to do with near-duplicates; None lists them on a dry run if that is cheap."""
 
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
-    """Verdicts on a sealed input that are accepted."""
+    """Outcomes of the verification of a sealed input that are accepted."""
 
     trusted_keys: tuple[str, ...] = ()
     goes_on: str | None = None
-    """Id of the job that is to be gone on with: anything else is refused."""
+    """ID of the job to resume; anything else is refused."""
 
     on_reading: Progress | None = None
-    """Called with bytes done and bytes there are."""
+    """Called with the number of bytes read and the total."""
 
     on_logging: Progress | None = None
-    """Called with records done and records there are, from the start again for each bank."""
+    """Called with the number of logged records and the total; starts again for each bank."""
 
     on_step: OnStep | None = None
-    """As ``on_logging``, and with the id of the last record that is done."""
+    """As ``on_logging``, and with the ID of the last logged record."""
 
     @property
     def request(self) -> dict[str, Any]:
-        """The options that have to be the same when an import is gone on with."""
+        """The options that must be equal when an import is resumed."""
         said = {
             "from": self.source_format,
             "on_conflict": None if self.on_conflict is None else str(self.on_conflict),
@@ -147,37 +267,37 @@ class ImportOptions:
 
 
 class BankImportResult(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What an import does to one bank."""
+    """Result of an import for one bank."""
 
     name: str | None
     done: ImportCounts
     bank: str | None = None
-    """Its id; None for one that a dry run would make."""
+    """ID of the bank; None for one that a dry run would create."""
 
     made: bool = False
-    """Whether the bank was made for it."""
+    """Whether the import created the bank."""
 
     source: str | None = None
-    """Id of the source record, by which it is undone; None when nothing changed."""
+    """ID of the source record, by which it is undone; None if nothing changed."""
 
     receipt: str | None = None
-    """Id of the receipt in the bank's log; None when nothing changed."""
+    """ID of the receipt in the bank's log; None if nothing changed."""
 
     resumed: int = 0
-    """Records that an earlier attempt had logged already."""
+    """Number of records that an earlier attempt logged."""
 
     conflicts: list[str] = []
-    """The first things that the bank has another version of."""
+    """The first records of which the bank has another version."""
 
     reused: VectorReuse | None = None
-    """What became of the vectors that came with its memories, where some did."""
+    """Use of the vectors that came with the memories, if any."""
 
     embedded: EmbedResult | None = None
-    """What became of its vectors, where that was asked for."""
+    """Result of computing vectors, if requested."""
 
 
 class ImportSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an import did, or would do."""
+    """Result of an import, or of a dry run."""
 
     input: str
     source_format: str
@@ -187,189 +307,47 @@ class ImportSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     losses: list[Loss]
     notes: list[str]
     refused: list[RefusedRecord] = []
-    """Bad records that were left out, with their places; the first thousand."""
+    """Malformed records that were skipped, with their positions; the first thousand."""
 
     secrets: dict[str, int] = {}
-    """What looks like keys, tokens, passwords and cards, by kind."""
+    """Number of likely keys, tokens, passwords and card numbers, by kind."""
 
     secrets_kept: int = 0
-    """How many of them went in as they are."""
+    """How many of them were imported unchanged."""
 
     agent: str | None = None
-    """Whose memory it is, as the input itself says, where it is one agent's."""
+    """Agent that the input names, if it is of one agent."""
 
     near_found: int = 0
-    """Memories that say what another one says already."""
+    """Number of near-duplicates."""
 
     near: list[NearPair] = []
-    """The first thousand of them, each with the one that it is most like."""
+    """The first thousand of them, each with its nearest other memory."""
 
     source_outcome: str | None = None
-    """The verdict on a sealed input."""
+    """Outcome of the verification of a sealed input."""
 
     dry_run: bool = False
     plan: TransferPlan | None = None
-    """What would be done, of a dry run."""
+    """What would be done; of a dry run only."""
 
     receipts: list[str] = []
-    """Ids of the receipts, one for each bank; ``satchel receipt show`` prints them."""
+    """IDs of the receipts, one for each bank; ``satchel receipt show`` prints them."""
 
     accounts: list[ReceiptBody] = []
-    """What the receipts say."""
+    """Bodies of the receipts."""
 
     unaccepted: int = 0
-    """How much was lost that nobody said may be lost."""
+    """Number of values lost without being accepted."""
 
     advice: str | None = None
-    """How to search for instructions in texts that no trusted key signed."""
+    """Command that scans texts that no trusted key signed for instructions."""
 
     @property
     def changed(self) -> bool:
-        """Whether there was anything to do."""
+        """Whether a bank was changed."""
         return any(one.source is not None for one in self.banks)
 
 
 Owners = Callable[[], SigningKey]
-"""Gives the key that owns banks that are made."""
-
-
-_MOST_TENANTS, _MOST_NEAR = 1000, 100
-_PASSES = 2.5
-"""How often reading takes as long as all of it: reading, logging, reading back."""
-
-
-class ImportState(Protocol):
-    """An import, as far as it is told of."""
-
-    arriving: ImportSource
-    asked: ImportOptions
-    census: RecordCounter
-    tenants: TenantRouter
-    banks: dict[str, BankImportResult]
-    plans: dict[str, ImportPlan]
-    near: DuplicateFinder
-
-
-def account_of_import(
-    work: ImportState, bank: BankImportResult, read: Counter[str], tally: Tally | None
-) -> ReceiptBody:
-    """Return what was done to one bank.
-
-    Args:
-        work: The import.
-        bank: The bank.
-        read: What arrived for it, by type.
-        tally: What was logged, as read back; None where there was nothing to log.
-    """
-    arriving = work.arriving
-    there = tally.records if tally is not None else Counter[str]()
-    done = {
-        name: number
-        for name, number in msgspec.to_builtins(bank.done).items()
-        if name not in ("left", "read")
-    }
-    return ReceiptBody(
-        version=VERSION,
-        kind="import",
-        tool=tool_version(),
-        began=work.arriving.began,
-        ended=now(),
-        input=_input(work),
-        output=TransferEnd(
-            name=receipt_text(bank.name or ""),
-            bank=bank.bank,
-            records=there.total() if tally is not None else None,
-        ),
-        counts=combine_counts(read, there, there, there),
-        source=bank.source,
-        unchanged=tally is None,
-        done=done,
-        left=bank.done.left,
-        resumed=bank.resumed,
-        verdict=arriving.verdict.outcome.value if arriving.verdict else None,
-        read_back="equal" if tally is not None else None,
-        kept=tally.kept if tally is not None else {},
-        **_told_of(work),
-    )
-
-
-def _input(work: ImportState) -> TransferEnd:
-    arriving = work.arriving
-    return TransferEnd(
-        name=receipt_text(arriving.name),
-        format=arriving.format,
-        digest=arriving.digest,
-        bytes=arriving.size,
-        records=work.census.types.total(),
-    )
-
-
-def _told_of(work: ImportState) -> dict[str, Any]:
-    """Return what is said of the input as a whole."""
-    report, screening = work.arriving.report, work.arriving.screening
-    return {
-        "sidecar": work.arriving.sidecar,
-        "lost": lost_in(report, work.asked.accept_loss),
-        "refused": report.left_out,
-        "refusals": refusals_in(report),
-        "accepted": [receipt_text(one) for one in work.asked.accept_loss],
-        "secrets": screening.found,
-        "secrets_kept": screening.kept,
-        "notes": notes_in(report),
-    }
-
-
-def plan_of_import(work: ImportState) -> TransferPlan:
-    """Return what an import would do."""
-    report, census, size = work.arriving.report, work.census, work.arriving.size
-    near = work.near
-    targets = [_target(bank, work.plans[name]) for name, bank in work.banks.items()]
-    owners = work.tenants.owners.most_common(_MOST_TENANTS)
-    only = targets[0].name if len(targets) == 1 else f"{len(targets)} banks"
-    return TransferPlan(
-        version=VERSION,
-        kind="import",
-        tool=tool_version(),
-        input=_input(work),
-        output=TransferEnd(name=only),
-        read=dict(sorted(census.types.items())),
-        targets=targets,
-        embedding=census.embedding,
-        seconds=census.seconds_for(_PASSES),
-        bytes_per_second=census.rate(size),
-        tenants=[
-            Tenant(
-                sort=owner[0] or "nobody",
-                name=receipt_text(owner[1]),
-                records=number,
-                bank=work.tenants.bank_of(owner),
-                mapped=work.tenants.is_mapped(owner),
-            )
-            for owner, number in owners
-        ],
-        tenants_left=max(0, len(work.tenants.owners) - _MOST_TENANTS),
-        cannot_hold=lost_in(report, work.asked.accept_loss),
-        refused=report.left_out,
-        refusals=refusals_in(report),
-        near_duplicates=near.found if near.looked else None,
-        near_examples=[
-            NearDuplicate(one=pair.id, other=pair.like, similarity=round(pair.similarity, 4))
-            for pair in near.pairs[:_MOST_NEAR]
-        ],
-        secrets=work.arriving.screening.found,
-        notes=[*notes_in(report), *map(receipt_text, near.notes)],
-    )
-
-
-def _target(bank: BankImportResult, plan: ImportPlan) -> TargetPlan:
-    done: ImportCounts = bank.done
-    return TargetPlan(
-        name=receipt_text(bank.name or bank.bank or ""),
-        bank=bank.bank,
-        makes=bank.bank is None,
-        created=done.added + done.others,
-        changed=done.overwritten + done.vanished + done.restored + done.others_changed,
-        left_alone=done.known + done.forgotten + done.twice + done.skipped + done.others_left,
-        conflicts=done.skipped + done.overwritten + done.renamed + done.others_in_conflict,
-        conflict_examples=[receipt_text(one) for one in plan.conflicts],
-    )
+"""Returns the key that owns new banks."""

@@ -1,4 +1,4 @@
-"""What arrives from outside: a file or the standard input, verified where it is sealed."""
+"""Input of an import: a file, standard input or a live source, verified if it is sealed."""
 
 import pickle
 import shutil
@@ -17,7 +17,7 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome, Verification
 from satchel.config.settings import Settings
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.sealed_records import Nonces, Sealed
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.inference.models import extractor
@@ -29,18 +29,16 @@ from satchel.ports.losses import Report
 from satchel.ports.record_set import open_record_set
 from satchel.ports.registry import formats
 from satchel.ports.rows import Row, entry_texts, unplaced_row
-from satchel.receipts.account import EmptyTexts, TransferEnd, receipt_text
-from satchel.runtime.files import OpenFile
+from satchel.receipts.receipt import EmptyTexts, TransferEnd, receipt_text
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.processes import UnfinishedError, may_fork, run_in_fork
 from satchel.screening.records import SecretScreener
-from satchel.transfer.conversion import VerifyOptions, refusal, require_trust, verify
-from satchel.transfer.export_file import NEVER, digest_of
 from satchel.transfer.folders import input_to_read
 from satchel.transfer.import_plan import BANK
-from satchel.transfer.import_stage import SourceVectors
+from satchel.transfer.import_stage import SourceEnd, SourceVectors
 from satchel.transfer.live_products import ListedSource, ListReading
 from satchel.transfer.sidecars import SidecarFormat
-from satchel.transfer.source_history import SourceEnd
+from satchel.transfer.verification import NEVER, VerifyOptions, refusal, require_trust, verify
 
 OF_AMA = {
     "person": "PERSON",
@@ -49,29 +47,29 @@ OF_AMA = {
     "product": "PRODUCT",
     "date": "DATE",
 }
-"""What types of entities are called in an archive of Astrocyte."""
+"""Names of entity types in archives of Astrocyte."""
 
 
 class Extraction:
-    """Gives memories the entities that are found in their words, in the place of those they had.
+    """Replaces the entities of memories with those extracted from their texts.
 
     Args:
-        types: What types are called, where not as the extractor does.
+        types: Names of types, where they differ from the extractor's.
     """
 
     def __init__(self, types: Mapping[str, str] | None = None) -> None:
         self._types = types or {}
         self._extractor = extractor()
         self.model = self._extractor.model
-        """What finds them."""
+        """Name of the extractor."""
 
         self.memories = 0
-        """How many memories have some."""
+        """Number of memories with entities."""
 
         self.entities = 0
 
     def __call__(self, draft: Model) -> Model:
-        """Return a memory with its entities; what is no memory as it is."""
+        """Return a memory with its entities; other records unchanged."""
         if not isinstance(draft, Entry):
             return draft
         [mentions] = self._extractor.extract([entry_texts(draft)])
@@ -90,7 +88,7 @@ class Extraction:
 _SDK = "pam_sdk"
 
 WORTH_A_PROCESS = 4 << 20
-"""Bytes of a file from which a process of its own to read it gains more than it costs."""
+"""Size in bytes from which a separate process for reading is worth its cost."""
 
 _ROWS, _STATE = b"r", b"s"
 _TOLD_BY_READING = (
@@ -101,19 +99,19 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(resolved(tuple[bool, int, int, list[Row]])).decode
 
 SIDECAR = "sidecar"
-"""What is lost, and may be accepted as lost, where a file comes without the sidecar that it had."""
+"""Field of the loss if a file comes without its sidecar; it can be accepted."""
 
 
 class ImportSource:
-    """An input: how it is read, and what is known of it.
+    """An input: how it is read, and its properties.
 
     Args:
-        settings: Whose keys count, and the limits.
-        file: The file, or what a live source listed.
-        name: What to call it.
-        format_: The name of its format; None to recognise it.
-        on_progress: Called with bytes done and bytes there are.
-        scrub: Whether secrets are replaced by tokens.
+        settings: Settings with the trusted keys and the limits.
+        file: The file, or the listing of a live source.
+        name: Display name.
+        format_: Name of its format; None to recognise it.
+        on_progress: Called with the number of bytes read and the total.
+        scrub: Replace secrets with placeholders.
 
     Raises:
         UsageError: If secrets are to be replaced in a sealed file.
@@ -122,28 +120,28 @@ class ImportSource:
     """
 
     without: frozenset[str] = frozenset()
-    """Types of records that are left where they are."""
+    """Types of records to omit."""
 
     agent: str | None = None
-    """Whose memory it is taken for, where a file is that of one agent."""
+    """Agent of the memories in a file of one agent."""
 
     any_version: bool = False
-    """Whether a version that is not known is read all the same."""
+    """Whether to read an unknown version of the format."""
 
     text_member: str | None = None
-    """The member of a row that is its text, as a person named it."""
+    """Member of a row that is its text, as named by the user."""
 
     sidecar: TransferEnd | None = None
-    """The file beside the input from which comes what its format has no place for."""
+    """The file next to the input with what its format cannot hold."""
 
     lacks_sidecar: bool = False
-    """Whether it is known to have been written with a sidecar, which is not here."""
+    """Whether it is known to have been written with a sidecar, which is missing."""
 
     _restoring: SidecarFormat | None = None
     _alone = False
-    """Whether it is read in this process, since another one did not get to its end."""
+    """Whether it is read in this process, since another one failed."""
     _unproved: frozenset[str] = frozenset()
-    """Ids of redacted memories that its bank is not shown to have redacted."""
+    """IDs of redacted memories without a proof that their bank redacted them."""
 
     def __init__(
         self,
@@ -159,26 +157,26 @@ class ImportSource:
         self.began = now()
         self._listed = file if isinstance(file, ListedSource) else None
         held = None if isinstance(file, ListedSource) else file
-        self.digest, self.size = digest_of(file.path if held is None else held)
+        self.digest, self.size = file_digest(file.path if held is None else held)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
         self.skip_bad = False
-        """Whether bad records are left out and counted."""
+        """Whether malformed records are skipped and counted."""
 
         self.reading = ReadContext()
-        """Of the last time that the records were read."""
+        """Context of the last pass over the records."""
 
         self.verdict: Verification | None = None
-        """The verdict on a sealed input."""
+        """Verification of a sealed input."""
 
         self._place = Place(file.path, on_progress, held)
         self.format = format_ or formats.recognise(self._place)
         self._adapter: Format = formats[self.format] if self._listed is None else self._listed
         self.read_bytes = 0
-        """How much of it another process has read."""
+        """Number of bytes that another process has read."""
 
         self.endings = dict[str, SourceEnd]()
-        """Of the records that were given out: which are not current at the source, by id."""
+        """Endings of yielded records that are not current at the source, by ID."""
 
         self.is_sealed = self._adapter.info.traits.sealed
         if scrub and self.is_sealed:
@@ -189,29 +187,29 @@ class ImportSource:
             )
         self._scrub = scrub
         self.screening = SecretScreener(scrub=scrub)
-        """What was found out about secrets in it."""
+        """Counts of secrets in it."""
 
         self.extraction: Extraction | None = None
-        """What gives its memories their entities; None to leave them as they are."""
+        """Extracts entities of its memories; None to keep those in the file."""
 
         self.brought = SourceVectors()
-        """The vectors that came with it."""
+        """Vectors in the file."""
 
         self._empty = EmptyTexts(Report())
-        """How many memories say nothing at their source, and the first of them."""
+        """Counts memories without text at their source."""
 
         self._settings = settings
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
 
     def restore_from(self, sidecar: OpenFile) -> None:
-        """Read the input with its sidecar.
+        """Read the input together with its sidecar.
 
-        What is unsigned beside a signed file is believed no more than any import.
+        An unsigned sidecar of a signed file is trusted no more than any import.
 
         Raises:
-            MalformedError: If it is none, or of a file in another format.
-            UsageError: If secrets are to be replaced: what comes under its id comes as it is.
+            MalformedError: If it is not a sidecar, or is of a file in another format.
+            UsageError: If secrets are to be replaced: restored records keep their IDs.
         """
         if self._scrub:
             raise UsageError(
@@ -219,14 +217,14 @@ class ImportSource:
                 file=self.name,
                 hint="Import it with --ignore-sidecar, or scrub it at its source.",
             )
-        digest, size = digest_of(sidecar)
+        digest, size = file_digest(sidecar)
         name = receipt_text(str(sidecar.path))
         self.sidecar = TransferEnd(name=name, digest=digest, bytes=size)
         self._restoring = SidecarFormat(self._adapter, self.format, sidecar, name, self.digest)
         self._adapter = self._restoring
 
     def close(self) -> None:
-        """Give the space back that the sidecar takes."""
+        """Free the space that the sidecar uses."""
         if self._restoring is not None:
             self._restoring.close()
 
@@ -240,7 +238,7 @@ class ImportSource:
         return str(verdict.statement.get("bank", "")) if trusted else ""
 
     def _is_unproved(self, record: Sealed) -> bool:
-        """Tell whether a record is a form that its file does not prove, or the redaction of one."""
+        """Return whether a record is a redacted form without proof, or the redaction of one."""
         if not self._unproved:
             return False
         if record.type == "redaction":
@@ -256,7 +254,7 @@ class ImportSource:
 
     @property
     def replaces(self) -> Mapping[str, str]:
-        """The ids of records that somebody changed in the file, with those that they had."""
+        """IDs of records that were edited in the file, with the IDs of the originals."""
         return {} if self._restoring is None else self._restoring.replaces
 
     @property
@@ -265,7 +263,7 @@ class ImportSource:
         return self._scrub
 
     def scrub_if_it_can_be(self) -> None:
-        """Have secrets replaced, unless the input is sealed and comes as it is."""
+        """Replace secrets, unless the records keep their IDs."""
         self._scrub = self._scrub or not (self.is_sealed or self.sidecar)
 
     def verify(
@@ -276,13 +274,13 @@ class ImportSource:
         deep: bool = True,
         remember: bool = True,
     ) -> None:
-        """Verify a sealed input, all of it.
+        """Verify a sealed input completely.
 
         Args:
             keys: Keys to trust for this call.
-            accepted: Verdicts that are accepted.
-            deep: Whether each record is verified even if a trusted key signed the whole.
-            remember: Whether the witness remembers how new it is.
+            accepted: Outcomes that are accepted.
+            deep: Verify each record even if a trusted key signed the whole.
+            remember: Record its head in the witness.
 
         Raises:
             VerificationError: If it does not verify.
@@ -301,19 +299,19 @@ class ImportSource:
         if self.sidecar is not None:
             return
         for one in self.verdict.signers:
-            if one.valid and one.standing == "trusted" and self._signer is None:
+            if one.valid and one.trust == "trusted" and self._signer is None:
                 self._signer = one.key
                 self._trust = TrustClass.USER if self._is_own(one.key) else TrustClass.EXTERNAL
 
     def rows(self, nonces: Nonces) -> Iterator[Row]:
-        """Yield what arrives, in its order, each as the row it is going to be.
+        """Yield the records in order, as rows.
 
         Raises:
-            InputError: If a record cannot be taken in, naming file, line and record.
+            InputError: If a record is invalid; the error names file, line and record.
         """
         self.screening = SecretScreener(scrub=self._scrub)
         limits = self._settings.options.limits
-        self.brought.begin_again()  # nothing is counted twice
+        self.brought.begin_again()  # so that nothing is counted twice
         self.reading = (
             ReadContext(
                 limits=limits,
@@ -334,17 +332,17 @@ class ImportSource:
         self._empty.end()
 
     def parts(self, nonces: Nonces, most: int) -> Iterator[tuple[bool, Sequence[Row]]]:
-        """Yield what ``rows`` does, some at a time, each with whether records name others.
+        """Yield ``rows`` in batches, each with whether records refer to each other.
 
-        A large file is read, sealed and screened by a process of its own, where a fork is safe.
+        A large file is read, sealed and screened by a separate process, if a fork is safe.
 
         Args:
-            nonces: For the records that arrive.
-            most: Records at a time.
+            nonces: Nonces for the records.
+            most: Maximum number of records in a batch.
 
         Raises:
-            UnfinishedError: If that process failed or was killed; the file is to be read again,
-                which then happens here.
+            UnfinishedError: If that process failed or was killed; call this again to read the file
+                in this process.
             InputError: As ``rows``.
         """
         if not self.is_read_apart:
@@ -371,18 +369,18 @@ class ImportSource:
 
     @property
     def is_personal(self) -> bool:
-        """Whether it is the export of one person's account."""
+        """Whether it is the export of a personal account."""
         return self._listed is None and self._adapter.info.traits.personal
 
     @property
     def is_read_apart(self) -> bool:
-        """Whether another process reads it."""
+        """Whether a separate process reads it."""
         is_file = self._listed is None and not self._place.is_folder
         is_worth_it = is_file and self._restoring is None and self.size >= WORTH_A_PROCESS
         return is_worth_it and not self._alone and may_fork()
 
     def _frames(self, nonces: Nonces, most: int) -> Iterator[bytes]:
-        """Yield what arrives as bytes, in the other process, then what was found out on the way."""
+        """Yield the rows as bytes in the other process, then its state."""
         at = (0, self.size)
 
         def note(done: int, size: int) -> None:
@@ -393,13 +391,13 @@ class ImportSource:
         arriving = self.rows(nonces)
         while some := list(islice(arriving, most)):
             if self.brought.maker is not None:
-                return  # vectors are kept where they are used; read again, there
+                return  # vectors are stored in the process that uses them: it reads the file again
             yield _ROWS + _pack((self.reading.linked, *at, some))
         if self.brought.maker is None:
             yield _STATE + pickle.dumps(self._state())
 
     def _state(self) -> dict[str, Any]:
-        """Return what reading found out, besides the records."""
+        """Return the results of reading other than the records."""
         reading, extraction = self.reading, self.extraction
         told_by = {name: getattr(reading, name) for name in _TOLD_BY_READING}
         return {
@@ -446,7 +444,7 @@ class ImportSource:
             self.reading.report.lost(SIDECAR, "the file was written with one that is not here")
 
     def extract_entities(self) -> None:
-        """Have the entities of its memories found anew.
+        """Extract the entities of its memories again.
 
         Raises:
             UsageError: If it is sealed.
@@ -464,9 +462,9 @@ class ImportSource:
 
     @property
     def kept_at(self) -> str | None:
-        """The file's path from anywhere; None for the standard input, or where it cannot be told.
+        """Absolute path of the file, with which a killed import is resumed.
 
-        So that whoever goes on with a killed import finds it again.
+        None for standard input, or if the path is not valid UTF-8.
         """
         path = str(self._place.path.absolute())
         is_text = path == path.encode("utf-8", "replace").decode()
@@ -482,12 +480,12 @@ class ImportSource:
             self.endings[record.id] = ended
 
     def require_unchanged(self) -> None:
-        """Refuse what changed while it was read.
+        """Require that the file did not change while it was read.
 
         Raises:
             UnreadableError: If it did.
         """
-        if digest_of(self._place.file)[0] != self.digest:
+        if file_digest(self._place.file)[0] != self.digest:
             raise UnreadableError(
                 "the file changed while it was being read",
                 file=self.name,
@@ -495,7 +493,7 @@ class ImportSource:
             )
 
     def source(self, at: str) -> Source:
-        """Return the record of its import."""
+        """Return the source record of its import."""
         extraction = self.extraction
         return Source(
             at=at,
@@ -505,7 +503,7 @@ class ImportSource:
             digest=self.digest,
             container={
                 **self.reading.container,
-                **numbers_of(self.reading.container),
+                **float_spellings(self.reading.container),
                 **({BANK: self.bank} if self.bank else {}),
             },
             signer=self._signer,
@@ -514,12 +512,12 @@ class ImportSource:
 
     @property
     def report(self) -> Report:
-        """What was found out when it was read last."""
+        """Report of the last pass over the records."""
         return self.reading.report
 
     @property
     def keeps_ids(self) -> bool:
-        """Whether its records may be in a bank already, under the ids they come with."""
+        """Whether its records keep their IDs, so that a bank may already have them."""
         traits = self._adapter.info.traits
         return traits.sealed or traits.keeps_ids
 
@@ -529,7 +527,7 @@ class ImportSource:
 
 @contextmanager
 def open_rereadable(settings: Settings, source: Path | OpenFile | None) -> Iterator[OpenFile]:
-    """Give a file that can be read more than once; the standard input is kept in a private one.
+    """Provide a file that can be read more than once; standard input is copied to a private one.
 
     Raises:
         PathRefusedError: If roots are set, and the file is not in them.

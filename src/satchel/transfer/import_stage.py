@@ -1,36 +1,42 @@
-"""What an import is going to log, held on disk until all of it was looked at."""
+"""Temporary data of an import plan: records to log, fingerprints, IDs, slots, vectors."""
 
 import sqlite3
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
+from blake3 import blake3
 
-from satchel.crypto.sealed_records import Nonces, seal
-from satchel.model.records import State, Status
-from satchel.model.values import resolved
+from satchel.bank.jobs import side_name
+from satchel.crypto.canonical import fingerprint
+from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
+from satchel.ledger.erasure import FINGERPRINTS
+from satchel.ledger.view import View
+from satchel.model.records import SessionEvent, State, Status
+from satchel.model.values import Component, resolved
+from satchel.ports.drafts import event_with
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.vectors import MARK_BYTES, Maker, as_kept
-from satchel.runtime.scratch import SpoolStream, SpoolStreams, scratch
+from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStream, SpoolStreams, scratch
 
 GROUP = 4096
-"""Records of one group at most: one head."""
+"""Maximum number of records of one group, which gets one head."""
 
 GROUP_BYTES = 4 << 20
-"""Bytes of records after which a group ends. Its rows are in memory several times over: with the
-words and columns that are derived of them, and in the statements that store them."""
+"""Size of records in bytes after which a group ends. Its rows are in memory several times: with the
+derived words and columns, and in the statements that store them."""
 
 GIVEN = 2048
-"""Records that the sink gets at once when it has a first group.
+"""Number of records in each later group that a sink gets.
 
-With more whoever reads waits meanwhile; with 256 what an index of words does each time is half as
-much again of what it costs to log them.
+With more, reading stalls; with 256, updating the index of words adds half of the cost of logging.
 """
 
 COMMIT_BYTES = 96 << 20
-"""Bytes of records after which a transaction is committed; a smaller import is one transaction."""
+"""Size of records in bytes after which a transaction is committed."""
 
 _PACK = 128
 _pack = msgspec.msgpack.Encoder().encode
@@ -38,18 +44,18 @@ _unpack = msgspec.msgpack.Decoder(resolved(list[Row])).decode
 
 
 Sink = Callable[[Sequence[Row]], bool]
-"""Takes some records, and tells whether it did."""
+"""Receives records, and returns whether it logged them."""
 
 
 class CommitTooLargeError(Exception):
-    """What was logged as it was read does not fit into one transaction; it is to be read again."""
+    """A streamed import does not fit into one transaction; the input must be read again."""
 
 
 class ImportStage:
-    """Records in their order, then the statuses that go with them; each as the row it will be.
+    """Records to log in order, then their statuses, as rows.
 
     Args:
-        strands: Where they are held.
+        strands: Temporary storage.
     """
 
     def __init__(self, strands: SpoolStreams) -> None:
@@ -58,23 +64,23 @@ class ImportStage:
         self.records = 0
         self.statuses = 0
         self.size = 0
-        """Bytes of the records."""
+        """Size of the records in bytes."""
 
         self.last: str | None = None
-        """Id of the last record, statuses aside."""
+        """ID of the last record, not counting statuses."""
 
         self.sink: Sink | None = None
-        """Takes records from the first group on as they come; those that it took are not held."""
+        """Receives groups of records while they are read; those that it logged are not stored."""
 
         self._group: list[Row] = []
         self._group_size = 0
         self._took = False
 
     def add(self, row: Row) -> None:
-        """Hold a record.
+        """Add a record.
 
         Raises:
-            NotAtOnceError: If the sink has others, and they are too many for one transaction.
+            CommitTooLargeError: If the sink logged records, too many for one transaction.
         """
         size = len(row.body or b"")
         self.records += 1
@@ -90,10 +96,10 @@ class ImportStage:
             self._give()
 
     def add_many(self, rows: Sequence[Row]) -> None:
-        """Hold many records.
+        """Add many records.
 
         Raises:
-            NotAtOnceError: As ``add``.
+            CommitTooLargeError: As ``add``.
         """
         size = sum(len(row.body or b"") for row in rows)
         most = (GIVEN if self._took else GROUP) - 1
@@ -109,7 +115,7 @@ class ImportStage:
         self._group_size += size
 
     def give_rest(self) -> None:
-        """Give the sink what is held, where it has what came before."""
+        """Pass the remaining records to the sink, if it logged earlier ones."""
         if self._took and self._group:
             self._give()
 
@@ -125,10 +131,10 @@ class ImportStage:
         self._group, self._group_size = [], 0
 
     def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
-        """Hold a status of a record that is in the bank, or in here.
+        """Add a status of a record of the bank or of the import.
 
         Raises:
-            NotAtOnceError: If the sink has records: they are current as soon as they are logged.
+            CommitTooLargeError: If the sink logged records: they are current when logged.
         """
         if self._took:
             raise CommitTooLargeError
@@ -138,7 +144,7 @@ class ImportStage:
         self.statuses += 1
 
     def groups(self, after: int = 0) -> Iterator[Sequence[Row]]:
-        """Yield everything in groups, without the first ``after``."""
+        """Yield all rows in groups, without the first ``after``."""
         group, size = list[Row](), 0
         for row in islice(self._all(), after, None):
             group.append(row)
@@ -150,7 +156,7 @@ class ImportStage:
             yield group
 
     def commits(self, after: int = 0) -> Iterator[Iterator[Sequence[Row]]]:
-        """Yield what ``groups`` does, by transaction; each is to be used up before the next."""
+        """Yield groups by transaction; each must be consumed before the next."""
         waiting = self.groups(after)
 
         def part(first: Sequence[Row]) -> Iterator[Sequence[Row]]:
@@ -167,7 +173,7 @@ class ImportStage:
 
     @property
     def is_one_commit(self) -> bool:
-        """Whether all of it can be logged, and be visible, in one transaction."""
+        """Whether everything can be logged in one transaction."""
         return not self.statuses and self.size < COMMIT_BYTES
 
     def _all(self) -> Iterator[Row]:
@@ -177,7 +183,7 @@ class ImportStage:
 
 
 class _Rows:
-    """Rows in packs of some."""
+    """Rows in packs."""
 
     def __init__(self, strand: SpoolStream) -> None:
         self._strand = strand
@@ -201,25 +207,25 @@ _TWO = "the text has two vectors"
 
 
 class SourceVectors:
-    """The vectors of one file, by the mark of the text that each was made of."""
+    """Vectors of a file, by the mark of the text that each was computed from."""
 
     def __init__(self) -> None:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Forget what there was; the file is read again."""
+        """Remove all vectors before the file is read again."""
         self.maker: Maker | None = None
         self.unusable = Counter[str]()
-        """How many can be used nowhere, by the reason."""
+        """Number of unusable vectors, by reason."""
 
         self._db: sqlite3.Connection | None = None
 
     def begin(self, maker: Maker) -> None:
-        """Remember what made them."""
+        """Set the model that computed them."""
         self.maker = maker
 
     def take(self, mark: str, vector: Any) -> None:
-        """Keep a vector; one that no such model gave is counted."""
+        """Add a vector; an invalid one is counted."""
         key, maker = _raw(mark), self.maker
         kept = None if maker is None or not key else as_kept(vector, maker.dimensions)
         if kept is None:
@@ -232,12 +238,12 @@ class SourceVectors:
             self.refuse(_TWO)
 
     def refuse(self, reason: str) -> None:
-        """Count one that is of no use."""
+        """Count an unusable vector."""
         self.unusable[reason] += 1
 
     @property
     def count(self) -> int:
-        """How many different ones there are to use."""
+        """Number of distinct usable vectors."""
         if self._db is None:
             return 0
         return int(
@@ -245,7 +251,7 @@ class SourceVectors:
         )
 
     def find(self, marks: Sequence[str]) -> dict[str, bytes]:
-        """Return the vectors of some texts, by their marks."""
+        """Return vectors of texts by mark."""
         found = {mark: self._at(_raw(mark)) for mark in marks} if self._db is not None else {}
         return {mark: numbers for mark, numbers in found.items() if numbers}
 
@@ -261,9 +267,452 @@ class SourceVectors:
 
 
 def _raw(mark: str) -> bytes:
-    """Return a mark as bytes; none for what is no mark."""
+    """Return a mark as bytes; empty if it is not a mark."""
     try:
         raw = bytes.fromhex(mark)
     except ValueError:
         return b""
     return raw if len(raw) == MARK_BYTES and raw.hex() == mark else b""
+
+
+WIDTH = 16
+"""Size of a fingerprint in bytes."""
+
+_SIDE = FINGERPRINTS
+_ENTRIES = frozenset(map(str, Component))
+
+
+_EDGE, _EVENT, _PARENTS = b'"type":"edge"', b'"type":"session_event"', b'"parent_ids":['
+_LINKING = frozenset({"edge", "session_event"})
+_LINKS = frozenset({"parent_ids"})
+_ENDS = frozenset({"source", "target"})
+_BEFORE = frozenset({"session", "parent"})
+_POINTERS = frozenset({"state", "latest", "source"})
+_members = msgspec.json.Decoder(resolved(dict[str, msgspec.Raw])).decode
+
+
+def key_of(identity: str, body: bytes) -> bytes:
+    """Return the fingerprint of a record without its ID and nonce, ``WIDTH`` bytes.
+
+    For a record with an origin, the IDs that it names are not included: an import assigns those.
+
+    Args:
+        identity: ID of the record.
+        body: Its canonical bytes.
+    """
+    if _PARENTS in body or _EDGE in body or _EVENT in body:
+        body = _without_links(body)
+    return fingerprint(identity, body)[:WIDTH]
+
+
+def key_of_row(row: Row) -> bytes:
+    """Return ``key_of`` of the record of a row; only rows with links are parsed.
+
+    Args:
+        row: Row from ``unplaced_row``.
+    """
+    body = row.body or b""
+    if row.links or row.type in _LINKING:
+        return key_of(row.id, body)
+    return fingerprint(row.id, body)[:WIDTH]
+
+
+def _without_links(body: bytes) -> bytes:
+    members = _members(body)
+    if "origin" not in members:
+        return body
+    if bytes(members["type"]) == b'"session_event"':
+        return _without_chain(members)
+    links = _LINKS | _ENDS if bytes(members["type"]) == b'"edge"' else _LINKS
+    return msgspec.json.encode({name: part for name, part in members.items() if name not in links})
+
+
+def _without_chain(members: dict[str, msgspec.Raw]) -> bytes:
+    """Return the content of a session event without the IDs of other events."""
+    kept: dict[str, Any] = {name: part for name, part in members.items() if name not in _BEFORE}
+    if "state" in kept:
+        state = msgspec.json.decode(members["state"])
+        if isinstance(state, dict):
+            kept["state"] = {name: part for name, part in state.items() if name not in _POINTERS}
+    return msgspec.json.encode(kept)
+
+
+def repeated(found: bytes, times: int) -> bytes:
+    """Return the key of a repetition in one file; ``times`` is 0 for the first."""
+    return found if times == 0 else blake3(found + times.to_bytes(8)).digest(length=WIDTH)
+
+
+class SortedKeys:
+    """Packed sorted fingerprints with binary search."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed) // WIDTH
+
+    def __getitem__(self, index: int) -> bytes:
+        return self._packed[index * WIDTH : (index + 1) * WIDTH]
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, bytes):
+            return False
+        place = bisect_left(self, key)
+        return place < len(self) and self[place] == key
+
+
+class KnownRecords:
+    """Fingerprints of the records that complete imports brought into a bank.
+
+    Args:
+        view: View of the bank; None for a new bank.
+    """
+
+    def __init__(self, view: View | None) -> None:
+        self.missing: dict[str, bytes | None] = {}
+        """Unlogged values that were recomputed, to be stored with the next append."""
+
+        self._all: list[SortedKeys] = []
+        if view is None:
+            return
+        kept = view.side(_SIDE)
+        for one in view.imports():
+            name = side_name(one.place)
+            packed = kept.pop(name, None)
+            if not one.complete or one.undone:
+                if packed is not None:
+                    self.missing[name] = None
+                continue
+            if packed is None:
+                packed = _packed_again(view, one.source)
+                self.missing[name] = packed
+            self._all.append(SortedKeys(packed))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not any(map(len, self._all))
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in keys for keys in self._all)
+
+
+def pack_keys(keys: ScratchMap) -> bytes:
+    """Return sorted fingerprints, concatenated as they are stored."""
+    found = bytearray()
+    for key in keys:
+        found += key
+    return bytes(found)
+
+
+class RepeatCounter:
+    """Counts of identical records in a file; on disk, since there may be many."""
+
+    def __init__(self) -> None:
+        self._held = ScratchMap(times=PLAN_TIMES)
+
+    def before(self, key: bytes) -> int:
+        """Return the count of a key before this call, and increment it."""
+        times = int.from_bytes(self._held.get(key) or b"")
+        self._held.put(key, (times + 1).to_bytes(8))
+        return times
+
+    def close(self) -> None:
+        """Free the space."""
+        self._held.close()
+
+
+def _packed_again(view: View, source: str) -> bytes:
+    times, keys = RepeatCounter(), ScratchMap()
+    for logged in view.imported(source):
+        if logged.record.type in _ENTRIES or logged.row.slot is not None:
+            found = key_of(logged.record.id, logged.record.body)
+            keys.add(repeated(found, times.before(found)))
+    times.close()
+    made = pack_keys(keys)
+    keys.close()
+    return made
+
+
+def pending_in(view: View, resumed: str) -> Iterator[str]:
+    """Yield the IDs of records that other imports logged and that are not visible yet.
+
+    Args:
+        view: Of the bank.
+        resumed: ID of the source record of the import that is resumed, which is not another one.
+    """
+    for one in view.imports():
+        if not one.complete and not one.undone and one.source != resumed:
+            yield from (logged.record.id for logged in view.pending(one.source))
+
+
+class SourceEnd(NamedTuple):
+    """State and time at which a record stopped being current at its source."""
+
+    state: State
+    at: str | None
+    """Time of the change; None if unknown."""
+
+
+class OlderVersion(NamedTuple):
+    """An earlier version that waits for the current one."""
+
+    row: Row
+    key: bytes
+    """Fingerprint of its content."""
+
+    ended: SourceEnd
+
+
+Endings = Mapping[str, SourceEnd]
+"""Endings by ID of the record."""
+
+NONE: Endings = {}
+"""All records are current."""
+
+
+class _Times(msgspec.Struct, gc=False):
+    created_at: str = ""
+    updated_at: str = ""
+
+
+_times = msgspec.json.Decoder(resolved(_Times)).decode
+
+
+class _Plan(Protocol):
+    """The members of an import plan that earlier versions need."""
+
+    stage: ImportStage
+    known: KnownRecords
+    done: Any
+    seen: ScratchMap
+
+    def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None: ...
+
+    def current(self, slot: bytes | None) -> Sealed | None: ...
+
+
+class OlderVersions:
+    """Earlier versions that wait for the current one, by slot.
+
+    Args:
+        plan: Plan of the import.
+    """
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        self._waiting = dict[bytes, list[OlderVersion]]()
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are any."""
+        return bool(self._waiting)
+
+    def wait(self, slot: bytes, version: OlderVersion) -> None:
+        """Add a version after the earlier ones of its slot."""
+        self._waiting.setdefault(slot, []).append(version)
+
+    def bring(self, slot: bytes | None, there: str | None, *, then: str | None) -> None:
+        """Add the earlier versions of a memory that is added, if they are new.
+
+        Args:
+            slot: Slot of the memory.
+            there: ID of the bank's record, which the first new version replaces.
+            then: ID of the record that replaces the last of them; None for none.
+        """
+        plan, last, at = self._plan, there, None
+        waiting = self._waiting.pop(slot, []) if slot is not None else []
+        floor = plan.current(slot) if waiting and there is not None else None
+        for version in waiting:
+            plan.seen.add(version.key)
+            if version.key in plan.known or (floor and not _is_newer(version.row, floor)):
+                plan.done.known += 1
+                continue
+            if last is not None:
+                plan.say(last, "superseded", version.row.id, at)
+            plan.done.past += 1
+            plan.stage.add(version.row)
+            last, at = version.row.id, version.ended.at
+        if last is not None and then is not None:
+            plan.say(last, "superseded", then, at)
+
+    def leave(self, slot: bytes | None, *, known: bool = False) -> None:
+        """Skip the earlier versions of a memory that is not added."""
+        for version in self._waiting.pop(slot, []) if slot is not None else []:
+            self._plan.seen.add(version.key)
+            if known or version.key in self._plan.known:
+                self._plan.done.known += 1
+            else:
+                self._plan.done.skipped += 1
+
+    def end(self, slot: bytes, current: Sealed | None, *, overwrite: bool) -> None:
+        """Decide on a memory that was deleted at the source, all of whose versions wait.
+
+        Args:
+            slot: Slot of the memory.
+            current: The bank's record.
+            overwrite: Delete the bank's record, too.
+        """
+        plan, last = self._plan, self._waiting[slot][-1]
+        if current is None and last.key not in plan.known:
+            self.bring(slot, None, then=None)
+            plan.say(last.row.id, "deleted", None, last.ended.at)
+            return
+        if current is not None and overwrite:
+            plan.done.vanished += 1
+            plan.say(current.id, "deleted", None, last.ended.at)
+        self.leave(slot, known=current is None)
+
+
+def _is_newer(row: Row, than: Sealed) -> bool:
+    """Return whether a version is newer than another."""
+    one, other = _times(row.body or b""), _times(than.body)
+    return (one.updated_at or one.created_at) > (other.updated_at or other.created_at)
+
+
+_PREFIX, _ID_BYTES = "blake3:", 32
+
+
+_MOST_STEPS = 64
+
+
+Current = Callable[[bytes | None], Sealed | None]
+"""Returns the bank's current record of a slot."""
+
+
+class _Ends(msgspec.Struct, gc=False):
+    source: str = ""
+    target: str = ""
+
+
+_ends = msgspec.json.Decoder(resolved(_Ends)).decode
+
+
+class FinalIds:
+    """Final IDs of imported records that get another ID in the bank.
+
+    Args:
+        current: Returns the bank's current record of a slot.
+        nonces: Nonces for records that are sealed again because they refer to others.
+    """
+
+    def __init__(self, current: Current, nonces: Nonces) -> None:
+        self._current = current
+        self._nonces = nonces
+        self._found = ScratchMap()
+
+    def is_at(self, arriving: str, there: str) -> None:
+        """Map an imported record to another record."""
+        if arriving != there and there:
+            self._found.put(_raw_parent(arriving), _raw_parent(there))
+
+    def is_in(self, arriving: str, slot: bytes) -> None:
+        """Map an imported record to the bank's current record of a slot."""
+        self._found.put(_raw_parent(arriving), slot)
+
+    def joined(self, row: Row) -> Row | None:
+        """Return a record with the bank's IDs of the records that it refers to.
+
+        A missing parent is dropped; an edge with a missing end becomes None.
+        """
+        body = row.body or b""
+        if row.type == "edge":
+            said = _ends(body)
+            ends = {"source": self._of(said.source), "target": self._of(said.target)}
+            if None in ends.values():
+                return None
+            same = ends == {"source": said.source, "target": said.target}
+            return row if same else self._again(row, ends)
+        if row.type == "session_event":
+            return self._event(row)
+        if _PARENTS not in body:
+            return row
+        before = msgspec.json.decode(body).get("parent_ids", [])
+        found = [there for there in map(self._of, before) if there is not None]
+        parents = list(dict.fromkeys(found))
+        return row if parents == before else self._again(row, {"parent_ids": parents})
+
+    def _event(self, row: Row) -> Row:
+        record = Sealed(row.id, row.type, row.body or b"")
+        before = cast("SessionEvent", record.model)
+        after = event_with(before, self._named)
+        if after == before:
+            return row
+        unnamed = msgspec.structs.replace(after, id=None, nonce=None)
+        made = seal(unnamed, nonces=self._nonces, unknown=record.unknown)
+        return unplaced_row(made.model, made.id, made.body)
+
+    def _named(self, identity: str) -> str:
+        return self._of(identity) or identity
+
+    def close(self) -> None:
+        """Free the space."""
+        self._found.close()
+
+    def _of(self, identity: str) -> str | None:
+        for _ in range(_MOST_STEPS):
+            found = self._found.get(_raw_parent(identity))
+            if found is None:
+                return identity
+            if len(found) != _ID_BYTES:
+                there = self._current(found)
+                return None if there is None else there.id
+            identity = _PREFIX + found.hex()
+        return None
+
+    def _again(self, row: Row, members: dict[str, Any]) -> Row:
+        record = Sealed(row.id, row.type, row.body or b"")
+        value = msgspec.to_builtins(record.model) | members
+        del value["id"], value["nonce"]
+        made = seal(as_model(value), nonces=self._nonces, unknown=record.unknown)
+        return unplaced_row(made.model, made.id, made.body)
+
+
+def joins_alike(record: Sealed, row: Row) -> bool:
+    """Return whether two edges have the same ends; True for other records."""
+    return row.type != "edge" or _ends(record.body) == _ends(row.body or b"")
+
+
+def _raw_parent(identity: str) -> bytes:
+    try:
+        return bytes.fromhex(identity.removeprefix(_PREFIX))
+    except ValueError:  # an end of an edge may be any text
+        return b"name:" + identity.encode("utf-8", "surrogatepass")
+
+
+_NOTHING = b""
+
+
+class Slots:
+    """Slots of the records read, each with the ID of its last record if that can be replaced."""
+
+    def __init__(self) -> None:
+        self._held = ScratchMap(times=PLAN_TIMES)
+
+    def add(self, slot: bytes, last: str | None) -> bool:
+        """Add a slot; return whether it is new."""
+        return self._held.add(slot, _packed(last))
+
+    def add_new(self, slots: Sequence[bytes]) -> bool:
+        """Add many slots if all are new; return whether they were added."""
+        return self._held.add_new(slots)
+
+    def put(self, slot: bytes, last: str | None) -> None:
+        """Set the last record of a slot."""
+        self._held.put(slot, _packed(last))
+
+    def last(self, slot: bytes) -> str | None:
+        """Return the last record of a slot; None if it cannot be replaced."""
+        found = self._held.get(slot)
+        return found.decode() if found else None
+
+    def __contains__(self, slot: object) -> bool:
+        return slot in self._held
+
+    def close(self) -> None:
+        """Free the space."""
+        self._held.close()
+
+
+def _packed(last: str | None) -> bytes:
+    return _NOTHING if last is None else last.encode()

@@ -1,4 +1,4 @@
-"""Importing a file into one bank, or into one for each owner in it."""
+"""Import files; list, undo, resume and cancel imports."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,30 +42,31 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ledger.projection import LogImport
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.store import Store
 from satchel.recall.duplicates import NearDuplicateMode
-from satchel.receipts.account import unaccepted
 from satchel.receipts.archive import refuse_copy, save_receipts
+from satchel.receipts.receipt import unaccepted
 from satchel.runtime.files import OpenFile
-from satchel.transfer.import_job import ImportJob, import_lock, settings_for, tell_imported
+from satchel.transfer.import_job import (
+    ImportJob,
+    import_lock,
+    plan_of_import,
+    settings_for,
+    tell_imported,
+)
+from satchel.transfer.import_plan import OneOwner
 from satchel.transfer.import_results import (
     BankImportResult,
+    ConflictPolicy,
     ImportOptions,
     ImportSummary,
     Owners,
-    plan_of_import,
 )
-from satchel.transfer.import_rules import ConflictPolicy
 from satchel.transfer.import_source import ImportSource, open_rereadable
-from satchel.transfer.live_products import (
-    ConnectorOptions,
-    connector_for,
-    display_address,
-    list_source,
-)
-from satchel.transfer.output_files import open_sidecar as found_beside
-from satchel.transfer.output_files import was_written_with_one
-from satchel.transfer.tenants import OneOwner
+from satchel.transfer.live_products import connector_for, display_address, list_source
+from satchel.transfer.outputs import open_sidecar as found_beside
+from satchel.transfer.outputs import was_written_with_one
 
 
 def import_file(
@@ -77,28 +78,28 @@ def import_file(
 ) -> ImportSummary:
     """Import a file.
 
-    All of it is read, checked and planned first; then it is logged in groups that nobody sees
-    until the last is there. Whoever runs a killed import again goes on with it.
+    The input is read, checked and planned completely; then the records are logged, and become
+    visible together. Running a killed import again resumes it.
 
     Args:
-        settings: Where the store and the keys are.
-        source: The file, or the address or folder of a live product; None for the standard input.
-        bank: The bank that everything goes into, made if it is not there; None for the one that
-            is configured, or else one for each user, or agent where no user is named. A file that
-            names neither, and an export of one person's account, goes into the default bank.
-        owner: Gives the key that owns banks that are made.
-        options: What is asked for.
+        settings: Settings with the store and the keys.
+        source: The file, or the address or folder of a live product; None for standard input.
+        bank: The bank for everything, created if missing; None for the configured one, or else one
+            for each user, or agent where no user is named. A file that names neither, and the
+            export of a personal account, goes into the default bank.
+        owner: Returns the key that owns new banks.
+        options: Options of the import.
 
     Raises:
-        InputError: If the input cannot be read, is malformed or empty, or a memory's owner is not
-            known and no bank was named. Nothing is changed.
+        InputError: If the input cannot be read, is malformed or empty, or the owner of a memory is
+            unknown and no bank was named. Nothing is changed.
         VerificationError: If a sealed input does not verify.
-        ConflictError: With ``OnConflict.ERROR``, if there is one.
-        ShortInputError: If the input says that it lacks something, and that was not accepted.
-        UsageError: If an owner is sent somewhere who is not in it, or several owners' memory would
-            go into one bank and nobody said so.
+        ConflictError: With ``ConflictPolicy.ERROR``, if there is a conflict.
+        ShortInputError: If the input is incomplete by its own count, and that was not accepted.
+        UsageError: If a mapped owner is not in the input, or several owners would share a bank
+            without being mapped to it.
         LockedError: If another import into the store is running.
-        StoreError: If the store cannot be written; the import can be gone on with.
+        StoreError: If the store cannot be written; the import can be resumed.
     """
     require_owner(settings, "import")
     asked = options or ImportOptions()
@@ -157,7 +158,7 @@ def import_file(
 def _by_settings(
     settings: Settings, wanted: str | None, asked: ImportOptions, arriving: ImportSource
 ) -> ImportOptions:
-    """Return what is asked for, completed by the settings of the bank that is meant."""
+    """Return the options, completed by the settings of the bank."""
     says = settings_for(settings, wanted)
     if says.scrub_secrets:
         arriving.scrub_if_it_can_be()
@@ -166,7 +167,7 @@ def _by_settings(
     return replace(asked, on_conflict=ConflictPolicy(says.on_conflict or ConflictPolicy.SKIP))
 
 
-def _planned(  # noqa: PLR0913 - of an import that is under way
+def _planned(  # noqa: PLR0913 - parts of one import
     settings: Settings,
     store: Store | None,
     arriving: ImportSource,
@@ -175,7 +176,7 @@ def _planned(  # noqa: PLR0913 - of an import that is under way
     owner: Owners | None,
     stack: ExitStack,
 ) -> ImportJob:
-    """Return the import into the bank that is named, each owner's, or the default bank, planned."""
+    """Return the planned import: into the named bank, each owner's bank, or the default bank."""
 
     def planned(bank: str | None, one_owner: OneOwner | None) -> ImportJob:
         chosen = _by_settings(settings, bank, asked, arriving)
@@ -215,7 +216,7 @@ def _default_bank(settings: Settings, store: Store | None) -> str | None:
 
 
 def _is_vouched_for(arriving: ImportSource) -> bool:
-    """Tell whether a trusted key signed it, as the owner's does of their own backups."""
+    """Return whether a trusted key signed the input."""
     verdict = arriving.verdict
     return verdict is not None and verdict.outcome in (Outcome.GOOD, Outcome.OLDER)
 
@@ -239,7 +240,7 @@ def _arriving(
     asked: ImportOptions,
     stack: ExitStack,
 ) -> ImportSource:
-    """Return what arrives: a file, or what a live source lists."""
+    """Return the input: a file, or the listing of a live source."""
     name = "standard input" if source is None else str(source)
     scrub, tell = asked.scrub_secrets, asked.on_reading
     is_open = source is None or isinstance(source, OpenFile)
@@ -298,33 +299,33 @@ class ImportLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class UndoResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What taking an import back did."""
+    """Result of undoing an import."""
 
     source: str
     records: int
     already: bool = False
-    """Whether it was undone before."""
+    """Whether it was already undone."""
 
     replaced: list[str] = []
-    """Memories that the import had replaced and that stay so, as others replaced them again."""
+    """Memories that stay replaced, since later records replaced them again."""
 
     agent: str | None = None
-    """The agent that was taken back with it, its files and settings too; None for memory alone."""
+    """The agent whose files and settings were undone, too; None for memory only."""
 
     stays: list[str] = []
-    """Files of that agent that were changed since, and so stay."""
+    """Files of that agent that were changed since, and are kept."""
 
     dry_run: bool = False
 
 
 def list_imports(settings: Settings, bank: str | None) -> list[ImportLine]:
-    """Return the imports into a bank, in the order in which they began."""
+    """Return the imports into a bank, in the order of their start."""
     with open_bank(settings, bank) as opened:
         return list_imports_in(opened)
 
 
 def list_imports_in(bank: OpenBank) -> list[ImportLine]:
-    """Return the imports into an open bank, in the order in which they began."""
+    """Return the imports into an open bank, in the order of their start."""
     require_owner(bank.settings, "undo")
     with bank.ledger.reading() as view:
         found = view.imports()
@@ -353,14 +354,14 @@ def undo_import(
     reason: str | None = None,
     dry_run: bool = False,
 ) -> UndoResult:
-    """Take an import back: what came with it goes, what it replaced is there again.
+    """Undo an import: its records are retired, and those that it replaced are restored.
 
     Args:
-        settings: Where the store and the keys are.
-        bank: The bank; see ``opened_bank``.
-        wanted: Id of its source record, or the start of that; None for the last one that holds.
-        reason: For whoever reads the log.
-        dry_run: Whether to leave everything as it is.
+        settings: Settings with the store and the keys.
+        bank: The bank; see ``open_bank``.
+        wanted: ID of the source record, or a prefix; None for the last import that is not undone.
+        reason: Reason, for the log.
+        dry_run: Change nothing.
 
     Raises:
         UnknownImportError: If there is no such import.
@@ -378,14 +379,14 @@ def undo_in(
     dry_run: bool = False,
     progress: UndoProgress | None = None,
 ) -> UndoResult:
-    """Take an import into an open bank back; see ``undo_import``.
+    """Undo an import into an open bank; see ``undo_import``.
 
     Args:
         bank: The bank.
         wanted: As ``undo_import``.
-        reason: For whoever reads the log.
-        dry_run: Whether to leave everything as it is.
-        progress: Called with the records of it that were looked at, and all of them.
+        reason: Reason, for the log.
+        dry_run: Change nothing.
+        progress: Called with the number of its records done, and the total.
     """
     require_owner(bank.settings, "undo")
     with bank.ledger.reading() as view:
@@ -424,15 +425,15 @@ def _state(one: LogImport) -> str:
 
 
 class JobCancelResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What cancelling a job did."""
+    """Result of cancelling a job."""
 
     job: Job
     records: int
-    """Records that were taken back; nobody had seen them."""
+    """Number of records that were removed; they were never visible."""
 
 
 def list_jobs(settings: Settings) -> list[Job]:
-    """Return the imports that are not complete, the oldest first.
+    """Return the incomplete imports, oldest first.
 
     Raises:
         VerificationError: If a bank is not what was signed.
@@ -444,8 +445,8 @@ def list_jobs(settings: Settings) -> list[Job]:
         found = [(journal, _part(bank, journal)) for bank, journal in _journals(settings, store)]
     running = _is_running(settings) if found else False
     newest = max((journal.at for journal, _ in found), default="")
-    # One import runs at a time, and it is the one that began last or was gone on with; which of
-    # the others that would be, nothing tells.
+    # Only one import runs at a time: assume that it is the one that began last, since a resumed one
+    # cannot be identified.
     return jobs_of(found, {job_id(one): running and one.at == newest for one, _ in found})
 
 
@@ -457,18 +458,18 @@ def resume_job(
     on_reading: Progress | None = None,
     on_step: OnStep | None = None,
 ) -> ImportSummary:
-    """Go on with an import that was cut short, as it was begun.
+    """Resume an interrupted import with its original options.
 
     Args:
-        settings: Where the store and the keys are.
-        wanted: The job's id, or the start of it.
-        owner: Gives the key that owns banks that are made.
+        settings: Settings with the store and the keys.
+        wanted: ID of the job, or a prefix.
+        owner: Returns the key that owns new banks.
         on_reading: As in ``ImportOptions``.
         on_step: As in ``ImportOptions``.
 
     Raises:
         UnknownJobError: If there is no such job.
-        UsageError: If its input is not known, or is another one now, or an option is not known.
+        UsageError: If its input is unknown or has changed, or an option is unknown.
         SatchelError: As ``import_file``.
     """
     require_owner(settings, "jobs")
@@ -523,7 +524,7 @@ def _near(stored: str | None) -> NearDuplicateMode | None:
 
 
 def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> JobCancelResult:
-    """Take back what an import logged that was cut short; nobody had seen any of it.
+    """Remove what an interrupted import logged; it was never visible.
 
     Raises:
         UnknownJobError: If there is no such job.
@@ -578,7 +579,7 @@ def _part(bank: OpenBank, journal: ImportJournal) -> JobPart:
 
 
 def _is_running(settings: Settings) -> bool:
-    """Tell whether an import is running now."""
+    """Return whether an import is running."""
     try:
         with import_lock(settings):
             return False

@@ -1,7 +1,7 @@
-"""Live products by name; the one place that names a connector's module.
+"""Live products by name; the only module that names those of connectors.
 
-What a live source lists is kept on disk while it is imported, so that both passes over it see the
-same, whatever the product does meanwhile.
+The listing of a live source is stored on disk while it is imported, so that both passes read the
+same records, even if the product changes during the run.
 """
 
 import re
@@ -10,22 +10,21 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import msgspec
 
-from satchel.bank.connections import shown_address
 from satchel.config.settings import Settings
-from satchel.connectors.address import of_server, require_whole
-from satchel.crypto.canonical import Limits
+from satchel.connectors._address import of_server, require_whole
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
+from satchel.errors import EmptyInputError, InputError, TargetError, UsageError, shown_address
 from satchel.model.records import AnyRecord, Model, State
 from satchel.model.values import resolved
 from satchel.ports.format import (
     Connector,
+    ConnectorOptions,
     Info,
     Page,
     Place,
@@ -36,7 +35,7 @@ from satchel.ports.format import (
 )
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.transfer.source_history import SourceEnd
+from satchel.transfer.import_stage import SourceEnd
 
 MEM0_LOCAL, QDRANT_LOCAL, CHROMA_LOCAL = "mem0-local", "qdrant-local", "chroma-local"
 LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
@@ -45,39 +44,18 @@ _META_BYTES = 16 * 2**20
 _OF_MEM0 = re.compile("^mem0$|_entities$|-entities$|^mem0migrations$")
 
 _Line = tuple[State | None, str | None, AnyRecord]
-"""A record on its way: the state it ended in at the source, if it did, and when."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorOptions:
-    """How a live product is to be opened."""
-
-    include_deleted: bool = False
-    """Whether what was deleted there is read too."""
-
-    embeddings: bool = False
-    """Whether vectors are read, or written, as well."""
-
-    writes: bool = False
-    overwrite: bool = False
-    """Whether other versions there are replaced."""
-
-    dry_run: bool = False
-    """Whether nothing is written after all, and nothing made."""
-
-    skip_bad: bool = False
-    """Whether damaged memories are left out of what is read, counted."""
+"""A record, with its final state at the source, if any, and the time of that."""
 
 
 def connector_for(text: str, name: str | None) -> str | None:
-    """Return the connector that an address and a format's name mean; None for a file.
+    """Return the connector for an address and the name of a format; None for a file.
 
     Args:
         text: A path, or an address such as ``mem0:///folder``.
-        name: The format that a person named.
+        name: The format that the user named.
 
     Raises:
-        UsageError: If the address is that of another product.
+        UsageError: If the address is of another product.
     """
     require_whole(text)
     by_address = next((one for scheme, one in _SCHEMES.items() if text.startswith(scheme)), None)
@@ -95,8 +73,8 @@ def connector_for(text: str, name: str | None) -> str | None:
 
 
 def _of_folder(text: str) -> str | None:
-    """Return whose folder one is: of Qdrant's files, Mem0's or another program's; or Letta's."""
-    with suppress(OSError, ValueError):  # whoever opens it says what is wrong with the name
+    """Return the product of a folder: Mem0, Qdrant or Letta; None for others."""
+    with suppress(OSError, ValueError):  # opening it reports what is wrong with the name
         folder = Path(text)
         if (folder / "qdrant" / "meta.json").is_file():
             return MEM0_LOCAL
@@ -118,10 +96,10 @@ def _is_mem0s(folder: Path) -> bool:
 
 
 def display_address(name: str, text: str) -> str:
-    """Return the address of a live product as it may be kept and shown: without a password.
+    """Return the address of a live product without a password, for display and storage.
 
     Args:
-        name: The product's connector.
+        name: Connector of the product.
         text: The address.
     """
     return shown_address(of_server(text) if name == LANGGRAPH_POSTGRES else text)
@@ -137,81 +115,46 @@ def opened_connector(
     """Open a live product; the caller closes it.
 
     Raises:
-        UnreadableError: If it is not there.
+        UnreadableError: If it does not exist.
         LockedError: If another process has it.
         TargetError: If it cannot be written.
-        UsageError: If its address is none.
+        UsageError: If its address is invalid.
     """
-    return _OPENERS[name](text, settings, asked)
+    return _OPENERS[name](text, replace(asked, limits=settings.options.limits))
 
 
-class _How(TypedDict):
-    """What every connector is told of how it is opened."""
-
-    limits: Limits
-    writes: bool
-    overwrite: bool
-    dry_run: bool
-    skip_bad: bool
-
-
-def _how(settings: Settings, asked: ConnectorOptions) -> _How:
-    return {
-        "limits": settings.options.limits,
-        "writes": asked.writes,
-        "overwrite": asked.overwrite,
-        "dry_run": asked.dry_run,
-        "skip_bad": asked.skip_bad,
-    }
-
-
-def _mem0_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
-    from satchel.connectors.mem0_address import Mem0Address
+def _mem0_local(text: str, options: ConnectorOptions) -> Connector:
+    from satchel.connectors._mem0_store import Mem0Address
     from satchel.connectors.mem0_local import Mem0Local
 
-    return Mem0Local(
-        Mem0Address.read(text),
-        include_deleted=asked.include_deleted,
-        embeddings=asked.embeddings,
-        **_how(settings, asked),
-    )
+    return Mem0Local(Mem0Address.read(text), options)
 
 
-def _qdrant_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _qdrant_local(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 
-    return QdrantLocal(
-        QdrantAddress.read(text),
-        **_how(settings, asked),
-    )
+    return QdrantLocal(QdrantAddress.read(text), options)
 
 
-def _chroma_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _chroma_local(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.chroma_local import ChromaAddress, ChromaLocal
 
-    return ChromaLocal(ChromaAddress.read(text), **_how(settings, asked))
+    return ChromaLocal(ChromaAddress.read(text), options)
 
 
-def _langgraph_postgres(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _langgraph_postgres(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 
-    return LangGraphPostgres(
-        LangGraphAddress.read(text),
-        **_how(settings, asked),
-    )
+    return LangGraphPostgres(LangGraphAddress.read(text), options)
 
 
-def _letta_memfs(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _letta_memfs(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 
-    return LettaMemfs(
-        MemfsAddress.read(text),
-        include_deleted=asked.include_deleted,
-        **_how(settings, asked),
-    )
+    return LettaMemfs(MemfsAddress.read(text), options)
 
 
-_OPENERS: dict[str, Callable[[str, Settings, ConnectorOptions], Connector]] = {
+_OPENERS: dict[str, Callable[[str, ConnectorOptions], Connector]] = {
     MEM0_LOCAL: _mem0_local,
     QDRANT_LOCAL: _qdrant_local,
     CHROMA_LOCAL: _chroma_local,
@@ -229,45 +172,45 @@ _SCHEMES = {
 
 @dataclass(slots=True, kw_only=True)
 class ListReading(ReadContext):
-    """How a list is read: what is left out of it takes along how it ended at the source."""
+    """Context for reading a listing: a skipped record also drops its ending."""
 
     endings: deque[SourceEnd | None]
 
     def refuse(self, error: InputError) -> None:
-        """Leave a bad record out; see ``Reading.refuse``."""
-        ReadContext.refuse(self, error)  # slots: a class made anew knows no super()
+        """Skip a malformed record; see ``ReadContext.refuse``."""
+        ReadContext.refuse(self, error)  # super() does not work: slots=True creates another class
         self.endings.popleft()
 
 
 class ListedSource:
-    """What a live source listed, as a format whose file is the list.
+    """The listing of a live source, as a format whose file is the listing.
 
     Args:
-        path: Of the list.
-        info: Of the connector.
-        report: What the connector had to tell.
+        path: Path of the listing.
+        info: Description of the connector.
+        report: Report of the connector.
     """
 
     info: ClassVar[Info]
 
     def __init__(self, path: Path, info: Info, report: Report) -> None:
         self.path = path
-        # Each product has its own; the protocol knows them by class.
+        # Each product has its own; the protocol declares a class variable.
         self.info = info  # type: ignore[misc]
         self._report = report
         self.endings = deque[SourceEnd | None]()
-        """Of the records that were read and not yet handed on: how each ended at the source.
+        """Endings at the source of the records that were read and not yet processed.
 
-        Whoever leaves one of them out takes its ending away.
+        Skipping a record removes its ending.
         """
 
     def recognises(self, place: Place) -> bool:
-        """Tell that no file is one: nobody writes them but us."""
+        """Return False: no file is a listing."""
         del place
         return False
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        """Yield the records in the order of the list."""
+        """Yield the records in the order of the listing."""
         for note in self._report.notes:
             reading.report.note(note)
         reading.report.losses.update(deepcopy(self._report.losses))
@@ -281,7 +224,7 @@ class ListedSource:
                 yield record
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        """Refuse: a list is read, and never written."""
+        """Raise an error: a listing cannot be written."""
         del records, target, writing
         raise UsageError("a listing of a live source cannot be written")
 
@@ -293,11 +236,11 @@ _decode = msgspec.json.Decoder(resolved(_Line)).decode
 def list_source(
     name: str, text: str, settings: Settings, asked: ConnectorOptions
 ) -> Iterator[ListedSource]:
-    """Give everything that a live source has, in a private file.
+    """Store everything that a live source has in a private file, and provide the listing.
 
     Raises:
         TargetError: If the temporary folder is full.
-        EmptyInputError: If there is nothing.
+        EmptyInputError: If it has no memories.
         InputError: If it cannot be read.
         LockedError: If another process has it.
     """

@@ -1,34 +1,40 @@
-"""What becomes of records that are written to a file: read again, compared, and told."""
+"""Outputs of transfers: the format, the sidecar, writing, reading back, comparison, receipt."""
 
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from io import RawIOBase
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Literal, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
+from satchel.artifact.verification import Outcome, TrustPolicy
+from satchel.artifact.verifier import VerificationRequest
+from satchel.config.options import OWN, PathPermission, file_to_read
 from satchel.config.settings import Settings
+from satchel.crypto.encryption import ENCRYPTED_SUFFIX, Lock, encrypted_outlet
 from satchel.crypto.keys import SigningKey
-from satchel.errors import EmptyInputError, InputError, LossError, TargetError
+from satchel.errors import (
+    EmptyInputError,
+    InputError,
+    LossError,
+    SatchelError,
+    TargetError,
+    TargetExistsError,
+    UsageError,
+)
 from satchel.model.values import Scope, now, resolved
-from satchel.ports.format import Format, Place, WriteContext
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-from satchel.receipts.account import (
-    VERSION,
-    ReceiptBody,
-    TransferEnd,
-    combine_counts,
-    lost_in,
-    notes_in,
-    receipt_text,
-    refusals_in,
-    unaccepted,
-)
-from satchel.receipts.archive import save_receipts, signer, tool_version
-from satchel.receipts.census import RecordCounter
+from satchel.ports.registry import formats
+from satchel.receipts.archive import folder_of, save_receipts, signer, tool_version
 from satchel.receipts.comparison import (
     DeliveredRecords,
     Differences,
@@ -36,33 +42,187 @@ from satchel.receipts.comparison import (
     WrittenOutput,
     read_again,
 )
-from satchel.receipts.plans import TargetPlan, Tenant, TransferPlan
-from satchel.receipts.receipt import receipt_of
-from satchel.receipts.record_plan import lines_of, tallied, trim_of, unchanged
-from satchel.receipts.tally import CARRIED, Tally, by_type
-from satchel.runtime.files import OpenFile
+from satchel.receipts.receipt import (
+    VERSION,
+    ReceiptBody,
+    TargetPlan,
+    Tenant,
+    TransferEnd,
+    TransferPlan,
+    combine_counts,
+    is_accepted,
+    lost_in,
+    notes_in,
+    receipt_of,
+    receipt_text,
+    receipts_in,
+    refusals_in,
+    unaccepted,
+)
+from satchel.receipts.tally import (
+    CARRIED,
+    RecordCounter,
+    Tally,
+    by_type,
+    lines_of,
+    tallied,
+    trim_of,
+    unchanged,
+)
+from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet
+from satchel.runtime.scratch import temporary_space
 from satchel.screening.records import SecretScreener
-from satchel.transfer.export_file import ScratchTarget, require_no_loss
 from satchel.transfer.import_plan import Owner, owner_of
-from satchel.transfer.sidecars import SidecarFormat
+from satchel.transfer.sidecars import SUFFIX, Output, SidecarBuilder, SidecarFormat, head_of
+from satchel.transfer.verification import read_back
+
+
+class _TrialTarget(Target):
+    """A target with the same name that discards its bytes."""
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        with _NullStream() as stream:
+            yield cast("BinaryIO", stream)
+
+
+class _NullStream(RawIOBase):
+    """A stream that discards its bytes."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        return memoryview(data).nbytes
+
+
+class ScratchTarget(Target):
+    """A target with the same name whose bytes go to a temporary file, to be read back.
+
+    A context manager.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @cached_property
+    def _file(self) -> BinaryIO:
+        return cast("BinaryIO", TemporaryFile())
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Open the file, truncated.
+
+        Raises:
+            TargetError: If the temporary folder is full.
+        """
+        with temporary_space():
+            self._file.seek(0)
+            self._file.truncate()
+            yield self._file
+            self._file.flush()
+
+    def written(self) -> OpenFile:
+        """Open the written file for reading; the caller closes it."""
+        return OpenFile(os.dup(self._file.fileno()), self.path)
+
+
+def chosen_format(
+    output: Path, name: str | None = None, *, otherwise: str | None = None
+) -> tuple[str, Format]:
+    """Return the format to write: the named one, or by the suffix of the output.
+
+    Args:
+        output: Path of the output.
+        name: Name of the format.
+        otherwise: Name of the format for an unknown suffix; None to refuse it.
+
+    Raises:
+        UsageError: If it cannot be determined or written.
+        UnknownFormatError: If there is no such format.
+    """
+    name = name or formats.by_suffix(output.name) or otherwise
+    if name is None:
+        raise UsageError(
+            "the output's name does not show its format",
+            file=str(output),
+            hint="Use --to, or a name that ends in .pam.jsonl, .pam or .pam.cbor.",
+        )
+    found = formats[name]
+    if not found.info.traits.writes:
+        raise UsageError(f"{name} can be read, but not written")
+    return name, found
+
+
+def is_own(name: str) -> bool:
+    """Return whether a format is an encoding of an artifact, which can hold a whole bank."""
+    return formats[name].info.traits.sealed and name != "pam_sdk"
+
+
+def trial_losses(writer: Format, records: RecordSet, output: Path, writing: WriteContext) -> Report:
+    """Return a report of what writing would lose; nothing is written."""
+    report = Report()
+    trial = replace(writing, report=report)
+    writer.write(records, _TrialTarget(output), trial)
+    return report
+
+
+def write(
+    writer: Format,
+    records: RecordSet,
+    target: Target,
+    writing: WriteContext,
+    *,
+    whole: bool,
+    accepted: tuple[str, ...] = (),
+) -> None:
+    """Write records; with ``whole``, only if nothing would be lost, accepted losses aside.
+
+    Raises:
+        LossError: With ``whole``, if something would be lost.
+        TargetError: If the output cannot be written. No partial file remains.
+    """
+    if whole:
+        require_no_loss(trial_losses(writer, records, target.path, writing), target.path, accepted)
+    writer.write(records, target, writing)
+
+
+def require_no_loss(report: Report, output: Path, accepted: tuple[str, ...] = ()) -> None:
+    """Require that nothing would be lost, accepted losses aside.
+
+    Raises:
+        LossError: If something would be lost.
+    """
+    lost = [loss for loss in report.losses.values() if not is_accepted(loss.name, accepted)]
+    if lost:
+        fields = sorted({loss.name for loss in lost})
+        raise LossError(
+            f"{sum(loss.count for loss in lost)} values would be lost: {', '.join(fields)}",
+            file=str(output),
+            hint="Drop --fail-on-loss to write what the format can hold.",
+        )
+
 
 _MOST_TENANTS = 1000
 _MOST_NAMED = 12
 _PASSES = 1.5
-"""How often a trial takes as long as all of it: reading, writing, reading back."""
+"""Factor from the time of a trial to that of the transfer: read, write, read back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """A transfer out of here, as far as it is known before anything is written."""
+    """An outgoing transfer, before anything is written."""
 
     settings: Settings
     kind: Literal["export", "convert"]
     began: str
     input: TransferEnd
     format: str
-    """Of the output."""
+    """Format of the output."""
 
     report: Report
     accepted: tuple[str, ...]
@@ -70,67 +230,67 @@ class Transfer:
     verdict: str | None = None
     screening: SecretScreener | None = None
     key: SigningKey | None = None
-    """Who signs the receipt; this machine's writer key when not given."""
+    """Key that signs the receipt; by default the writer key of this machine."""
 
     copy: Path | None = None
-    """Where a copy of the receipt goes."""
+    """File for a copy of the receipt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputJob(Transfer):
-    """A transfer to a file."""
+    """An outgoing transfer to a file."""
 
     outlet: Outlet
-    """Where it goes."""
+    """The output."""
 
     writer: Format
     sidecar: Outlet | None = None
-    """Where what the format cannot hold goes; None where that is lost."""
+    """The sidecar for what the format cannot hold; None for none."""
 
     replaces: bool = False
-    """Whether a sidecar that is there already may be replaced."""
+    """Whether an existing sidecar may be replaced."""
 
     @property
     def output(self) -> Path:
-        """The path of the output."""
+        """Path of the output."""
         return self.outlet.path
 
     @property
     def called(self) -> str:
-        """What a receipt calls the output."""
+        """Name of the output in receipts."""
         return receipt_text(self.outlet.called or str(self.output))
 
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """A sidecar that was written, before it has its name."""
+    """A written sidecar, before it is renamed to its final name."""
 
     there: TransferEnd
     known: frozenset[tuple[str, str]]
-    """Losses that are none of the format: those that were told of before it was written."""
+    """Losses that are not due to the format: those reported before it was written."""
 
     digest: str
-    """Of the output."""
+    """Format of the output."""
 
     report: Report
-    """What is in the sidecar only."""
+    """Counts of what only the sidecar holds."""
 
     def over(self, errand: OutputJob, stack: ExitStack) -> SidecarFormat:
-        """Return the format of an output as it is read with this; the caller closes it."""
+        """Return the format that reads the output with this sidecar; the caller closes it."""
         assert errand.sidecar is not None  # noqa: S101 - it was written there
         file = stack.enter_context(errand.sidecar.written())
         return SidecarFormat(errand.writer, errand.format, file, self.there.name, self.digest)
 
     def keep_losses(self, report: Report) -> None:
-        """Take what the format cannot hold out of what is lost."""
+        """Move the losses of the format from a report to this sidecar's."""
         for name in report.losses.keys() - self.known:
             self.report.losses[name] = report.losses.pop(name)
         if self.report.total:
-            report.note(f"in the sidecar {self.there.name}: {named_in(self.report)}")
+            report.note(f"in the sidecar {self.there.name}: {loss_summary(self.report)}")
 
 
-def named_in(report: Report) -> str:
-    """Return the fields that a report counts, with their numbers."""
+def loss_summary(report: Report) -> str:
+    """Return the fields in a report with their counts, as text."""
     found = Counter[str]()
     for loss in report.losses.values():
         found[receipt_text(loss.name)] += loss.count
@@ -140,12 +300,12 @@ def named_in(report: Report) -> str:
 
 
 class OutputCheck(NamedTuple):
-    """What is at the output."""
+    """Result of reading an output back."""
 
     word: Literal["equal", "verified", "differs"]
     planned: Tally
     records: Mapping[str, int]
-    """Read back, by type."""
+    """Number of records read back, by type."""
 
     differences: Differences
     sidecar: Sidecar | None = None
@@ -154,14 +314,14 @@ class OutputCheck(NamedTuple):
 def compare_output(
     errand: OutputJob, records: RecordSet, writing: WriteContext, sidecar: Sidecar | None = None
 ) -> OutputCheck:
-    """Read an output again, and count what is not as it was planned in the errand's report.
+    """Read an output back, and count differences from the plan in the job's report.
 
-    A sealed one that holds everything was verified: that is more than comparing. One with a sidecar
-    is read with that, as an import reads it.
+    A sealed output that holds everything was verified, which is stronger than a comparison. An
+    output with a sidecar is read with it, as an import does.
 
     Raises:
-        TargetError: If it cannot be read; it is taken away then.
-        LossError: If all or nothing was asked for; the output is taken away then.
+        TargetError: If it cannot be read; it is removed then.
+        LossError: With ``fail_on_loss``, if something was lost; the output is removed then.
     """
     planned = tallied(records, trim_of(errand.writer, writing))
     if _is_proved(errand.writer):
@@ -187,7 +347,7 @@ def compare_output(
 
 
 def _is_proved(writer: Format) -> bool:
-    """Tell whether a seal says of what was written that it is all as it was."""
+    """Return whether the seal of an output covers everything that was written."""
     return writer.info.traits.sealed and writer.info.traits.exact
 
 
@@ -198,10 +358,10 @@ def _found(
     written: Callable[[], OpenFile],
     sidecar: Sidecar | None = None,
 ) -> ReadBackResult:
-    """Read what was written, wherever that is, and compare it with what was planned.
+    """Read what was written, and compare it with the plan.
 
     Raises:
-        TargetError: If it cannot be read, or there is nothing in it.
+        TargetError: If it cannot be read, or has no records.
     """
     limits, sent = errand.settings.options.limits, None
     if writing.vectors is not None and writing.embeddings:
@@ -217,19 +377,19 @@ def _found(
             there = WrittenOutput(errand.format, adapter, place, limits, trim, sent, writing.around)
             found = read_again(there, records)
     except EmptyInputError as error:
-        raise nothing_in(errand) from error
+        raise empty_output_error(errand) from error
     except InputError as error:
         raise TargetError(
             f"the output cannot be read back: {error.message}; it was removed",
             file=str(errand.output),
         ) from error
     if not found.records:
-        raise nothing_in(errand)
+        raise empty_output_error(errand)
     return found
 
 
-def nothing_in(errand: OutputJob) -> TargetError:
-    """Return the error for an output that has nothing in it, and is to be taken away."""
+def empty_output_error(errand: OutputJob) -> TargetError:
+    """Return the error for an output without records, which the caller removes."""
     return TargetError(
         f"the format {errand.format} cannot hold any of these records; nothing was written",
         file=str(errand.output),
@@ -238,7 +398,7 @@ def nothing_in(errand: OutputJob) -> TargetError:
 
 
 def compare_handed(transfer: Transfer, handed: DeliveredRecords, records: RecordSet) -> OutputCheck:
-    """Read a live product again, and count what is not as it was planned in the report.
+    """Read a live product back, and count differences from the plan in the report.
 
     Raises:
         TargetError: If it cannot be read.
@@ -259,13 +419,13 @@ def compare_handed(transfer: Transfer, handed: DeliveredRecords, records: Record
 def account_of_output(
     errand: Transfer, output: TransferEnd, found: OutputCheck, *, signed_by: str | None = None
 ) -> ReceiptBody:
-    """Return what was done.
+    """Return the body of the receipt of an outgoing transfer.
 
     Args:
         errand: The transfer.
-        output: What is there now.
-        found: What was read back.
-        signed_by: Who signed the output.
+        output: The output as written.
+        found: Result of reading it back.
+        signed_by: Key that signed the output.
     """
     report, screening = errand.report, errand.screening
     taken = {name: there for name, there in found.planned.records.items() if name in CARRIED}
@@ -301,12 +461,26 @@ def account_of_output(
 
 
 def keep_receipt(errand: Transfer, account: ReceiptBody) -> str | None:
-    """Sign and keep the receipt of a transfer, and return its id; what goes wrong is noted."""
+    """Sign and store the receipt of a transfer, and return its ID; problems become notes."""
     receipt = receipt_of(account, signer(errand.settings, errand.key))
     ids, notes = save_receipts(errand.settings, [receipt], errand.copy)
     for note in notes:
         errand.report.note(note)
     return ids[0] if ids else None
+
+
+ResultT = TypeVar("ResultT", bound=msgspec.Struct)
+
+
+def with_report(result: ResultT, transfer: Transfer) -> ResultT:
+    """Return the result of a transfer with the losses and notes of its report."""
+    report = transfer.report
+    return msgspec.structs.replace(
+        result,
+        losses=list(report.losses.values()),
+        notes=list(report.notes),
+        unaccepted=unaccepted(report, transfer.accepted),
+    )
 
 
 class _Scoped(msgspec.Struct, gc=False):
@@ -319,13 +493,13 @@ _decode = msgspec.json.Decoder(resolved(_Scoped)).decode
 def tried_plan(
     errand: OutputJob, records: RecordSet, writing: WriteContext, census: RecordCounter
 ) -> TransferPlan:
-    """Return what a transfer to a file would do; what would be lost goes into its report.
+    """Return the plan of a transfer to a file; losses are added to its report.
 
-    It is written into a nameless file and read back, so that what is told is what would be.
+    The records are written to a temporary file and read back, so the plan is exact.
 
     Raises:
-        LossError: If all or nothing was asked for, and something would be lost.
-        TargetError: If nothing of it has a place in the format.
+        LossError: With ``fail_on_loss``, if something would be lost.
+        TargetError: If the format can hold none of the records.
     """
     known = Report() if errand.sidecar is not None else errand.report
     trial = replace(writing, report=known)
@@ -335,7 +509,7 @@ def tried_plan(
             _found(errand, records, trial, scratch.written).differences.into(known)
     if errand.sidecar is not None:
         if known.total:
-            errand.report.note(f"written to the sidecar: {named_in(known)}")
+            errand.report.note(f"written to the sidecar: {loss_summary(known)}")
         for note in known.notes:
             errand.report.note(note)
     if errand.fail_on_loss:
@@ -347,20 +521,20 @@ def tried_plan(
 
 
 def records_in(records: RecordSet) -> int:
-    """Return how many records of a set are memory."""
+    """Return the number of records of a set that are memory."""
     return sum(by_type(records, CARRIED).values())
 
 
 def plan_of(
     errand: Transfer, records: RecordSet, target: TargetPlan, census: RecordCounter
 ) -> TransferPlan:
-    """Return what a transfer would do, once its report has what would be lost.
+    """Return the plan of a transfer whose report has the losses.
 
     Args:
         errand: The transfer.
-        records: What would be written.
-        target: What would become of the output.
-        census: Counts them.
+        records: The records.
+        target: Plan for the output.
+        census: Counts the records.
     """
     owners = Counter[Owner]()
     for kind, line in lines_of(records):
@@ -388,3 +562,237 @@ def plan_of(
         secrets=errand.screening.found if errand.screening else {},
         notes=notes_in(errand.report),
     )
+
+
+_NEEDLESS = "the format can hold everything: no sidecar was written"
+_MOST_BESIDE = 1000
+"""Maximum number of files that are searched for the sidecar of a renamed file."""
+
+
+def name_for(output: Path, *, encrypted: bool) -> str:
+    """Return the name of the sidecar of an output."""
+    bare = output.name.removesuffix(ENCRYPTED_SUFFIX)
+    return f"{bare}{SUFFIX}{ENCRYPTED_SUFFIX}" if encrypted else f"{output.name}{SUFFIX}"
+
+
+def sidecar_outlet(outlet: Outlet, lock: Lock) -> Outlet:
+    """Return the outlet for the sidecar of an output, encrypted to the same recipients."""
+    return encrypted_outlet(outlet.sibling(name_for(outlet.path, encrypted=lock.is_set)), lock)
+
+
+def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: bool) -> None:
+    """Refuse an output if a sidecar of that name exists, which would belong to another file.
+
+    Raises:
+        TargetExistsError: If there is one, and it may not be replaced.
+    """
+    if overwrite or (wanted and writer.info.traits.within):
+        return
+    for name in _names(outlet.path):
+        with outlet.sibling(name) as there:
+            if there.status is not None:
+                raise TargetExistsError(
+                    "the sidecar already exists",
+                    file=str(there),
+                    hint="Use --overwrite (overwrite=True) to replace both.",
+                )
+
+
+def write_sidecar(
+    errand: OutputJob,
+    outlet: Outlet,
+    records: RecordSet,
+    writing: WriteContext,
+    known: frozenset[tuple[str, str]],
+) -> Sidecar | None:
+    """Write the sidecar of an output; None if the output holds everything.
+
+    Args:
+        errand: The transfer.
+        outlet: The sidecar.
+        records: The records of the transfer.
+        writing: Context in which the output was written.
+        known: Losses before anything was written.
+
+    Raises:
+        TargetError: If it cannot be written.
+        InputError: If what was written cannot be read.
+    """
+    limits, writer = errand.settings.options.limits, errand.writer
+    if writer.info.traits.sealed and writer.info.traits.exact:
+        errand.report.note(_NEEDLESS)
+        return None
+    with errand.outlet.written() as there:
+        digest, size = file_digest(there)
+        reading = ReadContext(limits=limits, only_ours=writing.around)
+        items = writer.read(Place(there.path, held=there), reading)
+        try:
+            made = SidecarBuilder(records, items, keeps_ids=writer.info.traits.keeps_ids)
+        except EmptyInputError as error:
+            errand.outlet.remove()
+            raise empty_output_error(errand) from error
+        with closing(made) as making:
+            if not making.is_needed:
+                errand.report.note(_NEEDLESS)
+                return None
+            replaces = errand.replaces or writer.info.traits.within
+            with outlet.writing(overwrite=replaces) as sink:
+                making.write(sink, errand.format, Output(digest=digest, bytes=size))
+    with outlet.stored() as there:
+        found, length = file_digest(there)
+    end = TransferEnd(name=receipt_text(str(outlet.path)), digest=found, bytes=length)
+    return Sidecar(end, known, digest, Report())
+
+
+def remove_stale(errand: OutputJob) -> None:
+    """Remove the sidecar of a replaced file: it would be read as that of the new file."""
+    if not errand.replaces:
+        return
+    for name in _names(errand.outlet.path):
+        with errand.outlet.sibling(name) as there:
+            if there.status is not None:
+                there.remove()
+                errand.report.note(
+                    f"the sidecar of the previous file was removed: {receipt_text(name)}"
+                )
+
+
+@contextmanager
+def open_sidecar(
+    settings: Settings, source: Path, named: Path | OpenFile | None, digest: str
+) -> Iterator[OpenFile | None]:
+    """Open the sidecar of an input, decrypted if necessary; None if there is none.
+
+    Args:
+        settings: Settings with the allowed paths.
+        source: The input.
+        named: The sidecar; by default it is searched next to the input, by its name and by the
+            digest in it.
+        digest: Digest of the input.
+
+    Raises:
+        SatchelError: If a named sidecar, or one with the expected name, cannot be read.
+    """
+    folder = source.absolute().parent
+    # The caller named the input, not this file: links are not followed.
+    permission = OWN if named else PathPermission(allowed_roots=[folder.resolve()])
+    path = named or _beside(settings, folder.resolve() / source.name, digest)
+    if path is None:
+        yield None
+        return
+    with file_to_read(settings, path, permission) as file:
+        yield file
+
+
+def _beside(settings: Settings, source: Path, digest: str) -> Path | None:
+    for name in _names(source):
+        path = source.with_name(name)
+        if path.is_symlink() or path.exists():
+            return path
+    others = islice(source.parent.glob(f"*{SUFFIX}"), _MOST_BESIDE)
+    return next((one for one in sorted(others) if _is_of(settings, one, digest)), None)
+
+
+def was_written_with_one(settings: Settings, digest: str) -> bool:
+    """Return whether a stored receipt says that a file was written with a sidecar."""
+    kept = folder_of(settings)
+    if not kept.is_dir():
+        return False
+    newest = sorted(kept.glob("*.json"), reverse=True)[:_MOST_BESIDE]
+    return any(_says_so(path, digest) for path in newest)
+
+
+def _says_so(path: Path, digest: str) -> bool:
+    with suppress(SatchelError, OSError):
+        if digest.encode() in path.read_bytes():
+            accounts = [account for _, account in receipts_in(path)]
+            return any(
+                one is not None and one.output.digest == digest and one.sidecar for one in accounts
+            )
+    return False
+
+
+def _is_of(settings: Settings, path: Path, digest: str) -> bool:
+    try:
+        with file_to_read(settings, path, PathPermission(allowed_roots=[path.parent])) as file:
+            return head_of(file).output.digest == digest
+    except SatchelError:
+        return False
+
+
+def _names(output: Path) -> dict[str, None]:
+    """Return the possible names of the sidecar of a file."""
+    both = (name_for(output, encrypted=one) for one in (False, True))
+    bare = output.with_name(output.name.removesuffix(ENCRYPTED_SUFFIX) or output.name)
+    return dict.fromkeys([*both, name_for(bare, encrypted=False)])
+
+
+class OutputVerification(NamedTuple):
+    """How to verify a sealed output."""
+
+    policy: TrustPolicy
+    request: VerificationRequest
+    known: Outcome | None = None
+    """Outcome for the same seal before it was written again."""
+
+
+class OutputResult(NamedTuple):
+    """A written and verified output."""
+
+    there: TransferEnd
+    again: OutputCheck
+    verdict: str | None
+    """Outcome of the verification of a sealed output."""
+
+
+def write_output(
+    errand: OutputJob,
+    records: RecordSet,
+    writing: WriteContext,
+    judging: OutputVerification,
+    *,
+    overwrite: bool,
+    check_input: Callable[[], None] | None = None,
+) -> OutputResult:
+    """Write records, read them back, and only then rename the output to its final name.
+
+    Args:
+        errand: The transfer; losses are added to its report.
+        records: The records.
+        writing: Context of writing.
+        judging: How to verify a sealed output.
+        overwrite: Replace an existing file.
+        check_input: Raises an error if the input changed during the run.
+
+    Raises:
+        TargetError: If it cannot be written, or reads back differently. An existing file is kept.
+        LossError: With ``fail_on_loss``, if something would be lost.
+    """
+    outlet, beside = errand.outlet, errand.sidecar
+    whole = errand.fail_on_loss and beside is None
+    target = Target(outlet.path, overwrite=overwrite, outlet=outlet)
+    known = frozenset(errand.report.losses)
+    with (
+        outlet.defer_publication(),
+        nullcontext() if beside is None else beside.defer_publication(),
+    ):
+        write(errand.writer, records, target, writing, whole=whole, accepted=errand.accepted)
+        if check_input is not None:
+            check_input()
+        verdict = read_back(outlet, errand.writer, *judging)
+        sidecar = None if beside is None else write_sidecar(errand, beside, records, writing, known)
+        again = compare_output(errand, records, writing, sidecar)
+        with outlet.stored() as made:
+            digest, size = file_digest(made)
+    if sidecar is None:
+        remove_stale(errand)
+    if outlet.kept is not None:
+        errand.report.note(f"the previous file was renamed to {receipt_text(outlet.kept.name)}")
+    there = TransferEnd(
+        name=errand.called,
+        format=errand.format,
+        digest=digest,
+        bytes=size,
+        records=sum(again.records.values()),
+    )
+    return OutputResult(there, again, verdict)

@@ -1,12 +1,11 @@
-"""With a provider set, export and import work with the product itself, where it lives.
+"""Export and import with a provider: a live product in place of the store.
 
-Whatever is taken out of a product, or brought into it, goes through a store of the moment: so all
-formats can be written from it and read into it, and its users are banks like any other. The
-receipt that is kept speaks of the product and the file, not of that store.
+Records pass through a temporary store, so that all formats can be used, and the product's users are
+banks like any other. The receipt names the product and the file, not the temporary store.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,28 +17,23 @@ from satchel.bank.open_bank import OpenBank, open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, Provider
 from satchel.config.settings import Settings, StoreSettings
-from satchel.crypto.keys import SigningKey
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.registry import installed_connectors
-from satchel.receipts.account import TransferEnd, receipt_text
+from satchel.receipts.receipt import TransferEnd, receipt_text
 from satchel.receipts.steps import join_receipt_bodies, joined_plan, save_receipt
 from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
-from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
-from satchel.transfer.import_results import ImportOptions, ImportSummary
-from satchel.transfer.import_rules import ConflictPolicy
+from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import import_file
-
-Owners = Callable[[], SigningKey]
-"""Gives the key that owns banks that are made."""
 
 
 def place_of(provider: Provider) -> Path:
-    """Return what import and export take a product by.
+    """Return the address of a product, as import and export take it.
 
     Raises:
-        ConfigError: If nothing that is installed can talk to it.
+        ConfigError: If no connector for it is installed.
     """
     names = installed_connectors()
     known = provider.name.replace("-", "_")
@@ -55,13 +49,13 @@ def place_of(provider: Provider) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ProviderMemory:
-    """All memory of a product, in a store of the moment."""
+    """All memory of a product, in a temporary store."""
 
     stage: Settings
-    """The surroundings with that store."""
+    """Settings with that store."""
 
     imported: ImportSummary
-    """What was found out when it was read."""
+    """Result of reading the product."""
 
     def end(self, name: str | None = None) -> TransferEnd:
         """Return the product, or one of its users, as the input of a transfer."""
@@ -74,7 +68,7 @@ class ProviderMemory:
 
 @contextmanager
 def temporary_store(settings: Settings) -> Iterator[Settings]:
-    """Give surroundings with an empty store of the moment, private and soon gone; the same keys."""
+    """Provide settings with an empty, private, temporary store and the same keys."""
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         store = StoreSettings(address=str(Path(folder) / "staged.db"))
         options = structs.replace(settings.options, store=store, provider="", provider_config={})
@@ -85,11 +79,11 @@ def temporary_store(settings: Settings) -> Iterator[Settings]:
 def read_provider(
     settings: Settings, provider: Provider, owner: Owners, accept_loss: tuple[str, ...] = ()
 ) -> Iterator[ProviderMemory]:
-    """Give all memory of a product, a bank for each of its users.
+    """Read all memory of a product into a temporary store, a bank for each of its users.
 
     Raises:
-        ConfigError: If nothing that is installed can talk to it.
-        InputError: If it cannot be read, is empty, or a memory's owner is not known.
+        ConfigError: If no connector for it is installed.
+        InputError: If it cannot be read, is empty, or the owner of a memory is unknown.
     """
     place = place_of(provider)
     with temporary_store(settings) as stage:
@@ -104,17 +98,17 @@ def export_live(
     owner: Owners,
     asked: tuple[Path | Outlet, ExportOptions],
 ) -> Export:
-    """Write the memory of one of a product's users to a file; see ``export``.
+    """Write the memory of one user of a product to a file; see ``export``.
 
     Args:
-        settings: The surroundings, with the product.
+        settings: Settings with the product.
         wanted: The user; None for the only one.
-        owner: Gives the key that owns banks of the moment.
-        asked: The file, and how it is to be written.
+        owner: Returns the key that owns temporary banks.
+        asked: The output and the options.
 
     Raises:
         UnknownBankError: If there is no such user.
-        SatchelError: As ``drawn`` and ``export``.
+        SatchelError: As ``read_provider`` and ``export``.
     """
     require_owner(settings, "provider")
     output, options = asked
@@ -153,17 +147,17 @@ def import_live(
     owner: Owners,
     asked: tuple[str | None, ImportOptions],
 ) -> ImportSummary:
-    """Bring a file's memory into a product; what that has no place for is among the losses.
+    """Import a file into a product; what the product cannot hold is among the losses.
 
     Args:
-        settings: The surroundings, with the product.
-        source: The file; None for the standard input.
-        owner: Gives the key that owns banks of the moment.
-        asked: The bank that everything is of, if there is one, and how it is to be read.
+        settings: Settings with the product.
+        source: The file; None for standard input.
+        owner: Returns the key that owns temporary banks.
+        asked: The bank for everything, if any, and the options.
 
     Raises:
-        UsageError: If it is to do with other versions there what no product does.
-        SatchelError: As ``import_file``; and as ``export`` does to the product.
+        UsageError: If the conflict policy is one that products do not support.
+        SatchelError: As ``import_file`` and ``export``.
     """
     require_owner(settings, "provider")
     place = place_of(_provider(settings))
@@ -175,7 +169,7 @@ def import_live(
             hint="Use --on-conflict skip or overwrite.",
         )
     with temporary_store(settings) as stage:
-        # What would be written can be told only of what was read.
+        # A dry run must read the file, too, to know what would be written.
         step = replace(options, dry_run=False, keeps_receipt=False)
         read = import_file(stage, source, bank, owner, step)
         how = ExportOptions(
@@ -222,18 +216,18 @@ def import_live(
 
 @dataclass(frozen=True, slots=True)
 class LiveBank:
-    """The memory of one user of the product that the configuration names."""
+    """The memory of one user of the configured product."""
 
     settings: Settings
     name: str | None
     """The user; None for the only one."""
 
     owner: Owners
-    """Gives the key that owns banks of the moment."""
+    """Returns the key that owns temporary banks."""
 
 
 def export_from(bank: OpenBank | LiveBank, output: Path | Outlet, options: ExportOptions) -> Export:
-    """Export a bank that is open, or a user's memory of a product."""
+    """Export an open bank, or the memory of one user of a product."""
     if isinstance(bank, LiveBank):
         return export_live(bank.settings, bank.name, bank.owner, (output, options))
     return export(bank, output, options)
@@ -246,7 +240,7 @@ def import_into(
     owner: Owners,
     options: ImportOptions,
 ) -> ImportSummary:
-    """Import into the store, or into the provider that is set, which may have no place for all."""
+    """Import into the store, or into the configured provider."""
     if settings.provider is None:
         return import_file(settings, source, bank, owner, options)
     return import_live(settings, source, owner, (bank, options))

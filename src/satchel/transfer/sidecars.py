@@ -37,8 +37,7 @@ from satchel.receipts.comparison import (
     identify_record,
     print_of,
 )
-from satchel.receipts.record_plan import lines_of
-from satchel.receipts.tally import CARRIED
+from satchel.receipts.tally import CARRIED, lines_of
 from satchel.runtime.files import InputPath, open_input
 from satchel.runtime.scratch import ScratchMap, Spool
 
@@ -529,7 +528,7 @@ class SidecarFormat:
 
     @property
     def told(self) -> str:
-        """What became of the file, for whoever reads."""
+        """Note on how the file was restored."""
         since = self.since
         if self.is_same:
             return f"members that its format cannot hold were restored from {self._called}"

@@ -71,7 +71,7 @@ function card(bank) {
     el("strong", { class: "clip" }, named(bank)),
     bank.problem ? el("p", { class: "bad" }, bank.problem) : details,
     chips(el("span", { class: "mono soft", title: bank.id }, short(bank.id)), bank.default ? chip("default") : null,
-      bank.standing && bank.standing !== "own" ? chip("untrusted owner", "bad") : null)))];
+      bank.trust && bank.trust !== "own" ? chip("untrusted owner", "bad") : null)))];
 }
 
 async function summary(bank) {

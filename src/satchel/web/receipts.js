@@ -13,7 +13,7 @@ export async function account(id) {
   const found = await get(path("receipts", id));
   const said = found.account;
   return [
-    el("p", {}, chip(found.standing, found.standing === "good" ? "good" : "bad"),
+    el("p", {}, chip(found.outcome, found.outcome === "good" ? "good" : "bad"),
       found.problem ? ` ${found.problem}` : "", " ", said.kind, said.ended ? [" · ", when(said.ended)] : ""),
     facts({
       receipt: mono(found.id), from: said.input?.name, to: said.output?.name, format: said.output?.format ?? said.input?.format,

@@ -3,7 +3,7 @@
 import { patch, path, post, Refused, remove } from "./asking.js";
 import { check, clipped, count, el, field, number, options, quiet, to } from "./making.js";
 import { gist, tagged, written } from "./memory.js";
-import { asks, progress, told } from "./telling.js";
+import { asks, progress, sentence, told } from "./telling.js";
 
 const LISTED = 5, TITLE = 60, DIGITS = 16, EXPORTED = 500;
 
@@ -137,7 +137,7 @@ function asked(some, { heading, does, danger, said, rows = [], work, done }) {
       left = failed.map(([one]) => one);
       place.replaceChildren(el("div", { class: "problem", role: "alert" },
         el("p", {}, el("strong", {}, `${number(some.length - failed.length)} of ${number(some.length)} done. ${number(failed.length)} failed:`)),
-        el("ul", {}, failed.map(([one, error]) => el("li", {}, el("strong", {}, title(one)), `: ${error.message} `, error.hint ?? "")))));
+        el("ul", {}, failed.map(([one, error]) => el("li", {}, el("strong", {}, title(one)), `: ${sentence(error.message, error.hint)}`)))));
       box.querySelector("button").textContent = "Try again";
       box.querySelector("button.quiet").textContent = "Close";
       return false;

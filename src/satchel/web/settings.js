@@ -3,7 +3,7 @@
 import { get, path } from "./asking.js";
 import { named, whenSeen } from "./banks.js";
 import { bytes, chip, clipped, count, el, facts, link, mono, more, notes, number, soft, table, to } from "./making.js";
-import { into } from "./telling.js";
+import { into, sentence } from "./telling.js";
 
 const STORES = { sqlite: "SQLite file", "graph-db": "LadybugDB graph", postgres: "PostgreSQL database" };
 const STATES = { ready: "good", configured: "", "not available": "bad" };
@@ -91,7 +91,7 @@ function embedder(one, banks) {
   return part("Embedder",
     facts({
       model: mono(one.name), state: [chip(one.state, STATES[one.state]), one.state === "configured" ? " the server is asked when it is needed" : ""],
-      problem: one.problem ? el("span", { class: "bad" }, one.problem, one.hint ? ` ${one.hint}` : "") : null,
+      problem: one.problem ? el("span", { class: "bad" }, sentence(one.problem, one.hint)) : null,
       "runs on": one.server ? mono(one.server) : "this machine", "automatic vectors": words(one.is_automatic), reranker: one.reranker ? mono(one.reranker) : "none",
     }),
     ofBanks(["model", "vectors", "missing"], banks, async (bank) => {

@@ -13,6 +13,9 @@ export const problem = (error, again) =>
     error.code ? el("p", { class: "soft mono" }, error.code) : null,
     again && (error.status === 0 || error.status >= 500 || error.status === 429) ? el("p", {}, quiet("Try again", again)) : null);
 
+// An error as one text: its message, a full stop, and its hint.
+export const sentence = (message, hint) => (hint ? `${message.replace(/[.:]?\s*$/, ".")} ${hint}` : message);
+
 // Says something for a while, with a way back where there is one.
 export function told(text, undo) {
   const where = document.getElementById("told");

@@ -35,7 +35,7 @@ const verdict = (found) => [
   found.findings.length ? [el("h2", {}, "Problems"), el("ul", { class: "bad" }, found.findings.map((one) =>
     el("li", {}, `${one.outcome}: ${one.message}`, one.line ? ` (line ${one.line})` : "", one.field ? ` (${one.field})` : "")))] : null,
   found.signers.length ? [el("h2", {}, "Signed by"), table(["key", "name", "trust", "valid"], found.signers.map((one) =>
-    [mono(one.key), one.name ?? "", one.standing, one.valid ? chip("yes", "good") : el("span", { class: "bad" }, one.problem ?? "no")]))] : null,
+    [mono(one.key), one.name ?? "", one.trust, one.valid ? chip("yes", "good") : el("span", { class: "bad" }, one.problem ?? "no")]))] : null,
   notes(found.notes),
   chips(Object.entries(found.records).map(([type, number]) => count(number, type, type))),
   more("Signed statement", json(found.statement)),

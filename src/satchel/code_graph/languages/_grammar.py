@@ -1,7 +1,7 @@
-"""Walking through what tree-sitter makes of a file; one table of steps for each language.
+"""Walks through tree-sitter's syntax trees; each language has a table of steps.
 
-The grammars are wheels that carry their parser; nothing is fetched when a program runs. What they
-cannot read they leave out, and go on behind it.
+The grammars are wheels that include their parser; nothing is downloaded at run time. They skip what
+they cannot parse.
 """
 
 import re
@@ -28,7 +28,7 @@ from satchel.errors import MissingExtraError
 from satchel.screening.secrets import scrub
 
 MOST_SYMBOLS, MOST_USES = 20_000, 100_000
-"""Of one file; what is beyond is left out, and said."""
+"""Maximum of a file; the rest is skipped, and reported."""
 
 _AMBIGUOUS = "?"
 _OWN = frozenset({"self", "this"})
@@ -49,7 +49,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class SymbolCollector:
-    """What was seen of a file so far."""
+    """The facts of a file so far."""
 
     language: str
     lines: int
@@ -73,17 +73,17 @@ class SymbolCollector:
         bases: Iterable[str] = (),
         within: str | None = None,
     ) -> int:
-        """Add a symbol and return its number; that of its owner when there are too many.
+        """Add a symbol and return its number; that of its owner if there are too many.
 
         Args:
             name: Its name.
             kind: As ``Symbol.kind``.
-            owner: Number of the symbol that it stands in.
+            owner: Number of the symbol that contains it.
             lines: Its first and last line.
-            signature: As written; cut, on one line, without secrets.
-            doc: What is said of it; likewise.
-            bases: What it inherits from.
-            within: The qualified name that it belongs to, where that is not its owner's.
+            signature: As written; truncated, on one line, without secrets.
+            doc: Its documentation; likewise.
+            bases: Its base types.
+            within: The qualified name of its type, if that is not its owner.
         """
         if len(self._symbols) >= MOST_SYMBOLS:
             self._left_out = True
@@ -117,24 +117,24 @@ class SymbolCollector:
         return self._symbols[number].qualified
 
     def type_around(self, owner: int) -> int:
-        """Return the number of the nearest type that a symbol stands in, or ``MODULE``."""
+        """Return the number of the nearest type that contains a symbol, or ``MODULE``."""
         while owner != MODULE and self._symbols[owner].kind not in TYPES:
             owner = self._symbols[owner].owner
         return owner
 
     def add_bases(self, qualified: str, bases: Iterable[str]) -> None:
-        """Say of a type in the file what it inherits from, where that is said apart from it."""
+        """Add a base to a type of the file, declared apart from it."""
         self._bases.setdefault(qualified, []).extend(base[:LONGEST_NAME] for base in bases if base)
 
     def branch(self, owner: int, ways: int = 1) -> None:
-        """Count branches in what is called and holds them."""
+        """Count branches of the callables that contain them."""
         while owner != MODULE and self._symbols[owner].kind not in CALLED:
             owner = self._symbols[owner].owner
         if owner != MODULE:
             self._symbols[owner].complexity += ways
 
     def call(self, owner: int, text: str, line: int) -> None:
-        """Add a call; of what has no name at all, nothing is kept."""
+        """Add a call; calls without any name are dropped."""
         if not text or text.endswith("?") or len(text) > LONGEST_NAME:
             return
         seen = self._uses.get((owner, text))
@@ -146,7 +146,7 @@ class SymbolCollector:
             self._left_out = True
 
     def typed(self, owner: int, name: str, type_: str) -> None:
-        """Say what a name in a function is declared to be; said twice otherwise, it is unknown."""
+        """Set the declared type of a name in a function; contradictory ones make it unknown."""
         if not name or not type_ or len(type_) > LONGEST_NAME:
             return
         was = self._types.setdefault((owner, name), type_)
@@ -165,7 +165,7 @@ class SymbolCollector:
         self._imports.append(ImportStatement(module, name, binds, line))
 
     def facts(self, finding: str = "") -> Facts:
-        """Return everything, in the order of the file."""
+        """Return the facts, in the order of the file."""
         if self._left_out and not finding:
             finding = "limit per file exceeded; the rest is skipped"
         return Facts(
@@ -199,7 +199,7 @@ class SymbolCollector:
             yield Use(owner, text, line, times, self.type_of(owner, text.rpartition(".")[0]))
 
     def type_of(self, owner: int, name: str) -> str:
-        """Return what a name is declared to be where it is used; empty when that is not known."""
+        """Return the declared type of a name where it is used; empty if unknown."""
         before, _, last = name.rpartition(".")
         found = self._declared(owner, name)
         if not found and before and "." not in before:
@@ -216,12 +216,12 @@ class SymbolCollector:
 
 
 def shown(text: str, most: int, *, lines: bool = False) -> str:
-    """Return the beginning of a text, without what looks like a secret.
+    """Return the beginning of a text, without likely secrets.
 
     Args:
         text: The text.
-        most: How many characters.
-        lines: Whether it stays on the lines it is on; otherwise it becomes one.
+        most: The maximum of characters.
+        lines: Whether to keep line breaks; otherwise it becomes one line.
     """
     part = text[: 8 * most]
     if lines:
@@ -243,21 +243,21 @@ _COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
 
 @dataclass(slots=True)
 class SyntaxWalk:
-    """One file on its way: where in the tree we are, and what was found."""
+    """A walk through a file, with the facts so far."""
 
     found: SymbolCollector
     source: bytes
     waiting: list[tuple[Syntax, int]] = field(default_factory=list)
 
     def text(self, node: Syntax | None, most: int = _MOST) -> str:
-        """Return what stands at a node; nothing for None."""
+        """Return the text of a node; empty for None."""
         if node is None:
             return ""
         end = min(node.end_byte, node.start_byte + most)
         return self.source[node.start_byte : end].decode("utf-8", "replace")
 
     def later(self, nodes: list[Syntax], owner: int) -> None:
-        """Go on with some nodes, in their order, as parts of a symbol."""
+        """Visit nodes, in order, as parts of a symbol."""
         self.waiting += reversed([(node, owner) for node in nodes])
 
     def define(  # noqa: PLR0913 - what is known of a symbol
@@ -271,16 +271,16 @@ class SyntaxWalk:
         within: str | None = None,
         whole: Syntax | None = None,
     ) -> int:
-        """Add the symbol that a node defines, and go on inside it; return its number.
+        """Add the symbol that a node defines, visit its body, and return its number.
 
         Args:
-            node: Its fields ``name`` and ``body`` are taken where there are such.
+            node: The node; its fields ``name`` and ``body`` are used.
             kind: As ``Symbol.kind``.
-            owner: Number of the symbol that it stands in.
-            name: Its name, where the field does not tell.
-            bases: What it inherits from.
-            within: The qualified name that it belongs to, where that is not its owner's.
-            whole: The node that it begins with, such as an ``export`` before it.
+            owner: Number of the symbol that contains it.
+            name: Its name, if it is not in the field.
+            bases: Its base types.
+            within: The qualified name of its type, if that is not its owner.
+            whole: The outermost node, such as an ``export`` around it.
         """
         whole = whole or node
         name = name or self.text(node.child_by_field_name("name"))
@@ -306,7 +306,7 @@ class SyntaxWalk:
         return self.source[start : min(end, start + _MOST)].decode("utf-8", "replace")
 
     def method_or_function(self, owner: int) -> str:
-        """Return what a function is called where it stands."""
+        """Return the kind of a function in its owner."""
         return "method" if self.found.kind_of(owner) in TYPES else "function"
 
     def _doc(self, node: Syntax) -> str:
@@ -326,7 +326,7 @@ _MOST_COMMENTS = 40
 
 
 def _without_signs(comment: str) -> str:
-    """Return what a comment says."""
+    """Return the text of a comment."""
     rows = []
     for row in comment.splitlines():
         said = row.strip().removesuffix("*/").lstrip("/*!").strip()
@@ -346,46 +346,46 @@ _DECORATING = frozenset({"decorator", "attribute_item", "marker_annotation", "an
 
 
 def _body_of_value(node: Syntax) -> Syntax | None:
-    """Return the body of the function that a name is given."""
+    """Return the body of a function that is assigned to a name."""
     value = node.child_by_field_name("value")
     return None if value is None else value.child_by_field_name("body")
 
 
 Step = Callable[[SyntaxWalk, Syntax, int], None]
-"""Takes note of a node, and says what to go on with."""
+"""Handles a node, and returns the nodes to visit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """How files of a language are walked through."""
+    """The steps of a language."""
 
     language: str
     package: str
     """The package of the grammar."""
 
     entry: str = "language"
-    """Its function that gives the grammar."""
+    """Its function that returns the grammar."""
 
     steps: Mapping[str, Step]
-    """What to do with nodes, by type; other nodes are gone through."""
+    """The step of each type of node; the children of others are visited."""
 
     branches: frozenset[str]
     """Types of nodes at which a function branches."""
 
     deciding: frozenset[str] = frozenset({"&&", "||", "??"})
-    """Operators at which it does, too."""
+    """Operators that branch."""
 
     def read(self, source: bytes) -> Facts:
-        """Return what a file says.
+        """Return the facts of a file.
 
         Raises:
             MissingExtraError: If the grammar is not installed.
-            UnparsedError: If nothing of it can be read.
+            UnparsedError: If nothing of it can be parsed.
         """
         language = _language(self.package, self.entry)
         from tree_sitter import Parser
 
-        tree = Parser(language).parse(source)  # one each: other threads may read as well
+        tree = Parser(language).parse(source)  # one parser each: other threads may parse as well
         if tree is None:
             raise UnparsedError("it cannot be read")
         walk = SyntaxWalk(SymbolCollector(self.language, source.count(b"\n") + 1), source)
@@ -413,7 +413,7 @@ class Grammar:
 
 
 def _first_error(node: Syntax) -> int:
-    """Return the line of the first part that was not understood, going down to it."""
+    """Return the line of the first part that could not be parsed."""
     while not (node.is_error or node.is_missing):
         wrong = next((child for child in node.children if child.has_error), None)
         if wrong is None:
@@ -442,14 +442,13 @@ def chain(
     members: Mapping[str, tuple[str, str]],
     names: frozenset[str],
 ) -> str:
-    """Return names joined by dots, as they are written; ``?`` for what is no name.
+    """Return names joined by dots, as written; ``?`` for an expression without a name.
 
     Args:
-        walk: The file.
-        node: What to read.
-        members: For each type of node that joins names: its field for what is before the dot, and
-            the one for what is behind it.
-        names: Types of nodes that are a name.
+        walk: The walk.
+        node: The node.
+        members: For each type of node that joins names: its fields before and after the dot.
+        names: Types of nodes that are names.
     """
     parts = list[str]()
     while node is not None and node.type in members and len(parts) < _LONGEST_CHAIN:
@@ -462,12 +461,12 @@ def chain(
 
 
 def last_name(text: str) -> str:
-    """Return a name without what a language writes around it."""
+    """Return a name without the syntax around it."""
     return text.partition("<")[0].lstrip("#").strip()
 
 
 def plain_type(text: str) -> str:
-    """Return the name of a type without what it is given, how it is passed, or where it is kept."""
+    """Return the name of a type without its parameters, references and pointers."""
     name = text.strip().lstrip(":&*?[] ").removeprefix("mut ").removeprefix("dyn ").strip()
     name = name.partition("<")[0].partition("[")[0].replace("::", ".").rstrip("?*[] ")
     return name if name.replace(".", "").replace("_", "").replace("$", "").isalnum() else ""

@@ -27,7 +27,7 @@ def _type(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _embedded(walk: SyntaxWalk, type_: Syntax) -> list[str]:
-    """Return what a struct or an interface takes into itself."""
+    """Return the types that a struct or an interface embeds."""
     found = list[str]()
     for part in type_.named_children:
         for one in part.named_children if part.type == "field_declaration_list" else [part]:
@@ -51,7 +51,7 @@ def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    """A method stands apart from its type, and may be in another file of the folder."""
+    """A method is outside of its type, and may be in another file of the folder."""
     receiver = node.child_by_field_name("receiver")
     declared = receiver.named_children[0] if receiver and receiver.named_children else None
     type_ = plain_type(walk.text(declared.child_by_field_name("type"), 200)) if declared else ""
@@ -89,7 +89,7 @@ def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _element(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    """A method that an interface asks for."""
+    """A method that an interface requires."""
     walk.define(node, "method", owner)
 
 
@@ -110,7 +110,7 @@ def _is_version(part: str) -> bool:
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether an import means the folder of a file: its path ends what is imported."""
+    """Return whether an import refers to the folder of a file: the import ends with its path."""
     folder = target.split("/")[:-1]
     if not target.endswith(".go") or folder == importer.split("/")[:-1]:
         return False
@@ -152,4 +152,4 @@ LANGUAGES = (
         outside=frozenset(_OUTSIDE.split()),
     ),
 )
-"""What this module reads."""
+"""The language of this module."""

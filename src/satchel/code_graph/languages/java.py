@@ -98,7 +98,7 @@ def _import(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether an import means a file: its class, its package, or what it is taken from."""
+    """Return whether an import refers to a file: its class, package, or a member."""
     del importer
     if not target.endswith(".java"):
         return False
@@ -152,4 +152,4 @@ LANGUAGES = (
         outside=frozenset(_OUTSIDE.split()),
     ),
 )
-"""What this module reads."""
+"""The language of this module."""

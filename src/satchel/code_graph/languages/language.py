@@ -1,4 +1,4 @@
-"""What the code graph has to know of a language; each is a value of this in a module of its own."""
+"""Languages of the code graph; each is a value of ``Language`` in a module of its own."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,29 +9,29 @@ from satchel.code_graph.facts import Facts, ImportStatement
 
 
 class UnparsedError(Exception):
-    """A file is not what its language allows; the message says where."""
+    """A file is invalid in its language; the message says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """One language."""
+    """A language."""
 
     name: str
     endings: tuple[str, ...]
-    """Of file names, with the dot."""
+    """Suffixes of file names, with the dot."""
 
     read: Callable[[bytes], Facts]
-    """Returns what a file says.
+    """Returns the facts of a file.
 
-    Raises ``UnparsedError`` when nothing of it can be read, ``MissingExtraError`` when what the
-    language needs is not installed.
+    Raises ``UnparsedError`` if nothing of it can be parsed, ``MissingExtraError`` if the parser is
+    not installed.
     """
 
     leads_to: Callable[[ImportStatement, str, str], bool]
-    """Tells whether an import in one file (its path) means another file (its path)."""
+    """Returns whether an import in one file (its path) refers to another file (its path)."""
 
     receivers: frozenset[str] = frozenset()
-    """Words that stand for the object or class that a method belongs to."""
+    """Names of the object or class of a method."""
 
     by_folder: bool = False
     """Whether the files of a folder see each other's names without importing them."""
@@ -40,16 +40,16 @@ class Language:
     """Whether a method of the same class is called without naming the object."""
 
     index_names: frozenset[str] = frozenset()
-    """Names of files, without ending, that stand for their folder in an import."""
+    """Names of files, without suffix, that represent their folder in an import."""
 
     family: str = ""
-    """Languages that share their names; its own name when empty."""
+    """The group of languages that share names; the language itself if empty."""
 
     outside: frozenset[str] = frozenset()
-    """Names that are there in every file without being defined in one."""
+    """Built-in names."""
 
     def stems(self, path: str) -> frozenset[str]:
-        """Return what a file may be called in an import, each after a slash."""
+        """Return the names of a file in imports, each after a slash."""
         folder, _, name = path.rpartition("/")
         above = "/" + folder.rpartition("/")[2]
         if self.by_folder or name.partition(".")[0] in self.index_names:
@@ -57,7 +57,7 @@ class Language:
         return frozenset()
 
     def packages(self, path: str) -> Iterable[str]:
-        """Yield the files that stand for the folders above a file, the nearest first."""
+        """Yield the files that represent the folders above a file, the nearest first."""
         name = path.rpartition("/")[2]
         while "/" in path:
             path = path.rpartition("/")[0]
@@ -69,12 +69,12 @@ class Language:
 
 
 def ends_with(parts: list[str], tail: list[str]) -> bool:
-    """Tell whether a path ends with some parts."""
+    """Return whether a path ends with some parts."""
     return bool(tail) and len(tail) <= len(parts) and parts[len(parts) - len(tail) :] == tail
 
 
 def without_ending(path: str) -> list[str]:
-    """Return the parts of a path, the last one without what follows its first dot."""
+    """Return the parts of a path, the last one up to its first dot."""
     parts = path.split("/")
     return [*parts[:-1], parts[-1].partition(".")[0]]
 
@@ -97,13 +97,13 @@ NAMES: dict[str, str] = {
     "rust": "rust",
     "java": "java",
 }
-"""Each language, and the module that reads it."""
+"""Each language, and its module."""
 
 _OTHER = Language(name="", endings=(), read=lambda _: NotImplemented, leads_to=lambda *_: False)
 
 
 def language_of_file(path: str) -> Language | None:
-    """Return the language that a file's name tells; None for one that is not read here."""
+    """Return the language of a file by its name; None for an unsupported one."""
     ending = "." + path.rpartition("/")[2].rpartition(".")[2].lower()
     module = _OF_ENDING.get(ending)
     if module is None:
@@ -113,7 +113,7 @@ def language_of_file(path: str) -> Language | None:
 
 @cache
 def language_called(name: str) -> Language:
-    """Return a language by its name; of one that is not read here, what can be said of any."""
+    """Return a language by its name; a generic one for an unsupported language."""
     module = NAMES.get(name)
     if module is None:
         return _OTHER

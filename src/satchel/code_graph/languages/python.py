@@ -22,14 +22,14 @@ _Waiting = list[tuple[ast.AST, int]]
 
 
 def read(source: bytes) -> Facts:
-    """Return what a file of Python says.
+    """Return the facts of a Python file.
 
     Raises:
-        UnparsedError: If it is not Python that this interpreter knows, or nested too deeply for it.
+        UnparsedError: If it is not valid for this interpreter, or nested too deeply.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape is the author's business
+            warnings.simplefilter("ignore")  # ignore warnings about invalid escapes
             tree = ast.parse(source)
     except (SyntaxError, ValueError, LookupError) as error:
         line = getattr(error, "lineno", None)
@@ -50,7 +50,7 @@ def read(source: bytes) -> Facts:
 
 
 def _children(node: ast.AST, owner: int) -> _Waiting:
-    """Return what is in a node, the last first; without what holds nothing of use."""
+    """Return the relevant children of a node in reverse order."""
     found: _Waiting = []
     for name in node._fields:
         value = getattr(node, name, None)
@@ -117,7 +117,7 @@ def _import(
     for one in node.names:
         if isinstance(node, ast.Import):
             first = one.name.partition(".")[0]
-            # Without another name, only the first part is bound: the rest is written out again.
+            # Without an alias only the first part is bound: the rest is written again.
             module, binds = (one.name, one.asname) if one.asname else (one.name, first)
             found.take(module, "", binds, node.lineno)
         else:
@@ -129,7 +129,7 @@ def _import(
 def _assigned(
     found: SymbolCollector, node: ast.Assign | ast.AnnAssign, owner: int, waiting: _Waiting
 ) -> None:
-    """Note what a name is, where it is made by calling a class, or declared."""
+    """Set the type of a name that is assigned a new object, or declared."""
     waiting += _children(node, owner)
     target: ast.expr
     if isinstance(node, ast.AnnAssign):
@@ -147,7 +147,7 @@ def _assigned(
 
 
 def _made(found: SymbolCollector, value: ast.AST, owner: int) -> str:
-    """Return the class that a value is made by, or that its name has; ``?`` for anything else."""
+    """Return the class of a value: of a new object, or of its name; ``?`` for any other."""
     for kinds, name in _LITERALS:
         if isinstance(value, kinds):
             return name
@@ -197,7 +197,7 @@ def _text(node: ast.AST) -> str:
 
 
 def _chain(node: ast.AST) -> str:
-    """Return names joined by dots, as they are written; ``?`` for what is no name."""
+    """Return names joined by dots, as written; ``?`` for an expression without a name."""
     parts = list[str]()
     while isinstance(node, ast.Attribute) and len(parts) < _LONGEST_CHAIN:
         parts.append(node.attr)
@@ -218,7 +218,7 @@ def _is_super(node: ast.AST) -> bool:
 
 
 def _type(node: ast.AST) -> str:
-    """Return the name of a type, without what it is given or that it may be None."""
+    """Return the name of a type, without its parameters or ``None``."""
     for _ in range(_LONGEST_CHAIN):
         if isinstance(node, ast.Subscript):
             node = node.slice if _chain(node.value).endswith("Optional") else node.value
@@ -256,7 +256,7 @@ _STEPS: dict[type[ast.AST], Callable[[SymbolCollector, Any, int, _Waiting], None
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether an import means a file: by its dots from here, else from some root."""
+    """Return whether an import refers to a file: relative by its dots, else from a root."""
     parts = without_ending(target)
     if parts[-1] == "__init__":
         parts = parts[:-1]
@@ -269,7 +269,7 @@ def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
 def _meant(imported: ImportStatement, wanted: list[str]) -> Iterator[list[str]]:
     yield wanted
     if imported.name not in {"", "*"}:
-        yield [*wanted, imported.name]  # what is taken may be a module itself
+        yield [*wanted, imported.name]  # the imported name may be a module
 
 
 def _is_module(parts: list[str], wanted: list[str], importer: str, level: int) -> bool:
@@ -296,4 +296,4 @@ LANGUAGES = (
         outside=frozenset(dir(builtins)),
     ),
 )
-"""What this module reads."""
+"""The language of this module."""

@@ -48,7 +48,7 @@ def _fields(walk: SyntaxWalk, node: Syntax, number: int) -> None:
 
 
 def _impl(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    """What a type can do stands apart from it; its methods get its name."""
+    """An ``impl`` is outside of its type; its methods get the type's name."""
     type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
     trait = plain_type(walk.text(node.child_by_field_name("trait"), 200))
     if trait and type_:
@@ -69,7 +69,7 @@ def _function_of(walk: SyntaxWalk, node: Syntax, owner: int, type_: str) -> None
 
 
 def _within(walk: SyntaxWalk, owner: int, type_: str) -> str:
-    """Return the qualified name of a type that is named where a symbol is."""
+    """Return the qualified name of a type from the scope of a symbol."""
     return type_ if owner == MODULE else f"{walk.found.qualified(owner)}.{type_}"
 
 
@@ -93,7 +93,7 @@ def _let(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         type_ = plain_type(walk.text(value.child_by_field_name("name"), 200))
     if not type_ and value is not None and value.type == "call_expression":
         made = _chain(walk, value.child_by_field_name("function"))
-        before = made.rpartition(".")[0]  # Config::new() gives a Config, by custom
+        before = made.rpartition(".")[0]  # Config::new() returns a Config by convention
         type_ = before if before.rpartition(".")[2][:1].isupper() else ""
     walk.found.typed(owner, name, type_)
     walk.later(node.named_children, owner)
@@ -146,7 +146,7 @@ def _joined(before: str, after: str) -> str:
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether a ``use`` means a file: by its path in the crate, or in one of that name."""
+    """Return whether a ``use`` refers to a file: by its path in the crate, or in a named one."""
     parts, here = _module_of(target), _module_of(importer)
     wanted = [part for part in imported.module.split(".") if part]
     crate = _crate_of(target) == _crate_of(importer)
@@ -173,7 +173,7 @@ def _crate_of(path: str) -> str:
 
 
 def _module_of(path: str) -> list[str]:
-    """Return the modules that a file stands for in its crate."""
+    """Return the module path of a file in its crate."""
     parts = without_ending(path.rpartition("src/")[2])
     return parts[:-1] if parts[-1] in {"lib", "main", "mod"} else parts
 
@@ -214,4 +214,4 @@ LANGUAGES = (
         outside=frozenset(["Some", "Ok", "Err", "None", "Box", "Vec", "String", "drop"]),
     ),
 )
-"""What this module reads."""
+"""The language of this module."""

@@ -30,7 +30,7 @@ def _chain(walk: SyntaxWalk, node: Syntax | None) -> str:
 
 
 def _whole(node: Syntax) -> Syntax:
-    """Return a definition with the ``export`` or ``const`` before it, where its comment stands."""
+    """Return the ``export`` or ``const`` around a definition, which its comment precedes."""
     above = node.parent
     if above is not None and above.type in {"lexical_declaration", "variable_declaration"}:
         node, above = above, above.parent
@@ -79,7 +79,7 @@ def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _named_value(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    """A name that is given a function, a class, or a new object of one."""
+    """A name that is assigned a function, a class, or a new object."""
     value = node.child_by_field_name("value")
     name = node.child_by_field_name("name") or node.child_by_field_name("property")
     plain = walk.text(name, 200).lstrip("#")
@@ -135,7 +135,7 @@ def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _element(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    """JSX: a component of one's own is called; a tag of HTML begins in lower case."""
+    """JSX: a component is a call; HTML tags are in lower case."""
     name = _chain(walk, node.child_by_field_name("name"))
     if name[:1].isupper():
         walk.found.call(owner, name, node.start_point[0] + 1)
@@ -227,7 +227,7 @@ _BRANCHES = frozenset(
 
 
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
-    """Tell whether an import means a file: by its path from here, or from the project's root."""
+    """Return whether an import refers to a file, by a path from here or from the root."""
     module = imported.module
     parts = without_ending(target)
     if module.startswith("."):
@@ -241,7 +241,7 @@ def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
 
 
 def _places(wanted: list[str]) -> list[list[str]]:
-    """Return what a module may be: a file, with or without its ending, or a folder's index."""
+    """Return the candidates of a module: a file, with or without suffix, or a folder's index."""
     if not wanted:
         return [["index"]]
     return [[*wanted[:-1], wanted[-1].partition(".")[0]], [*wanted, "index"]]
@@ -268,4 +268,4 @@ LANGUAGES = (
     ),
     _language("tsx", "tree_sitter_typescript", "language_tsx", (".tsx",)),
 )
-"""What this module reads."""
+"""The language of this module."""

@@ -1,4 +1,4 @@
-"""A memory that is kept as one sealed file, verified whole each time it is read."""
+"""Memory in one sealed file, verified as a whole at each read."""
 
 import shutil
 import tempfile
@@ -32,10 +32,10 @@ _ENTRY = b'"text":"'
 
 
 class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
-    """Two ``.pam.jsonl`` files: the one that is attacked, and that of another bank.
+    """Two ``.pam.jsonl`` files: the attacked one, and that of another bank.
 
-    Each says where its records stand in the log of its bank. What verified before is remembered
-    apart from the files, so an older one is not believed.
+    Each contains the log positions of its records. A witness apart from the files records what was
+    verified, so an older file is refused.
     """
 
     name = "satchel-artifact"
@@ -57,7 +57,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         ]
 
     def teardown(self) -> None:
-        """Throw everything away."""
+        """Delete everything."""
         shutil.rmtree(self._root)
 
     def seed(self, n: int) -> None:
@@ -69,14 +69,14 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._write(1, n)
 
     def append_genuine(self) -> None:
-        """Write one more."""
+        """Write another entry."""
         self._write(0, 1)
 
     def reload(self) -> None:
-        """Nothing is held between two readings."""
+        """Do nothing: no state is held between reads."""
 
     def verify(self) -> bool:
-        """Read the file; whether that was refused is the answer."""
+        """Read the file; return whether it was accepted."""
         try:
             return len(self._read(0)[1]) > 1
         except SatchelError as error:
@@ -86,15 +86,15 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     # -- the attacker ----------------------------------------------------------------------
 
     def read_all_raw(self) -> list[Record]:
-        """Read the entries of the first file as they are on the disk."""
+        """Read the entries of the first file as they are on disk."""
         return self._records(0)
 
     def read_other_raw(self) -> list[Record]:
-        """Read those of the other file."""
+        """Read the entries of the other file."""
         return self._records(1)
 
     def write_raw(self, record: Record) -> None:
-        """Put an entry at a place, whatever was there."""
+        """Write an entry at a position, replacing any other."""
         lines = self._lines(0)
         places = _entries(lines)
         if record.seq < len(places):
@@ -110,38 +110,38 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._put(lines)
 
     def mutate_payload(self, record: Record) -> Record:
-        """Change what an entry says, and nothing else."""
+        """Change only the text of an entry."""
         record.fields["line"] = record.fields["line"].replace(b"memory", b"MEMORY")
         return record
 
     def forge_record(self, template: Record) -> Record:
-        """Return an entry with a right id, one place further on."""
+        """Return an entry with a valid ID at the next position."""
         forged = seal(Semantic(text="a forged memory", scope=Scope(user="ada")))
         return Record(seq=template.seq + 1, fields={**template.fields, "line": forged.body})
 
     def identity_of(self, record: Record) -> str:
-        """The file an entry is in, and its place there."""
+        """Return the file and position of an entry."""
         return f"{record.fields['file']}/{record.seq}"
 
     def payload_of(self, record: Record) -> str:
-        """What an entry says."""
+        """Return the text of an entry."""
         return str(msgspec.json.decode(record.fields["line"])["text"])
 
     def owner_of(self, record: Record) -> str | None:
-        """The file an entry is in."""
+        """Return the file of an entry."""
         return str(record.fields["file"])
 
     def replay_onto(self, victim_seq: int, donor: Record) -> None:
-        """Put a genuine entry's line where another entry is."""
+        """Replace an entry's line by that of another genuine entry."""
         self.write_raw(Record(seq=victim_seq, fields=dict(donor.fields)))
 
     def read_meta(self, seq: int) -> dict[str, Any]:
-        """Read what says whose an entry is."""
+        """Read the owner of an entry."""
         lines = self._lines(0)
         return {"scope": msgspec.json.decode(lines[_entries(lines)[seq]])["scope"]}
 
     def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
-        """Give an entry to somebody else."""
+        """Change the owner of an entry."""
         lines = self._lines(0)
         place = _entries(lines)[seq]
         user = f"{meta['scope']['user']}, {meta['agmi_meta_tampered']}".encode()
@@ -153,7 +153,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         return self._copy_store(self._folder)
 
     def restore_store(self, token: object) -> None:
-        """Put the copy back in its place."""
+        """Restore the copy."""
         self._restore_store(token, self._folder)
 
     # -- both ------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         ]
 
     def _read(self, which: int) -> tuple[list[Sealed], list[LeafProof]]:
-        """Return the records of a file and where they stand, once all of it was verified."""
+        """Return the records of a file and their log positions, after verification of all of it."""
         policy = TrustPolicy(
             keys=frozenset([self._owner.did]),
             seen=StatementHistory(self._root / "seen" / "seen.jsonl"),
@@ -203,12 +203,12 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
             self._count += 1
             text = f"memory {self._count} of bank {which}"
             self._publish(which, *held, seal(Semantic(text=text, scope=Scope(user="ada"))))
-            self._read(which)  # from now on an older one is not believed
+            self._read(which)  # an older file is refused from now on
 
     def _publish(
         self, which: int, records: list[Sealed], proofs: list[LeafProof], new: Sealed
     ) -> None:
-        """Write the file anew, with one record more."""
+        """Write the file again, with one more record."""
         bank, at = self._banks[which], now()
         rows = [(proof.type, proof.id, proof.at) for proof in proofs] or [("bank", bank.id, at)]
         rows.append((new.type, new.id, at))
@@ -239,5 +239,5 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
 
 
 def _entries(lines: list[bytes]) -> list[int]:
-    """Return where entries are among the lines of a file."""
+    """Return the line numbers of entries in a file."""
     return [place for place, line in enumerate(lines) if _ENTRY in line]

@@ -8,21 +8,21 @@ from typing import Any
 import psycopg
 from agmi.adapters.base import Record
 
-from satchel.conformance.agmi.sqlite import FOUNDING, SatchelSqlite
+from satchel.conformance.agmi.stores import FOUNDING, SatchelSqlite
 from satchel.ports.store import Store
 from satchel.stores.postgres import PostgresStore
 
 ADDRESS = "SATCHEL_AGMI_POSTGRES"
-"""The environment variable with the address of a database that the suite may use."""
+"""Environment variable with the address of a database for the suite."""
 
 _TABLES = ("bank", "record", "node", "link", "word", "side")
 
 
 class SatchelPostgres(SatchelSqlite):
-    """Two banks in one schema: the one that is attacked, and another one.
+    """Two banks in one schema: the attacked one, and another one.
 
-    The attacker owns the tables. Where the database is, ``SATCHEL_AGMI_POSTGRES`` says; each run
-    has a schema of its own there, and removes it.
+    The attacker owns the tables. ``SATCHEL_AGMI_POSTGRES`` is the address of the database; each run
+    creates a schema in it, and removes it.
     """
 
     name = "satchel-postgres"
@@ -35,7 +35,7 @@ class SatchelPostgres(SatchelSqlite):
         super().setup()
 
     def teardown(self) -> None:
-        """Throw everything away."""
+        """Delete everything."""
         super().teardown()
         self._sql(f"DROP SCHEMA {self._schema} CASCADE")
         self._raw.close()
@@ -43,8 +43,8 @@ class SatchelPostgres(SatchelSqlite):
     # -- the attacker ----------------------------------------------------------------------
 
     def write_raw(self, record: Record) -> None:
-        """Put a row at a place, whatever was there."""
-        # Unique indexes are the store's manners; an attacker drops them.
+        """Write a row at a position, replacing any other."""
+        # An attacker drops the store's unique indexes.
         self._sql(f"DROP INDEX IF EXISTS {self._schema}.record_id")
         self._sql(f"DROP INDEX IF EXISTS {self._schema}.record_slot")
         bank, seq = self._where(0, record.seq)
@@ -61,21 +61,21 @@ class SatchelPostgres(SatchelSqlite):
         self._sql(f"DELETE FROM {table} WHERE bank = %s AND seq = %s", *self._where(0, seq))  # noqa: S608
 
     def identity_of(self, record: Record) -> str:
-        """A row's place."""
+        """Return the position of a row."""
         return f"{record.fields['bank']}/{record.fields['seq']}"
 
     def replay_onto(self, victim_seq: int, donor: Record) -> None:
-        """Put a genuine record's bytes, with its id, where another record is."""
+        """Replace a record by the bytes and ID of another genuine record."""
         self._set(victim_seq, "body", donor.fields["body"])
 
     def read_meta(self, seq: int) -> dict[str, Any]:
-        """Read the columns that say whose a record is and when it arrived."""
+        """Read the columns with the owner and time of a record."""
         sql = f'SELECT "user", at FROM {self._schema}.record WHERE bank = %s AND seq = %s'  # noqa: S608
         ((user, at),) = self._sql(sql, *self._where(0, seq))
         return {"user": user.decode(), "at": at}
 
     def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
-        """Give a record to somebody else."""
+        """Change the owner of a record."""
         self._set(seq, '"user"', f"{meta['user']}, {meta['agmi_meta_tampered']}".encode())
 
     def snapshot_store(self) -> object:
@@ -87,7 +87,7 @@ class SatchelPostgres(SatchelSqlite):
         return kept
 
     def restore_store(self, token: object) -> None:
-        """Put the copy back in its place."""
+        """Restore the copy."""
         for table in _TABLES:
             target = f"{self._schema}.{table}"
             self._sql(f"DELETE FROM {target}")  # noqa: S608 - our own names

@@ -1,9 +1,8 @@
-"""Memory as an agent writes and reads it: the semantic family of ``agmi``.
+"""Memory as an agent writes and reads it, for the semantic family of ``agmi``.
 
-What arrives is kept with the trust of the channel that it came on, which a signature has to prove:
-unsigned, it is ``external``, whatever its label says. What is read is what the pipeline would put
-in front of a model, with imperatives held back whoever wrote them: the user's own, trusted at least
-as the agent is.
+A memory is stored with the trust of its channel, if a signature attests that; unsigned, it is
+``external``, whatever its label says. Reads return what the pipeline would provide as context;
+imperatives are withheld from every source, including the user, whose trust is at least the agent's.
 """
 
 from typing import Any
@@ -37,7 +36,7 @@ class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has 
         self._ledger = Ledger.create(InMemoryStore(), owner=self._key, writer=self._key)
 
     def add_memory(self, item: MemoryItem) -> None:
-        """Keep a memory with the trust that its signature proves."""
+        """Store a memory with the trust that its signature attests."""
         proved = KEYRING.verify(item.user_id, item.source, item.text, item.signature)
         entry = Semantic(
             text=item.text,
@@ -48,17 +47,17 @@ class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has 
         self._ledger.append([seal(entry)])
 
     def retrieve(self, query: str, user_id: str, k: int = 5) -> list[Retrieved]:
-        """Return the first memories that a model would be shown for a question."""
+        """Return the first memories that the pipeline provides for a question."""
         return self._shown(query, user_id, {})[:k]
 
     def retrieve_where(
         self, query: str, user_id: str, where: dict[str, Any], k: int = 5
     ) -> list[Retrieved]:
-        """Return those of them that have some metadata; a label of one's own earns no trust."""
+        """Return those with some metadata; a label that a memory gives itself earns no trust."""
         return self._shown(query, user_id, where)[:k]
 
     def measured_on(self) -> str:
-        """Say what was measured."""
+        """Return a description of the measured system."""
         return "words alone, no vectors; signatures prove the channel; imperatives held back"
 
     def _shown(self, query: str, user_id: str, where: dict[str, Any]) -> list[Retrieved]:

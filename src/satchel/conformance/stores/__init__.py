@@ -1,9 +1,9 @@
 """What every store promises, one test function a promise.
 
 Use it on your own store: import everything from here in a test module of yours and define a
-session-scoped fixture ``store`` that returns a ``StoreSubject``. Everything is done to your store
-and to the store in memory, and both must answer alike. A promise about a trait (``StoreTraits``)
-is skipped where the store does not claim it, and nothing else is.
+session-scoped fixture ``store`` that returns a ``StoreSubject``. Every operation runs in your store
+and in the store in memory, and both must return the same. A promise about a trait (``StoreTraits``)
+is skipped if the store does not claim it; no other is skipped.
 """
 
 from satchel.conformance.stores.commits import *  # noqa: F403

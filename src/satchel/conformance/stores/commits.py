@@ -1,4 +1,4 @@
-"""How a store commits: whole or not at all, one writer at a time, unseen until it is done."""
+"""Commits of a store: atomic, one writer at a time, invisible until they are done."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ from satchel.ports.store import ColumnChange, Store
 
 _T = TypeVar("_T")
 _WRITERS, _TURNS = 4, 6
-_PATIENCE = 60  # seconds after which a thread counts as stuck
+_PATIENCE = 60  # seconds until a thread counts as stuck
 
 
 class _Enough(Exception):  # noqa: N818 - no error of anybody's
@@ -34,7 +34,7 @@ class _Enough(Exception):  # noqa: N818 - no error of anybody's
 
 
 def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
-    """A second one is refused, whole; once the first is retired it is taken."""
+    """A second one is refused as a whole; after the first is retired, it is accepted."""
     with bench(store) as both:
         (first,) = both.append(named("1"))
         with pytest.raises(SlotTakenError):
@@ -48,7 +48,7 @@ def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
         assert both.same(lambda reader: reader.current(BANK, first.slot or "")) == second.columns()
         with pytest.raises(SlotTakenError):
             both.append(memory(3), changes=[ColumnChange(0, None, hold=False)])
-        # What counts is how it is in the end: who takes over may be named first.
+        # The final state counts: the successor may come first in a commit.
         both.append(
             memory(4), changes=[ColumnChange(0, None, hold=False), ColumnChange(4, 5, hold=False)]
         )
@@ -60,7 +60,7 @@ def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
 
 
 def test_a_record_is_logged_once(store: StoreSubject) -> None:
-    """The same id a second time in a bank is refused; in another bank it is not."""
+    """A second record of the same ID is refused in the bank, not in another bank."""
     record = seal(memory(1))
     first, again = (
         derive_row(record.model, seq=seq, at=made, body=record.body)
@@ -69,7 +69,7 @@ def test_a_record_is_logged_once(store: StoreSubject) -> None:
     with bench(store) as both:
         both.put(commit_of([first], 0))
         both.put(commit_of([first], 0), OTHER)
-        with both.store.writing() as writing:  # what kind of error it is, is up to the store
+        with both.store.writing() as writing:  # the store chooses the class of the error
             assert _refused(lambda: writing.append(BANK, commit_of([again], 1)))
         both.same_all()
 
@@ -83,7 +83,7 @@ def _refused(work: Callable[[], object]) -> bool:
 
 
 def test_a_refused_append_leaves_nothing_though_the_block_goes_on(store: StoreSubject) -> None:
-    """Rows, nodes, head and side values before the one that was refused are taken back too."""
+    """Rows, nodes, head and side values before the refused one are rolled back, too."""
     with bench(store) as both:
         both.append(named("1"), memory(1), side={"note": b"one"})
         change = [ColumnChange(1, 2, hold=True)]
@@ -99,7 +99,7 @@ def test_a_refused_append_leaves_nothing_though_the_block_goes_on(store: StoreSu
 
 
 def test_a_block_that_fails_leaves_nothing(store: StoreSubject) -> None:
-    """An error after the append takes all of it back: rows, changes, nodes, head, side values."""
+    """An error after the append rolls back rows, changes, nodes, head and side values."""
     with bench(store) as both:
         both.append(memory(1), named("1"), side={"note": b"one"})
         change = [ColumnChange(1, 2, hold=True)]
@@ -129,7 +129,7 @@ def _size_in(store: Store) -> int:
 
 
 def test_what_is_not_committed_is_not_seen(store: StoreSubject) -> None:
-    """By a reader in another thread, who does not wait for the writer either."""
+    """By a reader in another thread, which does not wait for the writer."""
     with bench(store) as both:
         both.append(memory(1), side={"note": b"one"})
         commit = both.commit(memory(2), side={"note": b"two"})
@@ -143,7 +143,7 @@ def test_what_is_not_committed_is_not_seen(store: StoreSubject) -> None:
 
 
 def test_a_view_does_not_see_what_is_committed_meanwhile(store: StoreSubject) -> None:
-    """What was true when it was first read stays true in it."""
+    """A view shows the state of its first read."""
     with bench(store) as both:
         both.append(memory(0), named("1"), side={"note": b"one"})
         with both.store.reading() as before, both.oracle.reading() as expected:
@@ -165,7 +165,7 @@ def _more(both: Bench) -> None:
 
 
 def test_a_new_view_sees_whatever_was_committed(store: StoreSubject) -> None:
-    """In the thread that wrote and in one that looked before."""
+    """In the writer's thread, and in one that read before."""
     with bench(store) as both, ThreadPoolExecutor(1) as other:
         for size in range(5):
             assert _size_in(both.store) == size
@@ -177,12 +177,12 @@ def test_a_new_view_sees_whatever_was_committed(store: StoreSubject) -> None:
 
 
 def partial_in(pool: ThreadPoolExecutor, both: Bench) -> Callable[[Semantic], object]:
-    """Return what appends in the thread of a pool."""
+    """Return a function that appends in a thread of a pool."""
     return lambda draft: pool.submit(both.append, draft).result(_PATIENCE)
 
 
 def test_writers_of_many_threads_take_turns(store: StoreSubject) -> None:
-    """Each sees what the one before it wrote; no place is given twice, and nothing lost."""
+    """Each sees the previous one's records; no log position is used twice, and none is lost."""
     with bench(store) as both, ThreadPoolExecutor(_WRITERS) as pool:
         work = [pool.submit(write_turns, both.store, _TURNS) for _ in range(_WRITERS)]
         for each in work:
@@ -191,7 +191,7 @@ def test_writers_of_many_threads_take_turns(store: StoreSubject) -> None:
 
 
 def write_turns(store: Store, turns: int) -> None:
-    """Append one record at a time, right after those that are there."""
+    """Append records one at a time, after the existing ones."""
     for _ in range(turns):
         record = seal(Semantic(text="a turn"))
         with store.writing() as writing:
@@ -203,7 +203,7 @@ def write_turns(store: Store, turns: int) -> None:
 
 
 def require_turns(store: Store, turns: int) -> None:
-    """Require that so many turns were written, one after another."""
+    """Require that this many records were written, one after another."""
     with store.reading() as reader:
         rows = list(reader.scan(BANK, ALL))
         assert [row.seq for row in rows] == list(range(turns))

@@ -1,4 +1,4 @@
-"""What outlives a store's object and its process, and what others who have it open may do."""
+"""What survives a store's object and its process, and what concurrent users may do."""
 
 import multiprocessing
 import os
@@ -28,14 +28,14 @@ _STAMPS = 20
 
 
 def test_it_can_be_closed_twice(store: StoreSubject) -> None:
-    """Whoever cleans up does not have to know who did before."""
+    """Closing again is not an error."""
     with bench(store) as both:
         both.append(memory(1))
         both.store.close()
 
 
 def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
-    """Rows, nodes, heads, words and side values outlive the object."""
+    """Rows, nodes, heads, words and side values survive the object."""
     with bench(store) as both:
         opener = both.opener("durable")
         both.append(named("1"), memory(1), Semantic(text="harbour"), side={"note": b"x"})
@@ -52,7 +52,7 @@ def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubjec
 
 
 def test_what_is_committed_is_there_after_its_process_was_killed(store: StoreSubject) -> None:
-    """It is durable when the block ends, not when the store is closed."""
+    """It is durable at the end of the block, not only after the store is closed."""
     with bench(store) as both:
         opener = both.opener("durable")
         both.store.close()
@@ -62,7 +62,7 @@ def test_what_is_committed_is_there_after_its_process_was_killed(store: StoreSub
 
 
 def test_writers_of_several_processes_take_turns(store: StoreSubject) -> None:
-    """Each sees what the one before it wrote; no place is given twice, and nothing lost."""
+    """Each sees the previous one's records; no log position is used twice, and none is lost."""
     with bench(store) as both:
         opener = both.opener("concurrent_writers")
         assert _ran(_write, opener, _PROCESSES, beside=lambda: _write_here(both.store)) == (
@@ -72,11 +72,11 @@ def test_writers_of_several_processes_take_turns(store: StoreSubject) -> None:
 
 
 def test_the_stamp_tells_when_another_wrote(store: StoreSubject) -> None:
-    """Another handle, or process: the number is another one then, and mostly only then."""
+    """After a write by another handle or process the number differs, and seldom otherwise."""
     with bench(store) as both:
         opener = both.opener("concurrent_writers")
         both.append(memory(1))
-        # A server may count what is written to its other databases too.
+        # A server may count writes to its other databases, too.
         stamps = [_stamp(both.store) for _ in range(_STAMPS)]
         assert len(set(stamps)) < _STAMPS
         first = stamps[-1]
@@ -87,7 +87,7 @@ def test_the_stamp_tells_when_another_wrote(store: StoreSubject) -> None:
 
 
 def test_a_copy_is_the_store_at_one_moment(store: StoreSubject, tmp_path: Path) -> None:
-    """It holds what the view saw that it was made in, whatever is committed meanwhile."""
+    """It has the state of its view, whatever is committed in the meantime."""
     with bench(store) as both:
         both.need("raw_copy")
         assert isinstance(both.store, RawCopyStore)
@@ -137,8 +137,8 @@ def _ran(
     processes: int,
     beside: Callable[[], None] | None = None,
 ) -> list[int | None]:
-    """Do work in new processes, and something beside them; return how they ended."""
-    # Not forked: a fork would take this process's connections and locks along.
+    """Run work in new processes, and a function beside them; return their exit codes."""
+    # Not forked: a fork would inherit this process's connections and locks.
     context = multiprocessing.get_context("spawn")
     others = [context.Process(target=work, args=(opener,)) for _ in range(processes)]
     for other in others:

@@ -1,4 +1,4 @@
-"""How a store's links are walked along: the same steps as in the oracle, however it is tangled."""
+"""Walks along links: the same steps as in the oracle, in any graph."""
 
 from collections.abc import Callable
 from functools import partial
@@ -54,7 +54,7 @@ def test_walks_reach_what_the_oracle_reaches(
     hops: int,
     budget: int,
 ) -> None:
-    """For all graphs, with cycles and ends that are not here: the same, also where it is cut."""
+    """For all graphs, with cycles and missing ends: the same result, also at the limit."""
     with bench(store) as both:
         both.need("traversal")
         both.append(*edges)
@@ -66,7 +66,7 @@ def test_walks_reach_what_the_oracle_reaches(
 
 
 def test_a_walk_meets_each_thing_once_at_its_least_distance(store: StoreSubject) -> None:
-    """A ring of links ends, from either side; parents are links as well as edges are."""
+    """A cycle of links ends, from either side; parents are links, as edges are."""
     with bench(store) as both:
         both.need("traversal")
         (parent,) = both.append(memory(0))
@@ -86,7 +86,7 @@ def test_a_walk_meets_each_thing_once_at_its_least_distance(store: StoreSubject)
 
 
 def test_a_walk_stops_at_its_budget_and_says_so(store: StoreSubject) -> None:
-    """A hub with many links costs no more than what was allowed."""
+    """A hub with many links costs no more than the budget."""
     with bench(store) as both:
         both.need("traversal")
         spokes = [Edge(source="hub", target=f"{n:03}", kind="knows") for n in range(300)]
@@ -101,7 +101,7 @@ def test_a_walk_stops_at_its_budget_and_says_so(store: StoreSubject) -> None:
 
 
 def test_links_of_what_is_retired_or_held_are_not_walked(store: StoreSubject) -> None:
-    """Nor those in another bank; they are again when their record is."""
+    """Nor those in another bank; they are walked again when their record is current."""
     with bench(store) as both:
         both.need("traversal")
         both.append(*(Edge(source="a", target=name, kind="knows") for name in "bcd"))
@@ -116,7 +116,7 @@ def test_links_of_what_is_retired_or_held_are_not_walked(store: StoreSubject) ->
 
 
 def test_all_shortest_ways_between_two_things_are_found(store: StoreSubject) -> None:
-    """Each as its links, in order; no more than asked for, and longer ones not."""
+    """Each as its links, in order; at most the requested number, and no longer ones."""
     with bench(store) as both:
         both.need("traversal")
         steps = ["ab", "ac", "bd", "cd", "de", "ax", "xy", "yz", "zd"]

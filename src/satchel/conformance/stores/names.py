@@ -1,4 +1,4 @@
-"""Which banks there are, and which of them may be called what."""
+"""Listing banks, and nominating banks for a name."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from satchel.ports.rows import bank_name_bytes, derive_row
 from satchel.ports.store import Reader, StoredHead
 
 THIRD = "blake3:1" + "3" * 63
-"""Begins as ``BANK`` does."""
+"""It has the prefix of ``BANK``."""
 
 _OWNER = SigningKey.from_seed(bytes(32)).did
 _HOSTILE = (
@@ -47,7 +47,7 @@ def _called(name: str) -> Callable[[Reader], list[str]]:
 
 
 def _begin(both: Bench, bank: str, name: str) -> None:
-    """Start a bank that has no head yet."""
+    """Start a bank without a head."""
     commit = replace(both.commit(_founded(name), bank=bank), head=StoredHead(b"", made_up(1)))
     both.put(commit, bank)
 
@@ -55,7 +55,7 @@ def _begin(both: Bench, bank: str, name: str) -> None:
 def test_banks_are_listed_by_the_start_of_their_ids_and_as_many_as_are_asked_for(
     store: StoreSubject,
 ) -> None:
-    """Sorted, and no start means any; one that is begun counts for nothing."""
+    """Sorted; an empty prefix means any; a bank without a head does not count."""
     with bench(store) as both:
         assert both.same(lambda reader: reader.banks(limit=1)) == []
         for bank in (THIRD, OTHER, BANK):
@@ -81,7 +81,7 @@ def _examples(check: Callable[..., None]) -> Callable[..., None]:
 @_examples
 @given(name=_NAMES)
 def test_banks_that_say_a_name_are_nominated(store: StoreSubject, name: str) -> None:
-    """In the first row or the configuration, wherever it is there, and whatever the name is."""
+    """In the first row or the configuration, at any position, for any name."""
     with bench(store) as both:
         both.append(_founded(name), memory(1))
         both.append(_founded(f"{name}."), memory(2), bank=OTHER)
@@ -96,7 +96,7 @@ def test_banks_that_say_a_name_are_nominated(store: StoreSubject, name: str) -> 
 
 
 def test_a_name_among_others_is_nominated_wherever_it_is_said(store: StoreSubject) -> None:
-    """Deep in a document, before or after another one, in a record that is not the first."""
+    """Deep in a document, before or after another name, in a later record."""
     with bench(store) as both:
         document = {"name": "x", "banks": [{"name": "one"}, {"name": "two"}]}
         both.append(_founded("nobody"), Config(action="settings", payload=document, at=AT))
@@ -107,7 +107,7 @@ def test_a_name_among_others_is_nominated_wherever_it_is_said(store: StoreSubjec
 
 
 def test_what_memories_say_names_no_bank(store: StoreSubject) -> None:
-    """Nor what a bank is called that has no head yet, or is gone."""
+    """Nor does the name of a bank without a head, or of a removed one."""
     with bench(store) as both:
         both.append(_founded(None), Semantic(text="x", metadata={"name": "ada"}))
         _begin(both, OTHER, "ada")
@@ -120,7 +120,7 @@ def test_what_memories_say_names_no_bank(store: StoreSubject) -> None:
 
 
 def test_a_name_that_was_put_right_is_nominated_as_it_is_now(store: StoreSubject) -> None:
-    """After a repair the rows say something else."""
+    """After a repair the rows have another name."""
     with bench(store) as both:
         both.append(_founded("before"), _renamed("then"))
         assert both.same(_called("then")) == [BANK]

@@ -1,4 +1,4 @@
-"""A store beside the oracle: everything is done to both, and both must answer alike."""
+"""A store beside the oracle: both run every operation, and must return the same."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,13 +19,13 @@ from satchel.ports.store import ColumnChange, Commit, Reader, Store, StoredHead
 from satchel.stores.memory import InMemoryStore
 
 BANK, OTHER = "blake3:" + "1" * 64, "blake3:" + "2" * 64
-"""The bank that is used when nothing else is said, and one beside it."""
+"""The default bank, and another one."""
 
 AT = "2026-03-01T09:30:00.000001Z"
-"""When all records arrive."""
+"""The time of all records."""
 
 ALL = Filter(retired=True, held=True)
-"""Wants every row."""
+"""A filter for every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class StoreSubject:
 
     Args:
         name: Its name.
-        make: Gives a new, empty store.
-        elsewhere: Gives what opens the same store once more, beside the first or after it was
-            closed. Other processes do it too, so the function must be one that ``pickle`` takes.
-            None where a store claims neither to be durable nor to have concurrent writers.
-        open_copy: Opens a copy that ``copy_to`` made; None where there are none.
+        make: Returns a new, empty store.
+        elsewhere: Returns a function that opens the same store again, with the first open or
+            closed. Other processes call it, too, so ``pickle`` must accept it.
+            None if the store claims neither durability nor concurrent writers.
+        open_copy: Opens a copy made by ``copy_to``; None if copies are not supported.
     """
 
     name: str
@@ -49,7 +49,7 @@ class StoreSubject:
 
 @dataclass(slots=True)
 class Bench:
-    """A store with the oracle beside it: everything is done to both."""
+    """A store and the oracle; every operation runs in both."""
 
     subject: StoreSubject
     store: Store
@@ -57,12 +57,12 @@ class Bench:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def need(self, trait: str) -> None:
-        """Skip what is about a trait that the store does not claim; nothing else is a reason."""
+        """Skip the test if the store does not claim a trait; the only reason to skip."""
         if not getattr(self.store.traits, trait):
             pytest.skip(f"{self.subject.name} does not claim `{trait}`")
 
     def opener(self, trait: str) -> Callable[[], Store]:
-        """Return what opens the same store once more, which the claim of a trait takes."""
+        """Return a function that opens the same store again, for tests of a claimed trait."""
         self.need(trait)
         elsewhere = self.subject.elsewhere
         assert elsewhere is not None, f"claims `{trait}`, and cannot be reopened"
@@ -78,7 +78,7 @@ class Bench:
         erased: Sequence[int] = (),
         replaced: Sequence[Row] = (),
     ) -> Commit:
-        """Return what logs drafts next; changes to their own places are made in their rows."""
+        """Return the commit that logs drafts next; changes at their positions are in their rows."""
         first = self.sizes.get(bank, 0)
         own = {change.seq: change for change in changes if change.seq >= first}
         rows = []
@@ -97,7 +97,7 @@ class Bench:
         return self.put(self.commit(*drafts, bank=bank, **members), bank)
 
     def put(self, commit: Commit, bank: str = BANK) -> list[Row]:
-        """Commit the same to both, which must agree on whether it can be taken."""
+        """Commit to both; both must accept or both must refuse it."""
         outcome = [outcome_of(each, bank, commit) for each in (self.oracle, self.store)]
         assert outcome[0] == outcome[1]
         if outcome[0] is not None:
@@ -106,21 +106,21 @@ class Bench:
         return list(commit.rows)
 
     def same(self, ask: Callable[[Reader], Any]) -> Any:
-        """Ask both, require the same answer, and return it."""
+        """Query both, require the same result, and return it."""
         with self.oracle.reading() as oracle, self.store.reading() as reader:
             expected, found = _comparable(ask(oracle)), _comparable(ask(reader))
         assert found == expected
         return found
 
     def same_all(self) -> None:
-        """Ask both for everything that is in any bank."""
+        """Compare the whole content of all banks."""
         self.same(lambda reader: reader.banks())
         for bank, size in self.sizes.items():
             self.same(partial(_whole, bank=bank, size=size))
 
 
 def commit_of(rows: Sequence[Row], first: int, **members: Any) -> Commit:
-    """Return a commit of rows that come after ``first`` others; heads and nodes are made up."""
+    """Return a commit of rows that follow ``first`` others; heads and nodes are synthetic."""
     size = first + len(rows)
     return Commit(
         rows=rows,
@@ -131,12 +131,12 @@ def commit_of(rows: Sequence[Row], first: int, **members: Any) -> Commit:
 
 
 def made_up(number: int) -> bytes:
-    """Return 32 bytes that differ with a number."""
+    """Return 32 bytes that depend on a number."""
     return number.to_bytes(32, "big")
 
 
 def outcome_of(store: Store, bank: str, commit: Commit) -> type[SatchelError] | None:
-    """Append, and return the kind of error where there was one."""
+    """Append; return the class of the error, None for none."""
     try:
         with store.writing() as writing:
             writing.append(bank, commit)
@@ -146,38 +146,38 @@ def outcome_of(store: Store, bank: str, commit: Commit) -> type[SatchelError] | 
 
 
 def nodes_before(leaves: int) -> int:
-    """Return how many nodes a tree has before a leaf arrives."""
+    """Return the number of nodes of a tree before a leaf is added."""
     return 2 * leaves - leaves.bit_count()
 
 
 def memory(number: int, **members: Any) -> Semantic:
-    """Return a draft that differs with a number."""
+    """Return a draft that depends on a number."""
     return Semantic(text=f"memory {number}", **members)
 
 
 def named(identity: str, user: str | None = "ada") -> Semantic:
-    """Return a draft that speaks of one thing in the world."""
+    """Return a draft about one entity."""
     scope = Scope(user=user) if user is not None else None
     return Semantic(text="x", scope=scope, origin=Origin(provider="mem0", id=identity))
 
 
 def bodiless(row: Row) -> Row:
-    """Return a row as an erasure leaves it."""
+    """Return a row without a body, as after an erasure."""
     return replace(row, body=None, text=None, links=())
 
 
 def places_of(found: Sequence[tuple[int, float]]) -> list[int]:
-    """Return the places of candidates."""
+    """Return the log positions of candidates."""
     return [place for place, _ in found]
 
 
 def columns(row: Row) -> tuple[str, ...]:
-    """Return a row as something that can be sorted."""
+    """Return a row in a sortable form."""
     return tuple(map(repr, row.columns()))
 
 
 def _whole(reader: Reader, bank: str, size: int) -> Any:
-    """Return what a bank holds, asked for in each of the ways there are."""
+    """Return the content of a bank, read in every way."""
     rows = list(reader.scan(bank, ALL))
     return [
         reader.head(bank),
@@ -203,7 +203,7 @@ def _comparable(answer: Any) -> Any:
 
 @contextmanager
 def bench(subject: StoreSubject) -> Iterator[Bench]:
-    """Give a new store with the oracle beside it."""
+    """Yield a new store and the oracle."""
     store = subject.make()
     both = Bench(subject, store)
     try:

@@ -1,4 +1,4 @@
-"""What a store finds: places, ids, filters, links, words."""
+"""Queries of a store: positions, IDs, filters, links, words."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def _linked(reader: Reader, end: str, *, incoming: bool) -> Iterator[Row]:
 def test_places_and_ids_are_found_whatever_is_asked(
     store: StoreSubject, places: list[int], after: int
 ) -> None:
-    """For all places: those that are there are given, once, others left out."""
+    """For all positions: existing ones are returned, once; others are skipped."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(20)))
         wanted = {place for place in places if 0 <= place < len(rows)}
@@ -53,7 +53,7 @@ def test_places_and_ids_are_found_whatever_is_asked(
 
 
 def test_ids_are_found_by_their_first_digits(store: StoreSubject) -> None:
-    """As many as are asked for, sorted; of this bank, whatever its neighbour has."""
+    """Up to the limit, sorted; of this bank only."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(300)))
         both.append(*map(memory, range(300)), bank=OTHER)
@@ -88,7 +88,7 @@ _MEMBERS: dict[str, list[Any]] = {
     "retired": [True],
     "held": [True],
 }
-# A few members at a time: a filter with all of them finds nothing, whatever a store ignores.
+# A few members at a time: a filter with all of them finds nothing, even if a store ignores some.
 _FILTERS = st.lists(st.sampled_from(sorted(_MEMBERS)), max_size=3, unique=True).flatmap(
     lambda names: st.builds(Filter, **{name: st.sampled_from(_MEMBERS[name]) for name in names})
 )
@@ -123,7 +123,7 @@ def test_filters_find_what_the_oracle_finds(
 
 
 def test_each_member_of_a_filter_counts(store: StoreSubject) -> None:
-    """Alone, and with what is retired or held: each leaves out what the others would not."""
+    """Alone, and with retired or held records: each excludes rows that the others do not."""
     words = ("a", "b", None)
     scopes = [Scope(user=one, agent=two) for one in words for two in words]
     scopes += [Scope(run=one, app=two) for one in words for two in words]
@@ -155,7 +155,7 @@ def test_each_member_of_a_filter_counts(store: StoreSubject) -> None:
 
 
 def test_a_listing_streams(store: StoreSubject) -> None:
-    """Going through a bank takes the memory of a few rows, however many there are."""
+    """Iterating over a bank needs the memory of a few rows, whatever its size."""
     with bench(store) as both:
         both.append(*(Semantic(text=f"{number:,}" * 50_000) for number in range(10_000, 10_024)))
         with both.store.reading() as reader:
@@ -164,7 +164,7 @@ def test_a_listing_streams(store: StoreSubject) -> None:
 
 
 def _peak_of(scan: Callable[[], Iterator[Row]]) -> int:
-    """Return how many bytes going through rows takes at most."""
+    """Return the peak memory of iterating over rows, in bytes."""
     before = tracemalloc.is_tracing()
     tracemalloc.start()
     try:
@@ -195,7 +195,7 @@ def test_links_are_followed_both_ways(store: StoreSubject) -> None:
 
 
 def test_words_nominate_current_rows(store: StoreSubject) -> None:
-    """A word inside a sentence is found in any script, until its row is retired."""
+    """A word in a sentence is found in any script, until its row is retired."""
     with bench(store) as both:
         both.need("full_text")
         texts = [
@@ -218,7 +218,7 @@ def test_words_nominate_current_rows(store: StoreSubject) -> None:
 
 
 def test_words_are_those_of_one_bank(store: StoreSubject) -> None:
-    """What is said in another bank nominates nothing here."""
+    """Texts of another bank nominate nothing here."""
     with bench(store) as both:
         both.need("full_text")
         both.append(memory(0), Semantic(text="harbour"))
@@ -238,7 +238,7 @@ def test_words_are_those_of_one_bank(store: StoreSubject) -> None:
 
 
 def test_the_best_match_comes_first_and_no_more_than_are_asked_for(store: StoreSubject) -> None:
-    """Scores go down, and a text that is all about it beats one that mentions it."""
+    """Scores descend, and a text about the query precedes one that mentions it."""
     with bench(store) as both:
         both.need("full_text")
         long = "The weekly report names the harbour once, among much else that was said on Friday"
@@ -262,7 +262,7 @@ _COMMON = FEW + 2
 
 
 def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubject) -> None:
-    """A word that very many rows have does not add them to the one that has the rare word too."""
+    """A word of very many rows does not add them to the row with the rare word."""
     with bench(store) as both:
         both.need("full_text")
         both.append(*(Semantic(text="the report") for _ in range(_COMMON)), _HARBOUR)
@@ -272,7 +272,7 @@ def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubjec
 
 
 def test_words_that_are_all_common_still_find(store: StoreSubject) -> None:
-    """The rarest do, and so do words that are left out beside others."""
+    """The rarest ones do, and words that are ignored beside others."""
     with bench(store) as both:
         both.need("full_text")
         both.append(*_FIFTY, memory(1))
@@ -283,7 +283,7 @@ def test_words_that_are_all_common_still_find(store: StoreSubject) -> None:
 
 
 def test_a_filter_leaves_out_what_words_nominate(store: StoreSubject) -> None:
-    """And takes nothing from the limit: the words of others do not hide one's own."""
+    """Excluded rows do not count towards the limit."""
     with bench(store) as both:
         both.need("full_text")
         both.append(*_FIFTY, _HARBOUR, changes=[ColumnChange(2, None, hold=True)])
@@ -320,7 +320,7 @@ _ASKED = st.lists(st.sampled_from([*_SAID, "金曜日の会議", "harbour", "zzz
 def test_words_find_what_the_oracle_finds(
     store: StoreSubject, texts: list[list[str]], times: int, queries: list[list[str]]
 ) -> None:
-    """For all texts and queries: the same rows; how they are ranked is a store's own."""
+    """For all texts and queries: the same rows; the ranking is up to the store."""
     with bench(store) as both:
         both.need("full_text")
         said = [" ".join(words) for words in texts]
@@ -335,7 +335,7 @@ def _nominated(reader: Reader, text: str) -> list[int]:
 
 
 def test_a_listing_starts_from_the_end_where_that_is_asked(store: StoreSubject) -> None:
-    """The same rows, turned round; the place after which it begins stays the same."""
+    """The same rows in reverse; the position it starts after has the same meaning."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(9)))
         for after in (-1, 3):
@@ -348,7 +348,7 @@ def _backwards(reader: Reader, after: int) -> Iterator[Row]:
 
 
 def test_a_turn_is_found_by_the_words_of_the_one_before(store: StoreSubject) -> None:
-    """An answer is found by its question, in the same session and in no other."""
+    """An answer is found by its question, in the same session only."""
     with bench(store) as both:
         both.need("full_text")
         turns = [("s", "Which harbour?"), ("t", "Nothing"), ("s", "The one in Accra")]

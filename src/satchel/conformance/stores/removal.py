@@ -1,4 +1,4 @@
-"""How a store removes: a record's bytes and whatever was derived from them, or a whole bank."""
+"""Removal from a store: a record's bytes and everything derived from them, or a bank."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +36,7 @@ class _Enough(Exception):  # noqa: N818 - no error of anybody's
 
 
 def _three(both: Bench, bank: str = BANK) -> list[Row]:
-    """Log a record with all that can be derived from one, an edge and another record."""
+    """Log a record with everything that can be derived, an edge and another record."""
     parent = memory(9)
     drafts = (
         Semantic(
@@ -63,7 +63,7 @@ def _erase(both: Bench, *places: int, **members: Any) -> None:
 
 
 def test_of_an_erased_row_only_its_leaf_and_its_standing_are_left(store: StoreSubject) -> None:
-    """No bytes, no column that is derived from them; the slot is free, other rows are as before."""
+    """No bytes and no derived column; the slot is free, other rows are unchanged."""
     with bench(store) as both:
         rows = _three(both)
         _erase(both, 0, 1, changes=[_GONE])
@@ -78,7 +78,7 @@ def test_of_an_erased_row_only_its_leaf_and_its_standing_are_left(store: StoreSu
 
 
 def test_a_row_that_is_replaced_is_found_by_what_it_says_now(store: StoreSubject) -> None:
-    """Bytes, words and links are those of the new one; vectors are gone, the slot is its own."""
+    """Bytes, words, links and slot are those of the new row; vectors are removed."""
     with bench(store) as both:
         old = _three(both)[0]
         now = Semantic(
@@ -120,7 +120,7 @@ def _listing(wanted: Filter) -> Callable[[Reader], Any]:
 
 
 def test_an_erased_row_is_not_found_by_links_words_or_vectors(store: StoreSubject) -> None:
-    """Also one that was current until now, and the last with a vector of its generation."""
+    """Also a row that was current, and the last with a vector of its generation."""
     with bench(store) as both:
         rows = _three(both)
         _erase(both, 0, 1, 2)
@@ -141,7 +141,7 @@ def _linked(end: str, *, incoming: bool) -> Callable[[Reader], Any]:
 
 
 def test_a_turn_is_not_found_by_the_words_of_an_erased_one_before(store: StoreSubject) -> None:
-    """What an index holds of it for others goes too; the words before that take its place."""
+    """Its words are removed from the index of others; the preceding words replace them."""
     with bench(store) as both:
         both.need("full_text")
         texts = ("sailing", "harbour", "yes", "no")
@@ -158,7 +158,7 @@ def test_a_turn_is_not_found_by_the_words_of_an_erased_one_before(store: StoreSu
 
 
 def test_an_erasure_is_committed_with_its_rows_or_not_at_all(store: StoreSubject) -> None:
-    """An append that is refused and a block that fails give everything back."""
+    """A refused append and a failed block restore everything."""
     with bench(store) as both:
         _three(both)
         refused = both.commit(named("2"), named("2"), erased=[0, 2])
@@ -184,7 +184,7 @@ def test_an_erasure_is_committed_with_its_rows_or_not_at_all(store: StoreSubject
 
 
 def test_a_row_that_is_rewritten_without_a_body_keeps_nothing_else(store: StoreSubject) -> None:
-    """As a repair does it: bytes that came back go with their words, links and vectors."""
+    """As in a repair: bytes that reappeared are removed with their words, links and vectors."""
     with bench(store) as both:
         turns = (SessionEvent(event="message", session="s", text=text) for text in ("sailing", "y"))
         rows = [*_three(both), *both.append(*turns)]
@@ -199,7 +199,7 @@ def test_a_row_that_is_rewritten_without_a_body_keeps_nothing_else(store: StoreS
 
 
 def test_a_bank_that_was_removed_has_left_nothing(store: StoreSubject) -> None:
-    """Rows, nodes, links, words, vectors, blobs, side values; another bank keeps all of its own."""
+    """Rows, nodes, links, words, vectors, blobs, side values; another bank is unchanged."""
     with bench(store) as both:
         _three(both)
         _three(both, OTHER)
@@ -211,7 +211,7 @@ def test_a_bank_that_was_removed_has_left_nothing(store: StoreSubject) -> None:
         for each in (both.oracle, both.store):
             with each.writing() as writing:
                 writing.remove(BANK)
-                writing.remove(BANK)  # what is not there is removed without a word
+                writing.remove(BANK)  # removing a missing bank is not an error
         del both.sizes[BANK]
         both.same_all()
         with both.store.reading() as reader:
@@ -220,7 +220,7 @@ def test_a_bank_that_was_removed_has_left_nothing(store: StoreSubject) -> None:
             with pytest.raises(UnknownBankError):
                 reader.blobs.has(BANK, digest)
             assert reader.blobs.has(OTHER, digest)
-        _three(both)  # the same bank, from its start
+        _three(both)  # the same bank, from the beginning
         both.same_all()
         with both.store.reading() as reader:
             assert dict(reader.blobs.listed(BANK)) == {}
@@ -232,7 +232,7 @@ def test_a_bank_that_was_removed_has_left_nothing(store: StoreSubject) -> None:
 
 
 def test_a_removal_is_taken_back_with_its_block(store: StoreSubject) -> None:
-    """A block that fails removes nothing, and a view that is open goes on."""
+    """A failed block removes nothing, and an open view remains usable."""
     with bench(store) as both:
         _three(both)
 
@@ -250,7 +250,7 @@ def test_a_removal_is_taken_back_with_its_block(store: StoreSubject) -> None:
 
 
 def test_scrubbing_changes_no_answer(store: StoreSubject) -> None:
-    """Whatever is there is there afterwards, in order, found by the same words and vectors."""
+    """All records remain, in order, found by the same words and vectors."""
     with bench(store) as both:
         _three(both)
         both.append(*map(memory, range(20)), side={"note": b"one"})

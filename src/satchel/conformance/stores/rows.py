@@ -1,4 +1,4 @@
-"""What a store keeps: every byte of every row, bank by bank."""
+"""Rows of a store: every byte of every row, by bank."""
 
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ _ALIKE = (
     ("a\0b", "a\0c"),
     ("a", "a "),
     ("a", "A"),
-    ("1", "\uff11"),  # of full width
+    ("1", "\uff11"),  # full width
     ("1", "1.0"),
     ("", "\u200b"),
 )
@@ -48,7 +48,7 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def test_it_says_what_it_is(store: StoreSubject) -> None:
-    """A name to call it by in errors, and its traits."""
+    """It has a name for errors, and traits."""
     with bench(store) as both:
         assert isinstance(both.store, Store)
         assert isinstance(both.store.traits, StoreTraits)
@@ -56,7 +56,7 @@ def test_it_says_what_it_is(store: StoreSubject) -> None:
 
 
 def test_a_store_that_is_new_is_empty(store: StoreSubject) -> None:
-    """No banks, no heads."""
+    """It has no banks and no heads."""
     with bench(store) as both:
         assert both.same(lambda reader: reader.banks()) == []
         assert both.same(lambda reader: reader.head(BANK)) is None
@@ -87,7 +87,7 @@ def _examples(check: Callable[..., None]) -> Callable[..., None]:
 @_examples
 @given(text=_TEXTS)
 def test_hostile_texts_come_back_as_they_were(store: StoreSubject, text: str) -> None:
-    """NUL, quotes, SQL, marks, width and composition: nothing is normalised, cut or acted on."""
+    """NUL, quotes, SQL, marks, width and composition: nothing is normalised, cut or executed."""
     with bench(store) as both:
         scope = Scope(user=text, agent=text, run=text, app=text)
         origin = Origin(provider=text, source=text, id=text)
@@ -108,7 +108,7 @@ def test_hostile_texts_come_back_as_they_were(store: StoreSubject, text: str) ->
 
 
 def test_texts_that_only_look_alike_are_different(store: StoreSubject) -> None:
-    """Composed and decomposed, with NUL and without, of either case: two names, two owners."""
+    """Composed and decomposed, with and without NUL, in either case: two names, two owners."""
     assert unicodedata.normalize("NFC", _ALIKE[0][1]) == _ALIKE[0][0]
     for one, other in _ALIKE:
         with bench(store) as both:
@@ -126,7 +126,7 @@ def _of_user(reader: Reader, user: str) -> Iterator[Row]:
 
 
 def test_the_largest_record_is_kept_whole(store: StoreSubject) -> None:
-    """A mebibyte of canonical bytes, of one character or of many."""
+    """A mebibyte of canonical bytes, of one character or many."""
     with bench(store) as both:
         room = DEFAULT_LIMITS.entry_bytes - len(seal(Semantic(text="")).body)
         both.append(Semantic(text="x" * room), Semantic(text="\u91d1\u66dc " * (room // 7)))
@@ -137,7 +137,7 @@ def test_the_largest_record_is_kept_whole(store: StoreSubject) -> None:
 
 
 def test_an_erased_record_keeps_its_place(store: StoreSubject) -> None:
-    """A row without a body has none when it comes back, and its other columns."""
+    """A row without a body is returned without one, with its other columns."""
     with bench(store) as both:
         rows = both.commit(memory(0), memory(1), memory(2)).rows
         both.put(commit_of([rows[0], bodiless(rows[1]), rows[2]], 0))
@@ -147,7 +147,7 @@ def test_an_erased_record_keeps_its_place(store: StoreSubject) -> None:
 
 
 def test_side_values_are_set_and_removed_with_the_rows(store: StoreSubject) -> None:
-    """In the same transaction, found by the start of their names."""
+    """In the same transaction, found by prefix."""
     with bench(store) as both:
         both.append(memory(1), side={"job_1": b"\0a", "job_2": b"b", "other": b"", "jobs": b"!"})
         assert both.same(lambda reader: reader.side(BANK, "job_")) == {
@@ -163,7 +163,7 @@ def test_side_values_are_set_and_removed_with_the_rows(store: StoreSubject) -> N
 
 
 def test_a_bank_without_a_head_is_begun_and_not_listed(store: StoreSubject) -> None:
-    """Its rows are there, and it is no bank before it has one; then it is as any other."""
+    """Its rows exist, but it is not a bank until it has a head."""
     with bench(store) as both:
         both.append(memory(1), bank=OTHER)
         commit = replace(both.commit(memory(1), named("1")), head=StoredHead(b"", made_up(2)))
@@ -179,7 +179,7 @@ def test_a_bank_without_a_head_is_begun_and_not_listed(store: StoreSubject) -> N
 
 
 def test_banks_know_nothing_of_each_other(store: StoreSubject) -> None:
-    """Rows, slots, nodes, links, counts and side values of one are not seen in another."""
+    """Rows, slots, nodes, links, counts and side values of one are not visible in another."""
     with bench(store) as both:
         edge = Edge(source="a", target="b", kind="knows")
         one = both.append(named("1"), edge, memory(5), side={"note": b"one"})
@@ -218,7 +218,7 @@ _QUESTIONS: tuple[Callable[[Reader], Any], ...] = (
 
 
 def test_a_bank_that_is_not_here_has_nothing(store: StoreSubject) -> None:
-    """It has no head; whatever else is asked of it finds nothing, or is refused as unknown."""
+    """It has no head; other queries return nothing, or are refused as unknown."""
     with bench(store) as both:
         (row,) = both.append(named("1"), side={"note": b"one"})
         both.append(memory(2), Edge(source="a", target="b", kind="knows"))

@@ -1,4 +1,4 @@
-"""What every store promises of what it keeps beside the log: vectors and blobs."""
+"""Data beside the log: vectors and blobs."""
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ _OTHER = "blake3:" + "2" * 64
 _NOWHERE = "blake3:" + "3" * 64
 _TWO = Generation("model", 2)
 _NEAR = 1e-12
-"""What the last digits of a cosine may differ by."""
+"""Largest difference of two cosines that count as equal."""
 
 
 class _Enough(Exception):  # noqa: N818 - no error of anybody's
@@ -30,7 +30,7 @@ class _Enough(Exception):  # noqa: N818 - no error of anybody's
 
 
 def _ids(both: Bench, count: int, bank: str = BANK) -> list[str]:
-    """Log some memories and return their ids."""
+    """Log some memories and return their IDs."""
     first = both.sizes.get(bank, 0)
     drafts = (Semantic(text=f"memory {number}") for number in range(first, first + count))
     return [row.id for row in both.append(*drafts, bank=bank)]
@@ -44,7 +44,7 @@ def _put(
 
 
 def _refused(store: Store, vectors: dict[str, Given]) -> str | None:
-    """Put what is refused, go on and commit, and return which record the error names."""
+    """Put refused vectors, continue and commit; return the record that the error names."""
     with store.writing() as writing:
         with pytest.raises(ValueRefusedError) as refused:
             writing.vectors.put(BANK, _TWO, vectors)
@@ -86,7 +86,7 @@ _SOME = st.integers(1, 4).flatmap(
 
 @given(_SOME)
 def test_vectors_come_back_bit_for_bit(store: StoreSubject, vectors: list[list[float]]) -> None:
-    """For all finite numbers, handed in as numbers or as their bytes."""
+    """For all finite numbers, passed as numbers or as bytes."""
     with bench(store) as both:
         both.need("vectors")
         ids, generation = _ids(both, len(vectors)), Generation("model", len(vectors[0]))
@@ -113,7 +113,7 @@ _WRONG: list[Any] = [
 
 @pytest.mark.parametrize("number", range(len(_WRONG)))
 def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number: int) -> None:
-    """NaN, infinities, other lengths, no numbers: the record is named, and none is kept."""
+    """NaN, infinities, other lengths, not numbers: the record is named, and none is stored."""
     with bench(store) as both:
         both.need("vectors")
         good, bad = _ids(both, 2)
@@ -126,7 +126,7 @@ def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number:
 
 @pytest.mark.parametrize("name", [_NOWHERE, "", "\0", "x" * 10_000, "\ud800"])
 def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str) -> None:
-    """Also one of a record in another bank."""
+    """Also for a record of another bank."""
     with bench(store) as both:
         both.need("vectors")
         (mine,), (other,) = _ids(both, 1), _ids(both, 1, _OTHER)
@@ -137,7 +137,7 @@ def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str
 
 
 def test_generations_never_mix(store: StoreSubject) -> None:
-    """Of another model, length, number or bank: not found, not counted, not dropped together."""
+    """Of another model, length, number or bank: not found, counted or dropped together."""
     keys = [_TWO, Generation("model", 2, 1), Generation("Model", 2), Generation("model", 3)]
     with bench(store) as both:
         both.need("vectors")
@@ -172,7 +172,7 @@ def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
 def test_near_is_the_cosine_best_first(
     store: StoreSubject, vectors: list[list[float]], limit: int
 ) -> None:
-    """For all finite numbers, also the largest and smallest; equal ones in the log's order."""
+    """For all finite numbers, including the largest and smallest; ties in log order."""
     with bench(store) as both:
         both.need("vectors")
         wanted, *rest = vectors
@@ -196,7 +196,7 @@ def test_near_is_the_cosine_best_first(
 
 
 def test_only_current_records_are_near(store: StoreSubject) -> None:
-    """Retired and held ones take no place in the result, until they are back."""
+    """Retired and held ones are not in the result, until they are current again."""
     with bench(store) as both:
         both.need("vectors")
         ids = _ids(both, 6)
@@ -215,7 +215,7 @@ def test_only_current_records_are_near(store: StoreSubject) -> None:
 def test_a_blob_is_what_was_put_however_it_was_cut(
     store: StoreSubject, chunks: list[bytes], size: int
 ) -> None:
-    """For all bytes: the digest is that of the whole, and twice the same is kept once."""
+    """For all bytes: the digest is that of the whole, and a duplicate is stored once."""
     whole = b"".join(chunks)
     with bench(store) as both:
         _ids(both, 1)
@@ -229,7 +229,7 @@ def test_a_blob_is_what_was_put_however_it_was_cut(
 
 @pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
 def test_a_large_blob_comes_in_small_pieces(store: StoreSubject, size: int) -> None:
-    """In the order of its bytes, none larger than a piece may be, however it was handed in."""
+    """In order, none above the size limit, however it was passed."""
     block = bytes(range(251))
     data = (block * (size // len(block) + 1))[:size]
     with bench(store) as both:
@@ -245,7 +245,7 @@ def test_a_large_blob_comes_in_small_pieces(store: StoreSubject, size: int) -> N
 
 
 def test_a_blob_is_there_until_it_is_dropped(store: StoreSubject) -> None:
-    """In its own bank and no other; what is not there is told, and dropped without a word."""
+    """In its bank only; reading a missing one is an error, dropping it is not."""
     with bench(store) as both:
         _ids(both, 1)
         _ids(both, 1, _OTHER)
@@ -267,7 +267,7 @@ def test_a_blob_is_there_until_it_is_dropped(store: StoreSubject) -> None:
 
 
 def test_a_blob_that_fails_midway_leaves_nothing(store: StoreSubject) -> None:
-    """Also where the block goes on and is committed; what was there stays."""
+    """Also if the block continues and is committed; earlier blobs remain."""
 
     def failing() -> Iterator[bytes]:
         yield from [bytes(PIECE_BYTES)] * 3
@@ -285,7 +285,7 @@ def test_a_blob_that_fails_midway_leaves_nothing(store: StoreSubject) -> None:
 
 
 def test_a_blob_can_be_copied_within_a_store(store: StoreSubject) -> None:
-    """From one bank to another, read as it is written."""
+    """From one bank to another, while it is read."""
     data = [bytes([number]) * PIECE_BYTES for number in range(3)]
     with bench(store) as both:
         _ids(both, 1)
@@ -297,7 +297,7 @@ def test_a_blob_can_be_copied_within_a_store(store: StoreSubject) -> None:
 
 
 def test_what_is_beside_a_bank_needs_the_bank(store: StoreSubject) -> None:
-    """A bank that is not here is told, for reading and for writing."""
+    """A missing bank is an error, for reading and for writing."""
     with bench(store) as both, both.store.writing() as writing:
         vectors, blobs = writing.vectors, writing.blobs
         asked: list[Callable[[], object]] = [
@@ -321,7 +321,7 @@ def test_what_is_beside_a_bank_needs_the_bank(store: StoreSubject) -> None:
 
 
 def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None:
-    """A block that fails takes back what it put and dropped; a view does not see the next."""
+    """A failed block rolls back what it put and dropped; a view does not see later commits."""
     with bench(store) as both:
         (name,) = _ids(both, 1)
         vectors = both.store.traits.vectors
@@ -351,7 +351,7 @@ def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None
 
 
 def test_what_is_beside_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
-    """Vectors and blobs outlive the object."""
+    """Vectors and blobs survive the object."""
     with bench(store) as both:
         opener = both.opener("durable")
         (name,) = _ids(both, 1)

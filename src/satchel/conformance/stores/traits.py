@@ -1,4 +1,4 @@
-"""What each promise needs a store to claim: the one reason for which a test of it is skipped."""
+"""The traits that each promise needs, without which its test is skipped."""
 
 import inspect
 import re
@@ -22,7 +22,7 @@ _ASKED = re.compile(r'\.(?:need|opener)\("([a-z_]+)"\)')
 
 
 def needs() -> dict[str, frozenset[str]]:
-    """Return the traits that each promise needs, as its test asks for them, by the test's name."""
+    """Return the traits that each test needs, by the test's name."""
     return {
         name: frozenset(_ASKED.findall(inspect.getsource(inspect.unwrap(found))))
         for part in _PARTS

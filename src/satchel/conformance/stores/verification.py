@@ -1,4 +1,4 @@
-"""What a store gives for its columns and indexes to be compared with the log."""
+"""Comparison of a store's columns and indexes with the log."""
 
 from functools import partial
 from operator import attrgetter
@@ -27,7 +27,7 @@ def _blocks(
     names: tuple[str, ...] = ("user",),
     bits: int = BLOCK_BITS,
 ) -> list[Any]:
-    """Return what two stores say alike of blocks: all but the form of values."""
+    """Return blocks in a form in which stores agree: without the encoding of values."""
     return [
         (
             block.number,
@@ -81,7 +81,7 @@ def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
 
 
 def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
-    """They are the same as with one."""
+    """They equal those with marks."""
     with bench(store) as both:
         both.append(*map(memory, range(5)))
         both.append(memory(5), changes=(ColumnChange(1, 5, hold=False),))
@@ -105,7 +105,7 @@ def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
 def test_other_values_of_a_column_are_other_bytes(
     store: StoreSubject, one: list[str | None], other: list[str | None]
 ) -> None:
-    """The bytes of a block are the same where its values are, and nowhere else."""
+    """The bytes of two blocks are equal if and only if their values are."""
     with bench(store) as both:
         for bank, owners in ((BANK, one), (OTHER, other)):
             both.append(*(Semantic(text="x", scope=Scope(user=user)) for user in owners), bank=bank)
@@ -116,7 +116,7 @@ def test_other_values_of_a_column_are_other_bytes(
 
 
 def test_every_column_can_be_asked_for(store: StoreSubject) -> None:
-    """Those of equal rows are equal, and those of others differ where they do."""
+    """Columns of equal rows are equal; others differ where the rows do."""
     with bench(store) as both:
         both.append(named("1"), memory(1))
         both.append(named("1"), memory(1), bank=OTHER)
@@ -136,7 +136,7 @@ def test_every_column_can_be_asked_for(store: StoreSubject) -> None:
 
 
 def test_all_links_of_a_bank_are_listed(store: StoreSubject) -> None:
-    """Those of retired records too, each once, and none of another bank."""
+    """Including those of retired records, each once, and none of another bank."""
     with bench(store) as both:
         one, two = both.append(memory(1), memory(2, parent_ids=(BANK, OTHER)))
         both.append(Edge(source=one.id, target=two.id, kind="like"))
@@ -147,7 +147,7 @@ def test_all_links_of_a_bank_are_listed(store: StoreSubject) -> None:
 
 
 def test_rows_that_an_index_of_words_has_otherwise_are_told(store: StoreSubject) -> None:
-    """None where all is well; those that it lacks, or has with other words, else."""
+    """None in an intact index; otherwise missing rows, and rows with other words."""
     with bench(store) as both:
         both.need("full_text")
         rows = both.append(*(memory(number, tags=("a", "b")) for number in range(5)))
@@ -169,7 +169,7 @@ def _misindexed(reader: Reader, rows: list[Any]) -> list[int]:
 
 
 def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> None:
-    """Rows with words, current ones and those in quarantine; no others, and of this bank."""
+    """Current rows and those in quarantine that have words; no others, and of this bank only."""
     with bench(store) as both:
         both.need("full_text")
         both.append(*map(memory, range(4)), Edge(source="a", target="b", kind="c"))
@@ -181,7 +181,7 @@ def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> 
 
 
 def test_what_a_store_is_given_belongs_to_a_bank(store: StoreSubject) -> None:
-    """Nothing is left over when banks, vectors and files come and go."""
+    """Nothing remains when banks, vectors and files are added and removed."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(3)), Edge(source="a", target="b", kind="c"))
         both.append(memory(1), bank=OTHER, side={"note": b"one"})

@@ -25,9 +25,9 @@ class TaggedObject(NamedTuple):
 
 
 class NotWritten(Exception):  # noqa: N818 - says what is known
-    """A conditional write was not acknowledged: refused, or the answer was lost.
+    """A conditional write was not acknowledged: it was refused, or the response was lost.
 
-    So whoever gets this reads the object again: what is there may be one's own.
+    The caller must read the object again: it may contain the caller's own write.
     """
 
 

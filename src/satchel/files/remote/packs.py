@@ -1,9 +1,8 @@
-"""What is written to a remote place: packs, which never change, and the head, which names them.
+"""Objects at a remote place: immutable packs, and the head that lists them; garbage collection.
 
-A pack is the contents that one save brings, one after the other, then an index of the files that
-changed, then a log of versions and audit events. Whoever opens a store reads the indexes; contents
-and logs only when they are asked for. A few packs' indexes and logs are put into one from time to
-time, so that there are few to read.
+A pack has the contents of one save, then an index of the changed files, then a log of versions and
+audit events. To open a store, the indexes are read; contents and logs are read on demand. The
+indexes and logs of several packs are merged from time to time, so that there are few to read.
 """
 
 import hashlib
@@ -316,12 +315,12 @@ class CollectionPlan:
 
 
 class GarbageCollector:
-    """One look at a place, and what follows from it.
+    """One pass of garbage collection over a place.
 
     Args:
         objects: The place.
         head: Its head.
-        erased: What nothing is to be left of.
+        erased: Digests of contents to erase.
     """
 
     def __init__(self, objects: Objects, head: RemoteHead, erased: ErasedContent = NOTHING) -> None:

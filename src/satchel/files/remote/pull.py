@@ -1,8 +1,8 @@
-"""What others saved, taken into a working copy, and what of it goes the other way.
+"""Pull: the saves of others are merged into a working copy.
 
-A file was changed here if it has a version that was not saved yet, and there if the head has a
-version of it that is not known here. Contents do not matter: two writers that write the same bytes
-are two writers, of whom only one finds the file as it saw it.
+A file was changed here if it has an unsaved version, and at the remote place if the head has an
+unknown version of it. Contents do not matter: of two writers that write the same bytes, only one
+finds the file as it read it.
 """
 
 import json
@@ -278,9 +278,9 @@ def _entry(rows: ManifestRows, path: str, revision: int) -> FileEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """A save that was begun, noted before anything is written: its outcome may stay unknown.
+    """A started save, recorded before anything is written, as its outcome may stay unknown.
 
-    Whoever asks next finds out, by its nonce, whether it was done.
+    The next call finds out by the nonce whether it was completed.
     """
 
     nonce: str

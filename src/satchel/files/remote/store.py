@@ -243,7 +243,7 @@ class RemoteFileStorage:
 
     @staticmethod
     def _alone(store: GroupCommit) -> AbstractContextManager[None]:
-        """Let nobody else bring this working copy up to date, or save it, meanwhile."""
+        """Lock this working copy against concurrent pulls and saves during the block."""
         return lock_file(store.tree.root / OWN / "bring.lock")
 
     def _taken(
@@ -256,11 +256,11 @@ class RemoteFileStorage:
             adopt_remote(self.objects, store)
 
     def bring(self, store: GroupCommit) -> None:
-        """Save what changed here.
+        """Save the changes of this working copy.
 
         Raises:
-            ConcurrencyError: If somebody else changed a file that was changed here.
-            StoreBusyError: If others saved again and again just before.
+            ConcurrencyError: If another writer changed a file that was changed here.
+            StoreBusyError: If concurrent saves won every time.
             TargetError: If the place does not answer, or ignores conditions.
         """
         self._require_conditions()
@@ -479,14 +479,14 @@ class RemoteFileStorage:
         self.collect(erased=(path, until))
 
     def collect(self, grace: float = DAY, erased: ErasedContent = NOTHING) -> CollectResult:
-        """Remove packs that nothing refers to; see ``collecting``.
+        """Remove unreferenced packs; see ``packs``.
 
         Args:
-            grace: Seconds for which readers may go on with an older head.
-            erased: What nothing is to be left of; its packs go at once.
+            grace: Seconds for which readers may continue to use an older head.
+            erased: Digests of contents to erase; their packs are removed immediately.
 
         Raises:
-            StoreBusyError: If others saved again and again just before.
+            StoreBusyError: If concurrent saves won every time.
             TargetError: If the place does not answer, or ignores conditions.
         """
         self._require_conditions()

@@ -1,1 +1,1 @@
-"""What an agent file holds, as records and back; see ``formats.vendor.aletheia``."""
+"""Agent files as records, and back; see ``formats.aletheia``."""

@@ -1,9 +1,9 @@
-"""Forks in an agent file: where each of them begins, and those that wait for what they are from.
+"""Forks in an agent file: where they begin, and those that wait for their origin.
 
-A fork says of its beginning (``forkedFrom``): the conversation that it is from (``session``), what
-of that it goes on from (``at``), how many messages those are (``after``), the point that was
-returned to (``checkpoint``), and whether later memories are hidden from it (``memories``). Its own
-messages are in it; with ``included`` also those from before, for who reads it alone.
+A fork's ``forkedFrom`` names the conversation of origin (``session``), the element that it
+continues from (``at``), the number of messages up to it (``after``), the checkpoint that was
+restored (``checkpoint``), and whether later memories are hidden from it (``memories``). It contains
+its own messages; with ``included`` also those before it, to be readable alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,34 +19,34 @@ from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 FORKED = "forkedFrom"
 SESSION, AT, AFTER = "session", "at", "after"
 WAS_FORKED = "wasForkedFrom"
-"""In a fork that stands for itself in a file: the same, for people to read."""
+"""The same as ``forkedFrom``, in a fork whose origin is not in the file; informative."""
 CHECKPOINT, MEMORIES, INCLUDED = "checkpoint", "memories", "included"
 BEFORE = "before"
-"""Set in a moment of a fork's timeline that is from before the fork."""
+"""Set in a moment of a fork's timeline that precedes the fork."""
 
 _SAID_BYTES = 16
 
 
 class BranchPoint(NamedTuple):
-    """What a conversation is at one of its elements."""
+    """The state of a conversation at one of its elements."""
 
     element: str
-    """What stands for its id."""
+    """The placeholder of its ID."""
 
     number: int = 0
-    """Messages so far."""
+    """Number of messages so far."""
 
     step: int = 0
-    """Elements so far."""
+    """Number of elements so far."""
 
     state: str | None = None
-    """What stands for the last change of what is kept beside the messages."""
+    """The placeholder of the last change of state."""
 
     latest: dict[str, str] = {}  # noqa: RUF012 - never changed in place
-    """The last change of each kind."""
+    """The placeholder of the last change, by kind."""
 
     said: str = ""
-    """A digest of all messages so far, as the file has them."""
+    """A digest of all messages so far, as they are in the file."""
 
 
 class ForkPoint(NamedTuple):
@@ -54,7 +54,7 @@ class ForkPoint(NamedTuple):
 
     place: BranchPoint
     source: str
-    """What stands for the record of the conversation that it is from."""
+    """The placeholder of the conversation of origin."""
 
     checkpoint: str | None = None
     memories: str | None = None
@@ -62,7 +62,7 @@ class ForkPoint(NamedTuple):
 
 
 class PendingFork(NamedTuple):
-    """A conversation that was read before the one that it was forked from."""
+    """A fork that was read before its conversation of origin."""
 
     row: Row
     messages: SpoolStream
@@ -70,7 +70,7 @@ class PendingFork(NamedTuple):
 
 
 class Branches:
-    """The elements of all conversations of a file, and the forks that wait for theirs."""
+    """The elements of all conversations of a file, and the forks that wait for their origin."""
 
     def __init__(self) -> None:
         self._places = ScratchMap()
@@ -78,12 +78,12 @@ class Branches:
         self._waiting: dict[str, list[PendingFork]] = {}
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._places.close()
         self._strands.close()
 
     def note(self, name: str, place: BranchPoint) -> bool:
-        """Remember an element by its name in the file, and tell whether that is its alone."""
+        """Store an element by its name in the file; return whether the name is unique."""
         value = msgspec.json.encode(place)
         is_new = self._places.add(_key(name), value)
         if not is_new:
@@ -91,23 +91,23 @@ class Branches:
         return is_new
 
     def named(self, name: Any) -> BranchPoint | None:
-        """Return the element that has a name; of several, the first."""
+        """Return the element with a name; of several, the first."""
         return self._at(_key(name)) if isinstance(name, str) else None
 
     def has_to_wait(self, row: Row) -> bool:
-        """Tell whether a conversation is a fork of one that was not read yet."""
+        """Return whether a conversation is a fork of one that was not read yet."""
         source = _source_of(row)
         return source is not None and _key(source) not in self._places
 
     def wait(self, row: Row, messages: Iterator[bytes], where: str) -> None:
-        """Put a conversation aside."""
+        """Store a conversation for later."""
         strand = self._strands.strand()
         for line in messages:
             strand.write(line)
         self._waiting.setdefault(str(_source_of(row)), []).append(PendingFork(row, strand, where))
 
     def late(self) -> Iterator[PendingFork]:
-        """Yield what waits, each after what it is from; at last what is from nothing here."""
+        """Yield waiting forks, each after its origin; those without an origin in the file last."""
         ready = [name for name in self._waiting if _key(name) in self._places]
         while ready:
             for one in self._waiting.pop(ready.pop(), ()):
@@ -123,8 +123,8 @@ class Branches:
         """Return where a fork begins.
 
         Returns:
-            None for what is no fork, and for one of which the file does not have what it goes on
-            from, or not so: it stands for itself then.
+            None if it is not a fork, or if the file does not have its origin, or not with the same
+            messages: it is a separate conversation then.
         """
         said, source = row.get(FORKED), _source_of(row)
         start = self.named(source)
@@ -152,14 +152,14 @@ class Branches:
 
 
 def said_after(before: str, row: Row) -> str:
-    """Return the digest of messages with one more; what a message is called is not in it."""
+    """Return the digest of messages with one more; it does not include a message's ID."""
     rest = {name: part for name, part in row.items() if name != "id"}
     whole = before.encode() + msgspec.json.encode(rest, order="deterministic")
     return blake3(whole).hexdigest(length=_SAID_BYTES)
 
 
 def _begins_so(messages: Iterator[bytes], place: BranchPoint) -> bool:
-    """Tell whether messages begin with those up to a place, as they are there."""
+    """Return whether messages begin with those up to a point of another conversation."""
     said, count = "", 0
     for line in messages:
         if count == place.number:

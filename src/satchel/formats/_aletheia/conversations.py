@@ -1,7 +1,7 @@
 """Conversations of an agent file as events.
 
-An event names the conversation and the event before it (decision 0045), so what a reader yields
-has placeholders there, and comes one after the other.
+An event names the conversation and the previous event (decision 0045), so a reader yields
+placeholders for them, and the events in order.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,12 +39,12 @@ from satchel.ports.drafts import placeholder
 
 TYPE = "session_event"
 TIMELINE = "timeline"
-"""What changed beside the messages, and the points to return to, each after how many messages.
+"""Member with changes of state and checkpoints, each with the number of messages before it.
 
-Where it is there, what was last said of the state is a part of it."""
+If it exists, it includes the last state."""
 
 ABOUT = "about"
-"""In ``record``: names that a conversation was given later, and when it was put away."""
+"""Member of ``record`` with later names of a conversation, and when it was archived."""
 
 _HEAD = ("id", "name", "createdAt", "archived", "metadata", RECORD)
 _BESIDE = ("messages", "workingState", "threadSummary", "notes", TIMELINE)
@@ -52,20 +52,20 @@ _MESSAGE = ("id", "role", "name", "content", "createdAt", "metadata", RECORD)
 _NOTE = ("content", "category", "createdAt")
 
 HELD = (*_HEAD, *_BESIDE)
-"""The members of a conversation; ``messages`` is read by itself."""
+"""The members of a conversation; ``messages`` is read separately."""
 
 
 class AletheiaConversation:
-    """One conversation that is being read.
+    """A conversation that is being read.
 
     Args:
-        row: All of it but its messages.
-        agent: Whose file it is.
-        note: Is told of what has a name in the file, and what stands for it.
-        beginning: Where it begins, of a fork of one that was read.
+        row: The conversation without its messages.
+        agent: The agent of the file.
+        note: Called with each element's name in the file and its placeholder.
+        beginning: Where a fork of a conversation that was read begins.
 
     Raises:
-        MalformedError: If it is none, naming the member.
+        MalformedError: If it is not valid, naming the member.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class AletheiaConversation:
         self._number, self._step = place.number, place.step
         self._state, self._latest, self._said = place.state, dict(place.latest), place.said
         self._there = place.number if beginning is not None and beginning.included else 0
-        """Messages that are in the row and were read with what it was forked from."""
+        """Number of messages in the row that were read with the conversation of origin."""
 
         known = self._there > 0
         self._moments = _moments_in(row, 0 if beginning is not None else _lacking(row), known=known)
@@ -93,10 +93,10 @@ class AletheiaConversation:
         note(self._id, self._place(self._session))
 
     def message(self, row: Row) -> SessionEvent | None:
-        """Return the next message; None for one that was read with what it was forked from.
+        """Return the next message; None if it was read with the conversation of origin.
 
         Raises:
-            MalformedError: If it is none, naming the member.
+            MalformedError: If it is not valid, naming the member.
         """
         if self._there:
             self._there -= 1
@@ -135,7 +135,7 @@ class AletheiaConversation:
         )
 
     def moments(self, *, last: bool = False) -> Iterator[SessionEvent]:
-        """Yield what happened beside the messages before the next one; or all, after the last."""
+        """Yield the moments of the timeline before the next message; after the last, the rest."""
         if self._there:
             return
         while self._moments and (last or self._moments[-1][0] <= self._number):
@@ -152,10 +152,10 @@ class AletheiaConversation:
                 yield self._checkpoint(point, name, created)
 
     def rest(self) -> Iterator[SessionEvent]:
-        """Yield what is kept beside the messages, as it was after the last one.
+        """Yield the state after the last message.
 
         Raises:
-            MalformedError: If it is not what it has to be, naming the member.
+            MalformedError: If it is not valid, naming the member.
         """
         row = self._row
         if TIMELINE not in row:
@@ -164,7 +164,7 @@ class AletheiaConversation:
         yield from self._about(row)
 
     def _about(self, row: Row) -> Iterator[SessionEvent]:
-        """Yield the names that it was given later, and that it was put away."""
+        """Yield its later names, and that it was archived."""
         said = an_object(row.get(RECORD), RECORD)
         plain = [{"id": "archived", "archived": True}] if row.get("archived") is True else []
         found = a_list(said[ABOUT], ABOUT) if ABOUT in said else plain
@@ -270,7 +270,7 @@ class AletheiaConversation:
 
 
 def _pointer(fork: ForkPoint) -> Row:
-    """Return where a fork's record says that it begins."""
+    """Return where a fork begins, according to its record."""
     place = fork.place
     said: Row = {"number": place.number, "step": place.step, "source": fork.source}
     more = {"state": place.state, "checkpoint": fork.checkpoint, "memories": fork.memories}
@@ -278,19 +278,19 @@ def _pointer(fork: ForkPoint) -> Row:
 
 
 def _lacking(row: Row) -> int:
-    """Return how many messages a fork counts that are not in it, nor anywhere in the file."""
+    """Return how many messages a fork counts that are nowhere in the file."""
     said = row.get(FORKED)
     after = said.get(AFTER) if type(said) is dict and said.get(INCLUDED) is not True else 0
     return after if type(after) is int else 0
 
 
 def _moments_in(row: Row, lacking: int, *, known: bool) -> list[tuple[int, int, Row]]:
-    """Return what happened beside the messages: after how many, its place, and it; last first.
+    """Return the moments of the timeline: message count, position and moment; last first.
 
     Args:
         row: The conversation.
-        lacking: Messages that its counts begin after.
-        known: Whether those from before its fork were read already.
+        lacking: Number of messages to subtract from its counts.
+        known: Whether those before its fork were read already.
     """
     found = []
     for place, said in enumerate(a_list(row.get(TIMELINE), TIMELINE)):
@@ -304,7 +304,7 @@ def _moments_in(row: Row, lacking: int, *, known: bool) -> list[tuple[int, int, 
 
 
 def _converted(said: Row, name: str, shape: Any) -> Any:
-    """Return a part of what a row's ``record`` says."""
+    """Return a member of a row's ``record``, converted to a type."""
     try:
         return msgspec.convert(said[name], resolved(shape)) if name in said else None
     except msgspec.ValidationError as error:
@@ -312,14 +312,14 @@ def _converted(said: Row, name: str, shape: Any) -> Any:
 
 
 def _standing(event: SessionEvent) -> str:
-    """Return what stands for an event's id until it has one."""
+    """Return the placeholder of an event's ID."""
     origin = event.origin
     assert origin is not None  # noqa: S101 - each event that is read has one
     return placeholder(TYPE, event.scope, origin)
 
 
 def _time_in(row: Row, kept: Row) -> tuple[str | None, Row]:
-    """Return a row's time, and what to keep so that it is written as it was."""
+    """Return a row's time, and the original text if that is spelled differently."""
     text = row.get("createdAt")
     found = read_time(text) if type(text) is str else None
     if "createdAt" in row and found != text:

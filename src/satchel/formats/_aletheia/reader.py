@@ -1,7 +1,7 @@
-"""An agent file that is being read: version 1, and what the two programs wrote.
+"""Reads agent files: version 1, and the files of the two Aletheia programs.
 
-It is read as it comes. Only what may name things further down waits on disk: memories that were
-drawn from others, and edges. A conversation waits until all of it but its messages is known.
+A file is streamed. Only records that may refer to later ones wait on disk: derived memories and
+edges. A conversation waits until all of it except its messages is known.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,9 +51,9 @@ from satchel.formats._aletheia.schema import (
     source_of,
     text_in,
 )
-from satchel.formats._files import reader_of
-from satchel.formats._order import Order
+from satchel.formats._json import reader_of
 from satchel.formats._own_vectors import BankVectorReader
+from satchel.formats._row_lists import Order
 from satchel.model.records import Model
 from satchel.ports.drafts import require_content
 from satchel.ports.format import Place, ReadContext
@@ -65,11 +65,11 @@ _MOST_NAMES = 100_000
 
 
 class AletheiaDocument:
-    """One file that is being read; a context manager.
+    """A file that is being read; a context manager.
 
     Args:
         place: The file.
-        reading: The bounds, and where what is not a record goes.
+        reading: The limits, and the report.
     """
 
     def __init__(self, place: Place, reading: ReadContext) -> None:
@@ -92,11 +92,11 @@ class AletheiaDocument:
         self._branches.close()
 
     def records(self) -> Iterator[Model]:
-        """Yield what is in the file, what is named before what names it.
+        """Yield the records of the file; a record comes before those that refer to it.
 
         Raises:
-            MalformedError: If it is no agent file, or of a version that is not known.
-            EmptyInputError: If there is nothing in it but who the agent is.
+            MalformedError: If it is not an agent file, or of an unknown version.
+            EmptyInputError: If it has nothing but the agent's identity.
         """
         reading, name = self._reading, self._place.name
         reading.linked = reading.chained = reading.has_text_member = True
@@ -143,7 +143,7 @@ class AletheiaDocument:
             self._require_bound(line)
 
     def _agent(self) -> str:
-        """Return whose file it is, also where that stands behind the rest."""
+        """Return the agent of the file, even if it comes after the other members."""
         if self._whose is None:
             nous = self._around.get("nous")
             if nous is None:
@@ -165,7 +165,7 @@ class AletheiaDocument:
             raise LimitError(problem, file=self._place.name, line=line)
 
     def _keep(self, section: str, part: str, document: ForeignReader) -> None:
-        """Keep a member of a section that is no array of rows."""
+        """Store a member of a section that is not an array of rows."""
         line, value = document.line, document.value()
         try:
             require_part(section, part, value)
@@ -198,7 +198,7 @@ class AletheiaDocument:
         for key in (*HEAD, "nous", "exportMetadata"):
             if key in around:
                 container[key] = around.pop(key)
-        # A section that is null, or is nothing that it could be, is kept as it is.
+        # A section that is null or of another type is stored unchanged.
         if around:
             container["fields"] = around
         for key in set(around) & set(KNOWN):
@@ -233,7 +233,7 @@ class AletheiaDocument:
         yield from self._names(named)
 
     def _names(self, named: list[Row]) -> Iterator[Model]:
-        """Yield the files of which the names are in the file, and not the contents."""
+        """Yield the files whose names are in the file, but not their contents."""
         for row in named:
             if self._links.is_new(row["path"]):
                 bare = self._container.setdefault(NAMED, [])
@@ -361,7 +361,7 @@ class AletheiaDocument:
                     yield from self._talk(row, spool.lines, where, flat=flat)
 
     def _late(self) -> Iterator[Model]:
-        """Read the forks that came before what they are from."""
+        """Read the forks that precede their conversation of origin."""
         for one in self._branches.late():
             try:
                 yield from self._talk(one.row, one.messages.lines, one.where, flat=False)

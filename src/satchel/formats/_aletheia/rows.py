@@ -7,7 +7,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.crypto.canonical import encode_foreign, encode_sorted, unescape_keys
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.sealed_records import Sealed, as_model
 from satchel.errors import InputError, MalformedError, PathRefusedError
 from satchel.formats._aletheia.branches import Branches
@@ -35,7 +35,7 @@ from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.scratch import ScratchMap, Spool
 
 PART_CHARS = 1 << 17
-"""Characters of a file's text, or of its bytes in base64, that one record has."""
+"""Largest number of characters of a file's text or base64 in one record."""
 
 _OWN = frozenset({"id", "nonce", "type", "origin", "parent_ids", "text", "metadata"})
 _VECTOR = ("id", "text", "metadata", RECORD)
@@ -46,22 +46,22 @@ _SEMANTIC = {"type": "semantic"}
 
 
 def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
-    """Return where a record was: in the file, unless it says that it came from elsewhere.
+    """Return the origin of a record: the file, unless it states another one.
 
     Args:
-        identity: Its id in the file.
-        source: Whose file it is, and which part of it: one id may stand for several things.
-        said: What the row's ``record`` says of its origin.
-        kept: Members of the row that nobody knows.
+        identity: Its ID in the file.
+        source: The agent and the section, since one ID may be used in several sections.
+        said: The origin in the row's ``record``.
+        kept: Unknown members of the row.
 
     Raises:
-        MalformedError: If what it says is no origin.
+        MalformedError: If its origin is not valid.
     """
     found = an_object(said, f"{RECORD}/origin")
     if "provider" in found:
         if "as_written" in found:
             found = {**found, "as_written": unescape_keys(found["as_written"])}
-        # What had no id where it came from has the file's, so that others can name it.
+        # A record without an ID at its origin gets the file's, so that others can refer to it.
         return _converted(found if "id" in found else {"source": source, **found, "id": identity})
     more = {"trust": TrustClass.IMPORTED, "source": source, **found}
     return _converted({**more, "provider": NAME, "id": identity, "as_written": kept})
@@ -75,12 +75,12 @@ def _converted(value: Row) -> Origin:
 
 
 def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[Row, Row]:
-    """Return what a row's ``record`` says of an origin, and the members that nobody knows.
+    """Return the origin for a row's ``record``, and the unknown members.
 
     Args:
         origin: The origin.
-        source: As ``origin_of`` takes it, for a row of the file that is written.
-        identity: Likewise.
+        source: As for ``origin_of``, for a row of the file to write.
+        identity: As for ``origin_of``.
     """
     if origin is None:
         return {}, {}
@@ -90,7 +90,7 @@ def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[R
             del value["id"]
             if origin.source == source:
                 del value["source"]
-        if "as_written" in value:  # marks of other formats are in it: it stays as it is
+        if "as_written" in value:  # it has markers of other formats: it is not changed
             value["as_written"] = encode_foreign(value["as_written"])
         return value, {}
     kept = value.pop("as_written", {})
@@ -106,7 +106,7 @@ def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[R
 
 
 def identity_of(record: Sealed, model: Model) -> str:
-    """Return what a record is called in a file: by its id in the one it came in, or its own."""
+    """Return the ID of a record for a file: that of its source file, or its own."""
     origin = getattr(model, "origin", None)
     found = None if origin is None else origin.id
     if found and origin is not None and (origin.provider == NAME or is_id(found)):
@@ -115,10 +115,10 @@ def identity_of(record: Sealed, model: Model) -> str:
 
 
 def entry_of(row: Row, agent: str) -> tuple[Entry, list[Any]]:
-    """Return a memory of an agent, and what the file calls its parents.
+    """Return a memory of an agent, and the IDs of its parents in the file.
 
     Raises:
-        MalformedError: If the row is no memory, naming the member.
+        MalformedError: If the row is not a memory, naming the member.
     """
     identity, said = text_in(row, "id"), dict(an_object(row.get(RECORD), RECORD))
     metadata = an_object(row.get("metadata"), "metadata")
@@ -140,9 +140,9 @@ def row_of_entry(record: Sealed, identity: str, parents: list[str], agent: str) 
 
     Args:
         record: The memory.
-        identity: What the file calls it.
-        parents: What the file calls those of its parents that are in it.
-        agent: Whose file it is.
+        identity: Its ID in the file.
+        parents: The IDs of those of its parents that are in the file.
+        agent: The agent of the file.
     """
     entry = cast("Entry", record.model)
     value, (origin, kept) = _more_of(record), said_of_origin(entry.origin, agent, identity)
@@ -156,7 +156,7 @@ def node_of(row: Row, agent: str) -> GraphNode:
     """Return a node of the graph.
 
     Raises:
-        MalformedError: If the row is none, naming the member.
+        MalformedError: If the row is not valid, naming the member.
     """
     identity, said = text_in(row, "id"), dict(an_object(row.get(RECORD), RECORD))
     properties = an_object(row.get("properties"), "properties")
@@ -191,15 +191,15 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
 
     Args:
         row: The edge.
-        ends: What stands for the ids at its ends.
-        agent: Whose file it is.
+        ends: The placeholders of the IDs at its ends.
+        agent: The agent of the file.
 
     Raises:
-        MalformedError: If the row is none, naming the member.
+        MalformedError: If the row is not valid, naming the member.
     """
     kind, said = text_in(row, "type"), dict(an_object(row.get(RECORD), RECORD))
     properties = an_object(row.get("properties"), "properties")
-    # Two links between the same two things are two; one that comes again is the same.
+    # Two links of the same ends are different; a repeated one is the same.
     before = an_object(said.pop("origin", None), f"{RECORD}/origin")
     identity = before.get("id") or _identity_of(row)
     origin = origin_of(identity, f"{agent}/edges", before, _unknown(row, _EDGE))
@@ -226,7 +226,7 @@ def row_of_edge(record: Sealed, ends: tuple[str, str], agent: str) -> Row:
 
 
 def _identity_of(row: Row) -> str:
-    """Return what an edge is known by that nobody gave an id."""
+    """Return the ID of an edge that has none."""
     return blake3(encode_sorted(row)).hexdigest(length=16)
 
 
@@ -237,7 +237,7 @@ def require_path(path: str, field: str) -> str:
     """Return the path of a file inside a workspace.
 
     Raises:
-        MalformedError: If it leads out of it, or no file can have it.
+        MalformedError: If it leads out of the workspace, or is not valid.
     """
     try:
         parts_of(path)
@@ -248,7 +248,7 @@ def require_path(path: str, field: str) -> str:
 
 
 def is_path(path: str) -> bool:
-    """Tell whether a file inside a workspace can have a path."""
+    """Return whether a path is valid for a file inside a workspace."""
     try:
         parts_of(path)
     except PathRefusedError:
@@ -257,7 +257,7 @@ def is_path(path: str) -> bool:
 
 
 def text_files(path: str, text: str, agent: str) -> list[FileVersion]:
-    """Return a file with text, as one record or several."""
+    """Return a text file as one or several records."""
     chunks = [text[at : at + PART_CHARS] for at in range(0, len(text), PART_CHARS)] or [""]
     origin = _at(path, agent)
     return [
@@ -267,10 +267,10 @@ def text_files(path: str, text: str, agent: str) -> list[FileVersion]:
 
 
 def binary_files(row: Row, path: str, agent: str) -> list[FileVersion]:
-    """Return a file that is not text, as one record or several; its name alone where that is all.
+    """Return a binary file as one or several records; without contents, only its name.
 
     Raises:
-        MalformedError: If a member is not what it has to be.
+        MalformedError: If a member is not valid.
     """
     more = {name: part for name, part in row.items() if name not in ("path", *_CONTENTS)}
     contents = row.get("contentsBase64", "")
@@ -301,9 +301,9 @@ def _at(path: str, agent: str) -> Origin:
 
 def _unknown(row: Row, known: tuple[str, ...]) -> Row:
     rest = {name: part for name, part in row.items() if name not in known}
-    # A vector, and what stands beside a record of ours, are no notation of the source.
+    # A vector and the ``record`` member are not part of the source's notation.
     free: Row = {name: row[name] for name in ("properties", "metadata") if name in row}
-    return rest | numbers_of(free)
+    return rest | float_spellings(free)
 
 
 def _model(value: Row, kind: str) -> Model:
@@ -318,7 +318,7 @@ def _value_of(record: Sealed) -> Row:
 
 
 def _more_of(record: Sealed) -> Row:
-    """Return what the ``record`` of a memory's row says, but for its links."""
+    """Return the ``record`` of a memory's row, without its links."""
     value = _value_of(record)
     for name in _OWN - {"type"}:
         value.pop(name, None)
@@ -326,22 +326,22 @@ def _more_of(record: Sealed) -> Row:
 
 
 VECTORS, NODES, FILES = "v", "n", "f"
-"""What an id can be that of; one may stand for several."""
+"""Sections of IDs; one ID may be used in several."""
 
 _PREFIX = "blake3:"
 _SHOWN = 80
 _HERE = b"waits"
 _PASSES = 64
-"""How often what waits for its parents is gone through; a longer chain loses links, counted."""
+"""Largest number of passes over waiting memories; a longer chain loses links, counted."""
 
 
 class AletheiaLinks:
-    """The ids of one file, and what waits for others to be known.
+    """The IDs of a file, and the records that wait for others.
 
     Args:
-        reading: Where what leads nowhere is counted, and what is bad goes.
-        name: What to call the file in errors.
-        branches: Know the events of conversations by their names.
+        reading: Takes bad records, and counts links that lead nowhere.
+        name: The name of the file in errors.
+        branches: Resolves the names of events of conversations.
     """
 
     def __init__(self, reading: ReadContext, name: str, branches: Branches) -> None:
@@ -353,16 +353,16 @@ class AletheiaLinks:
         self._derived, self._edges = Spool(), Spool()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         for one in (self._names, self._waits, self._derived, self._edges):
             one.close()
 
     def is_new(self, path: str) -> bool:
-        """Note the path of a file, and tell whether it was not there before."""
+        """Store the path of a file; return whether it is new."""
         return self._names.add(_key(FILES, path))
 
     def note(self, table: str, name: str, draft: Model) -> None:
-        """Remember what stands for the id of what a file calls so."""
+        """Store the placeholder of an ID of the file."""
         origin, scope = getattr(draft, "origin", None), getattr(draft, "scope", None)
         assert origin is not None  # noqa: S101 - each record that is read has one
         tag = str(draft.__struct_config__.tag)
@@ -371,11 +371,11 @@ class AletheiaLinks:
             self.note_twice(name)
 
     def note_twice(self, name: str) -> None:
-        """Tell of an id that several things have."""
+        """Note that several records have an ID."""
         self._report.note(f"several records have the same ID, such as {name[:_SHOWN]!r}")
 
     def derived(self, row: Row, entry: Entry, parents: list[Any]) -> Entry | None:
-        """Return a memory with its parents; None where it has to wait for one."""
+        """Return a memory with its parents; None if it has to wait for one."""
         if all(self._is_out(one) for one in parents):
             return msgspec.structs.replace(entry, parent_ids=self._parents(parents))
         self._derived.write(msgspec.json.encode(row) + b"\n")
@@ -383,11 +383,11 @@ class AletheiaLinks:
         return None
 
     def edge(self, row: Row) -> None:
-        """Let an edge wait for its ends."""
+        """Store an edge until its ends are known."""
         self._edges.write(msgspec.json.encode(row) + b"\n")
 
     def waiting(self, agent: str) -> Iterator[Entry]:
-        """Yield the memories that wait, parents first."""
+        """Yield the waiting memories, parents first."""
         for _ in range(_PASSES):
             later, moved = Spool(), False
             for row in _rows(self._derived):
@@ -402,12 +402,12 @@ class AletheiaLinks:
             self._derived = later
             if not later.size or not moved:
                 break
-        for row in _rows(self._derived):  # a ring, which no bank has
+        for row in _rows(self._derived):  # a cycle, which a bank cannot have
             self._report.lost("parent_ids", "its own ancestor", example=str(row["id"])[:_SHOWN])
             yield entry_of(row, agent)[0]
 
     def joined(self, agent: str) -> Iterator[Edge]:
-        """Yield the edges; one whose end is not in the file is left out, and counted."""
+        """Yield the edges; one with an end outside the file is skipped, and counted."""
         for row in _rows(self._edges):
             ends = [self._end(row[side]) for side in _ENDS]
             if ends[0] is None or ends[1] is None:
@@ -424,13 +424,13 @@ class AletheiaLinks:
                 self._reading.refuse(error.located(file=self._name))  # type: ignore[arg-type]
 
     def _end(self, name: Any) -> str | None:
-        """Return what stands for what is at an end of an edge."""
+        """Return the placeholder of the record at an end of an edge."""
         found = self._standing(name, NODES + VECTORS)
         place = self._branches.named(name) if found is None else None
         return found if place is None else place.element
 
     def _is_out(self, name: Any) -> bool:
-        """Tell whether a memory was given out already."""
+        """Return whether a memory was yielded already."""
         is_known = self._names.get(_key(VECTORS, name)) is not None
         return is_known and not self._is_waiting(name)
 
@@ -467,7 +467,7 @@ _OURS = frozenset({EMBEDDING, VECTOR_OF, MINUS_ZEROS})
 
 
 def maker_in(value: Any) -> Maker | None:
-    """Return what made the bank's own vectors in a file; None for what is no such thing."""
+    """Return the maker of the bank's own vectors in a file; None if it is not valid."""
     try:
         return msgspec.convert(value, resolved(Maker))
     except msgspec.ValidationError:
@@ -475,7 +475,7 @@ def maker_in(value: Any) -> Maker | None:
 
 
 def with_vector(row: Row, vector: Vector) -> Row:
-    """Return the row of a memory with a vector of the bank."""
+    """Return the row of a memory with a vector of the bank added."""
     mark, numbers = vector
     said: Row = {**row.get(RECORD, {}), VECTOR_OF: mark}
     if EMBEDDING in row:
@@ -486,7 +486,7 @@ def with_vector(row: Row, vector: Vector) -> Row:
 
 
 def without_vector(row: Row) -> tuple[Row, Vector | None]:
-    """Return the row of a memory as it is without a vector of the bank, and that, if it has one."""
+    """Return the row of a memory without its vector of the bank, and the vector, None for none."""
     said = an_object(row.get(RECORD), RECORD)
     mark = said.get(VECTOR_OF)
     if type(mark) is not str:

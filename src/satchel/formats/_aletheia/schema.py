@@ -1,8 +1,8 @@
-"""The schema of an agent file: what each member that is known has to be.
+"""The schema of agent files: the types of all known members.
 
-Declared once. A file that is read is validated against it, row by row; ``schemas/agent_file.json``
-is made from it, and a test validates every file that is written. Members that are not named here
-are kept as they are. ``None`` stands for a member that is null or missing.
+It is declared once: files are validated against it on reading, row by row;
+``schemas/agent_file.json`` is generated from it, and a test validates every file that is written.
+Unknown members are stored unchanged. ``None`` is a member that is null or missing.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from satchel.errors import MalformedError
 from satchel.model.values import read_time, resolved
 
 NAME = "aletheia"
-"""The provider that records from it name."""
+"""The provider in the origin of records from agent files."""
 
 VERSION = 1
 """The version that is written."""
 
 NEWEST = 4
-"""The last version that is read: that of the Rust program."""
+"""The newest version that is read, that of the Rust program."""
 
 Row = dict[str, Any]
 
@@ -37,36 +37,36 @@ KNOWN = (
     "distillation",
     "exportMetadata",
 )
-"""The members of a file; of these, ``generator``, ``knowledge`` and ``exportMetadata`` are not the
-specification's own."""
+"""The members of a file; ``generator``, ``knowledge`` and ``exportMetadata`` are not in the
+specification."""
 
 MAKER = "embeddings"
-"""Before the memories: what made the bank's own vectors that stand beside them."""
+"""Member before the memories with the maker of the bank's own vectors."""
 
 EMBEDDING, VECTOR_OF, MINUS_ZEROS = "embedding", "vector_of", "minus_zeros"
-"""A vector; in ``record`` the mark of the text that it was made of, and which zeros have a sign."""
+"""A vector; in ``record``, the mark of its text, and the positions of negative zeros."""
 
 WORKING, SUMMARY, NOTE = "working_state", "thread_summary", "note"
 KINDS = (WORKING, SUMMARY, NOTE)
-"""What is kept beside the messages of a conversation, as the log has it."""
+"""Kinds of state of a conversation, besides messages, with those of the log."""
 
 NAMED = "namedOnly"
-"""Around the memory: paths of binary files of which the file has the names alone."""
+"""Member of the container: paths of binary files without contents in the file."""
 
 MOST_NAMED = 1000
 
 PARTS, PART = "parts", "part"
-"""Of a file's version that is only a part of the file: how many there are, and which it is."""
+"""Number of parts of a file's version, and the number of this part."""
 
 BINARY = "binary"
-"""Set where a file is not text."""
+"""Set if a file is not text."""
 
 
 def require_version(value: Any, line: int, *, any_version: bool) -> None:
-    """Require a version that is known, or any where that is asked for.
+    """Require a known version, or any if requested.
 
     Raises:
-        MalformedError: If it is no such version.
+        MalformedError: If the version is unknown.
     """
     if type(value) is int and (1 <= value <= NEWEST or any_version):
         return
@@ -75,10 +75,10 @@ def require_version(value: Any, line: int, *, any_version: bool) -> None:
 
 
 def text_in(row: Row, name: str) -> str:
-    """Return a text that has to be there.
+    """Return a required text.
 
     Raises:
-        MalformedError: If it is not, or empty.
+        MalformedError: If it is missing or empty.
     """
     found = row.get(name)
     if type(found) is not str or not found:
@@ -91,7 +91,7 @@ def an_object(value: Any, name: str) -> Row:
     """Return an object; an empty one for null.
 
     Raises:
-        MalformedError: If it is something else.
+        MalformedError: If it has another type.
     """
     if value is None:
         return {}
@@ -104,7 +104,7 @@ def a_list(value: Any, name: str) -> list[Any]:
     """Return a list; an empty one for null.
 
     Raises:
-        MalformedError: If it is something else.
+        MalformedError: If it has another type.
     """
     if value is None:
         return []
@@ -117,7 +117,7 @@ def a_row(value: Any) -> Row:
     """Return a row.
 
     Raises:
-        MalformedError: If it is no object.
+        MalformedError: If it is not an object.
     """
     if type(value) is not dict:
         raise MalformedError("not an object")
@@ -125,7 +125,7 @@ def a_row(value: Any) -> Row:
 
 
 def source_of(nous: Any) -> str:
-    """Return whose ids a file has: its agent's, or those of the one that this was a copy of."""
+    """Return the agent whose IDs a file has: its own, or the one that it is a copy of."""
     if type(nous) is not dict:
         return ""
     return str(nous.get("cameFrom") or nous.get("id") or "")
@@ -135,12 +135,12 @@ _MESSAGE_OURS = ("role", "content", "createdAt", "metadata", "id", "name")
 
 
 def is_primary(row: Row) -> bool:
-    """Tell whether a session of the flat list is an agent's main one."""
+    """Return whether a session of the flat list is an agent's main one."""
     return row.get("sessionType", row.get("type")) == "primary" and row.get("status") == "active"
 
 
 def session_of(row: Row) -> Row:
-    """Return a session of the flat list; its messages are read by themselves."""
+    """Return a session of the flat list; its messages are read separately."""
     made = dict(row)
     if "name" not in made and type(made.get("sessionKey")) is str:
         made["name"] = made["sessionKey"]
@@ -150,7 +150,7 @@ def session_of(row: Row) -> Row:
 
 
 def message_of(row: Row) -> Row:
-    """Return a message of the flat list: what version 1 has no member for is its metadata."""
+    """Return a message of the flat list; members that version 1 lacks become metadata."""
     if "metadata" in row:
         return row
     made = {name: row[name] for name in _MESSAGE_OURS if name in row}
@@ -158,14 +158,14 @@ def message_of(row: Row) -> Row:
 
 
 def node_of(row: Row) -> Row:
-    """Return a node of the TypeScript program, which has a name in place of an id."""
+    """Return a node of the TypeScript program, which has a name instead of an ID."""
     if "id" in row or type(row.get("name")) is not str:
         return row
     return {"id": row["name"], RECORD: {"name": row["name"]}, **row}
 
 
 def edge_of(row: Row) -> Row:
-    """Return an edge of the TypeScript program, which has ``relType`` in place of ``type``."""
+    """Return an edge of the TypeScript program, which has ``relType`` instead of ``type``."""
     if "type" in row or "relType" not in row:
         return row
     made = dict(row)
@@ -176,7 +176,7 @@ def edge_of(row: Row) -> Row:
 def vector_of_fact(value: Any) -> Row:
     """Return a fact of the Rust program as a memory.
 
-    What was forgotten is past its expiry, so that nobody is shown it.
+    A forgotten one has an expiry in the past, so that it is not shown.
     """
     row = a_row(value)
     said: Row = {"type": "semantic"}
@@ -189,7 +189,7 @@ def vector_of_fact(value: Any) -> Row:
         ("valid_to", "valid_until"),
     ):
         found = _time(row.get(name))
-        # Its program writes the end of the calendar for what is still true.
+        # Its program writes the end of the calendar for facts that are still true.
         if found is not None and not found.startswith("9999"):
             said[member] = found
     if row.get("is_forgotten") is True:
@@ -230,7 +230,7 @@ def edge_of_relationship(value: Any) -> Row:
 
 
 def edge_of_mention(value: Any) -> Row:
-    """Return that a fact speaks of an entity as an edge."""
+    """Return the mention of an entity in a fact as an edge."""
     row = a_row(value)
     properties = {k: v for k, v in row.items() if k not in ("factId", "entityId")}
     return {
@@ -251,7 +251,7 @@ KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
     "relationships": ("edges", edge_of_relationship),
     "factEntityEdges": ("edges", edge_of_mention),
 }
-"""The tables of the Rust program: which of version 1 each is, and what makes a row of it."""
+"""The tables of the Rust program, with those of version 1 and the conversion of their rows."""
 
 
 Text = str | None
@@ -259,19 +259,19 @@ Json = dict[str, Any] | None
 
 
 class RecordMember(Struct, rename="camel"):
-    """What a record says beyond its row; its other members are those of the record's type."""
+    """Members of a record that its row lacks; others are those of the record's type."""
 
     origin: Json = None
 
 
 class AgentFileMemoryRecord(RecordMember, rename=None):
-    """Of a memory."""
+    """The ``record`` of a memory."""
 
     parent_ids: list[str] | None = None
 
 
 class ConversationRecord(RecordMember, rename=None):
-    """Of a conversation."""
+    """The ``record`` of a conversation."""
 
     name: Text = None
     about: "list[AboutRow] | None" = None
@@ -316,7 +316,7 @@ class EdgeRow(Struct):
 
 
 class MessageRow(Struct, rename="camel"):
-    """A message; its content may be text or the parts that a model was given."""
+    """A message; its content may be a text, or the parts that a model got."""
 
     role: str
     content: Any = None
@@ -336,7 +336,7 @@ class NoteRow(Struct, rename="camel"):
 
 
 class StateChange(Struct, forbid_unknown_fields=True):
-    """A change of what is kept beside the messages."""
+    """A change of the state of a conversation."""
 
     working_state: Any = None
     thread_summary: Text = None
@@ -344,7 +344,7 @@ class StateChange(Struct, forbid_unknown_fields=True):
 
 
 class CheckpointPoint(Struct, forbid_unknown_fields=True):
-    """A point that a conversation can return to."""
+    """A checkpoint of a conversation."""
 
     why: Text = None
     name: Text = None
@@ -352,7 +352,7 @@ class CheckpointPoint(Struct, forbid_unknown_fields=True):
 
 
 class MomentRow(Struct, forbid_unknown_fields=True):
-    """What happened beside the messages, after so many of them."""
+    """A moment of the timeline, with the number of messages before it."""
 
     after: int = 0
     id: Text = None
@@ -380,7 +380,7 @@ class SessionRow(Struct, rename="camel"):
 
 
 class BackgroundRow(Struct, rename="camel"):
-    """A session that is only named."""
+    """A session of which only the name is stored."""
 
     key: str
     message_count: int | None = None
@@ -388,7 +388,7 @@ class BackgroundRow(Struct, rename="camel"):
 
 
 class Nous(Struct, rename="camel"):
-    """Who the agent is."""
+    """The identity of the agent."""
 
     id: str
     name: Text = None
@@ -422,7 +422,7 @@ class AgentFileGraph(Struct):
 
 
 class AgentFileMemory(Struct):
-    """What the agent knows."""
+    """The memory of the agent."""
 
     embeddings: Json = None
     vectors: list[VectorRow] | None = None
@@ -438,14 +438,14 @@ class AgentFileSessions(Struct):
 
 
 class Distillation(Struct):
-    """Receipts of what was drawn from conversations."""
+    """Receipts of distilled conversations."""
 
     receipts: list[dict[str, Any]] | None = None
     reflections: list[dict[str, Any]] | None = None
 
 
 class ExportMetadata(Struct, rename="camel"):
-    """What the program that wrote the file says of it."""
+    """Metadata of the program that wrote the file."""
 
     lossless: bool | None = None
     omitted_sections: list[dict[str, Any]] | None = None
@@ -467,10 +467,10 @@ class AgentFile(Struct, rename="camel"):
 
 
 def require(value: Any, shape: Any) -> Any:
-    """Return a value that is as the schema has it.
+    """Return a value, validated against a type of the schema.
 
     Raises:
-        MalformedError: If a member is not, naming it.
+        MalformedError: If a member is not valid, naming it.
     """
     try:
         msgspec.convert(value, resolved(shape), strict=True)
@@ -486,11 +486,11 @@ SECTIONS: dict[str, Any] = {
     "graph": AgentFileGraph,
     "sessions": AgentFileSessions,
 }
-"""What the members of each section have to be; all of them may be missing."""
+"""The types of the members of each section; all of them are optional."""
 
 
 def require_part(section: str, part: str, value: Any) -> None:
-    """Require a member of a section to be as the schema has it; one that is not named may be any.
+    """Validate a member of a section; an unknown one may have any type.
 
     Raises:
         MalformedError: As ``require``.
@@ -502,10 +502,10 @@ def require_part(section: str, part: str, value: Any) -> None:
 
 
 def require_id(nous: Any) -> None:
-    """Require an agent to have an id.
+    """Require an agent to have an ID.
 
     Raises:
-        MalformedError: If it has none, or is no object.
+        MalformedError: If it has none, or is not an object.
     """
     if type(nous) is not dict:
         raise MalformedError("`nous` is not an object", field="nous")
@@ -517,10 +517,10 @@ def require_id(nous: Any) -> None:
 
 
 def require_time(text: str | None, field: str) -> str | None:
-    """Return a time as it is kept.
+    """Return a time in the form that is stored.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not valid.
     """
     made = None if text is None else read_time(text)
     if text is not None and made is None:
@@ -533,6 +533,6 @@ def _plainly(problem: str) -> str:
 
 
 def _path(at: str) -> str | None:
-    """Return a path of msgspec's as ours: ``$.a[2].b`` is ``a/2/b``."""
+    """Return a path of msgspec in our form: ``$.a[2].b`` is ``a/2/b``."""
     plain = at.removeprefix("$").replace("[", ".").replace("]", "")
     return plain.strip(".").replace(".", "/") or None

@@ -1,6 +1,6 @@
 """Records as the rows of an agent file.
 
-What names another record names it as the file does: by the id that it came with, or its own.
+References use the IDs of the file: those that records came with, or their own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -41,8 +41,8 @@ from satchel.formats._aletheia.schema import (
     WORKING,
     Row,
 )
-from satchel.formats._order import in_order
 from satchel.formats._own_vectors import BankVectorWriter
+from satchel.formats._row_lists import in_order
 from satchel.model.records import Edge, Entry, FileVersion, SessionEvent
 from satchel.model.values import Component, read_time, resolved
 from satchel.ports.losses import Report
@@ -55,9 +55,9 @@ def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> 
 
     Args:
         event: The message.
-        name: Its id in the file.
-        session: What that calls its conversation.
-        agent: Whose file it is.
+        name: Its ID in the file.
+        session: The ID of its conversation in the file.
+        agent: The agent of the file.
     """
     origin, kept = said_of_origin(event.origin, f"{agent}/sessions", f"{session}/{name}")
     row: Row = {"id": name, "role": event.role or ""}
@@ -70,12 +70,12 @@ def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> 
 
 
 def name_of(event: SessionEvent, record_id: str, session: str) -> str:
-    """Return what an event is called within its conversation.
+    """Return the name of an event within its conversation.
 
     Args:
         event: The event.
-        record_id: Its record's id.
-        session: What the file calls its conversation.
+        record_id: The ID of its record.
+        session: The ID of its conversation in the file.
     """
     found = event.origin.id if event.origin and event.origin.provider is not None else None
     start = f"{session}/"
@@ -83,7 +83,7 @@ def name_of(event: SessionEvent, record_id: str, session: str) -> str:
 
 
 def row_of_start(event: SessionEvent, identity: str, name: str | None, agent: str) -> Row:
-    """Return a conversation as a row, without what comes after its start."""
+    """Return a conversation as a row, without anything after its start."""
     origin, kept = said_of_origin(event.origin, f"{agent}/sessions", identity)
     row: Row = {"id": identity}
     row |= {"name": name} if name is not None else {}
@@ -106,7 +106,7 @@ def _with_kept(row: Row, kept: Row, event: SessionEvent, origin: Row) -> Row:
     text = kept.pop("createdAt", None)
     if text is not None and (type(text) is not str or read_time(text) == event.created_at):
         row["createdAt"] = text
-    if kept.get("id", "") is None:  # it had none
+    if kept.get("id", "") is None:  # it had no time
         del kept["id"], row["id"]
     if kept.get("content", "") is None:
         del kept["content"]
@@ -117,10 +117,10 @@ def _with_kept(row: Row, kept: Row, event: SessionEvent, origin: Row) -> Row:
 
 
 def last_of(changes: Iterable[Row]) -> tuple[Row, list[Row]]:
-    """Return the working state and the summary that count, and all notes.
+    """Return the current working state and summary, and all notes.
 
     Args:
-        changes: Each with what a change said, and ``created_at``.
+        changes: The contents of each change, with ``created_at``.
     """
     found, notes = dict[str, Any](), list[Row]()
     for change in changes:
@@ -133,28 +133,28 @@ def last_of(changes: Iterable[Row]) -> tuple[Row, list[Row]]:
 
 
 class ConversationPosition(NamedTuple):
-    """An element of a conversation, as the file counts."""
+    """The position of an element of a conversation, as the file counts."""
 
     session: str
-    """Key of the conversation that it was appended to."""
+    """Key of its conversation."""
 
     name: str
-    """The element's id in the file."""
+    """The element's ID in the file."""
 
     number: int = 0
-    """Messages up to it."""
+    """Number of messages up to it."""
 
     place: int = 0
-    """Messages and changes of state up to it."""
+    """Number of messages and changes of state up to it."""
 
 
 class AletheiaSessionWriter:
     """A conversation that is being written.
 
     Args:
-        key: What its events name it by.
-        names: Its record's id, and its id in the file.
-        strand: Where its events are laid out.
+        key: The key that its events refer to.
+        names: The ID of its record, and its ID in the file.
+        strand: The stream of its events.
         event: Its record.
     """
 
@@ -165,16 +165,16 @@ class AletheiaSessionWriter:
         self.start, self.identity = names
         self.strand = strand
         self.source: str | None = None
-        """Key of the conversation that it was forked from."""
+        """Key of the conversation of origin."""
 
         self.parent: ConversationPosition | None = None
-        """What it goes on from, of a fork."""
+        """The element that a fork continues from."""
 
         self.until: str | None = None
-        """Id of that."""
+        """ID of that element."""
 
         self.number = self.place = 0
-        """Messages, and elements, up to its last one."""
+        """Number of messages, and of elements, up to its last one."""
 
         self.event = event
         self._name = event.name
@@ -188,7 +188,7 @@ class AletheiaSessionWriter:
         }
 
     def take(self, event: SessionEvent, record_id: str) -> None:
-        """Take what was said of it later: another name, or that it was put away."""
+        """Add a later change: another name, or that it was archived."""
         archived = members(event).get("archived")
         said: Row = {"id": name_of(event, record_id, self.identity)}
         said |= {"at": event.created_at} if event.created_at else {}
@@ -199,7 +199,7 @@ class AletheiaSessionWriter:
         self._about.append(said)
 
     def row(self, agent: str) -> Row:
-        """What is written of it before its messages."""
+        """Its row, without its messages."""
         made = row_of_start(self.event, self.identity, self._name, agent)
         made |= {"archived": True} if self._archived else {}
         if not self._about:
@@ -211,11 +211,11 @@ class AletheiaSessionWriter:
 
 
 class SessionTimeline:
-    """What is kept beside the messages of one conversation, and when it changed.
+    """The state of a conversation, and when it changed.
 
     Args:
         talk: The conversation.
-        whole: Whether what is from before its fork comes as well.
+        whole: Whether to include what precedes its fork.
     """
 
     def __init__(self, talk: AletheiaSessionWriter, *, whole: bool) -> None:
@@ -225,16 +225,16 @@ class SessionTimeline:
         self._place = 0 if parent is None else parent.place
         self._changes: list[Row] = []
         self._changed: list[int] = []
-        """Places of the changes."""
+        """Positions of the changes."""
 
         self._moments: list[tuple[int, int, Row]] = []
         self._shifts: dict[str, int] = {}
-        """By conversation: how much further its own counts are than the file's."""
+        """The difference between a conversation's counts and the file's, by conversation."""
 
         self._is_plain = True
 
     def take(self, owner: AletheiaSessionWriter, value: Row) -> None:
-        """Take the next event."""
+        """Add the next event."""
         said, kind = value["said"], value["event"]
         state = said.get("state") or {}
         step = state.get("step")
@@ -275,23 +275,23 @@ class SessionTimeline:
         return {**found, TIMELINE: [one for _, _, one in self._moments]}
 
     def _moment(self, place: int, said: Row) -> None:
-        """Put a moment where it belongs: a point may be made long after what it points to."""
+        """Insert a moment in order: a checkpoint may be created long after its element."""
         later = sum(1 for one in reversed(self._changed) if one > place)
-        first = self._place - len(self._changed) - self._count  # elements before all of these
+        first = self._place - len(self._changed) - self._count  # elements before all others
         after = place - first - (len(self._changed) - later)
         is_point = int("checkpoint" in said)
         self._moments.append((place, is_point, {"after": after, **said}))
 
 
 def members(event: SessionEvent) -> Row:
-    """Return what an event says of its place."""
+    """Return the members of an event that give its position."""
     return event.state if isinstance(event.state, dict) else {}
 
 
 def _is_plain(changes: list[Row]) -> bool:
-    """Tell whether the last change is one that a file without a timeline gives back as it was.
+    """Return whether a file without a timeline reproduces the last change.
 
-    That has one change of the state, whose time it does not say, and then the notes.
+    Such a file has one change of state, without a time, and then the notes.
     """
     last = changes[-1]
     if NOTE in last:
@@ -300,24 +300,24 @@ def _is_plain(changes: list[Row]) -> bool:
 
 
 MOST_RECEIPTS = 10
-"""How many receipts of distillations a file has."""
+"""Largest number of distillation receipts in a file."""
 
 _NOT_SAID = {"id": "", "sessionId": ""}
-"""Of a receipt: what another file calls it and its conversation."""
+"""Members of a receipt that depend on the file: its ID and its conversation."""
 
 Name = Callable[[Sealed, str], str]
-"""Gives a record the id that it has in the file."""
+"""Returns the ID of a record in the file."""
 
 
 class AletheiaSessionsWriter:
     """The conversations of a set of records.
 
     Args:
-        records: What is written.
-        agent: Whose file it is, or was where the agent came from.
-        report: Where is counted what has no place.
-        name: Gives records their ids in the file.
-        called: Is told what an event is called in the file.
+        records: The records to write.
+        agent: The agent of the file, or of its source file.
+        report: Counts what the file cannot hold.
+        name: Returns the IDs of records in the file.
+        called: Called with each event's name in the file.
     """
 
     def __init__(
@@ -340,21 +340,21 @@ class AletheiaSessionsWriter:
         self._lay_out()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._strands.close()
         self._places.close()
 
     def all(self) -> Iterator[AletheiaSessionWriter]:
-        """Yield the conversations, in the order in which they began."""
+        """Yield the conversations, in the order of their beginning."""
         yield from self._talks.values()
 
     def head(self, talk: AletheiaSessionWriter, *, whole: bool, alone: bool) -> Row:
-        """Return what is written of one before its messages.
+        """Return the row of a conversation, without its messages.
 
         Args:
             talk: The conversation.
-            whole: Whether a fork has the messages from before it as well.
-            alone: Whether it is the only one that is written.
+            whole: Whether a fork includes the messages before it.
+            alone: Whether no other conversation is written.
         """
         made, parent = talk.row(self._agent), talk.parent
         source = self._talks.get(talk.source or "")
@@ -373,7 +373,7 @@ class AletheiaSessionsWriter:
         return {**made, FORKED: {**said, **({INCLUDED: True} if whole else {})}}
 
     def messages(self, talk: AletheiaSessionWriter, *, whole: bool) -> Iterator[Row]:
-        """Yield the messages of one; with ``whole``, those from before it was forked first."""
+        """Yield the messages of a conversation; with ``whole``, those before its fork first."""
         for owner, value in self._elements(talk, whole=whole):
             if value["event"] == "message":
                 event = msgspec.convert(value["said"], resolved(SessionEvent))
@@ -381,7 +381,7 @@ class AletheiaSessionsWriter:
                 yield row_of_message(event, name, owner.identity, self._agent)
 
     def beside(self, talk: AletheiaSessionWriter, *, whole: bool) -> Row:
-        """Return what is kept beside the messages of one."""
+        """Return the state of a conversation."""
         found = SessionTimeline(talk, whole=whole)
         for owner, value in self._elements(talk, whole=whole):
             found.take(owner, value)
@@ -390,9 +390,9 @@ class AletheiaSessionsWriter:
         return found.members(is_fork=talk.parent is not None)
 
     def receipts(self, kept: list[Any]) -> list[Any]:
-        """Return the receipts of the last distillations, those that came in a file among them.
+        """Return the receipts of the last distillations, including those from a file.
 
-        Complete once ``beside`` was asked of each conversation.
+        Complete after ``beside`` was called for each conversation.
         """
         named = {one.get("id"): one for one in self._receipts}
         older, told = list[Any](), [_said_in(one) for one in self._receipts]
@@ -410,7 +410,7 @@ class AletheiaSessionsWriter:
         receipt: Row = {"id": f"{talk.identity}/{value['name']}", "sessionId": talk.identity}
         receipt |= {"distilledAt": value["said"].get("created_at"), **done}
         if any(_said_in(one) == _said_in(receipt) for one in self._receipts):
-            return  # of one that a fork has from before it
+            return  # of one that a fork includes
         self._receipts.append(receipt)
         self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
         del self._receipts[:-MOST_RECEIPTS]
@@ -418,7 +418,7 @@ class AletheiaSessionsWriter:
     def _elements(
         self, talk: AletheiaSessionWriter, *, whole: bool
     ) -> Iterator[tuple[AletheiaSessionWriter, Row]]:
-        """Yield the events of a conversation, each with the one that it was appended to."""
+        """Yield the events of a conversation, each with its predecessor."""
         way: list[tuple[AletheiaSessionWriter, str | None]] = [(talk, None)]
         while whole and (parent := way[-1][0].parent) is not None:
             way.append((self._talks[parent.session], way[-1][0].until))
@@ -459,7 +459,7 @@ class AletheiaSessionsWriter:
         self._put(record.id, ConversationPosition(key, identity, made.number, made.place))
 
     def _fork(self, talk: AletheiaSessionWriter) -> None:
-        """Find what a fork goes on from; the last one before it, where that was erased."""
+        """Find the element that a fork continues from; if it was erased, the last one before it."""
         said = members(talk.event)
         talk.source = str(said.get("source") or talk.event.session or "")
         there = self._talks.get(talk.source)
@@ -515,14 +515,14 @@ class AletheiaSessionsWriter:
 
 
 def _kind_of(event: SessionEvent) -> str:
-    """Return which event a record is; see ``continuity.elements``."""
+    """Return the kind of event of a record; see ``sessions.elements``."""
     if event.event != "session" or event.parent is None:
         return event.event
     return "state" if "step" in members(event) else "about"
 
 
 def _said_in(receipt: Any) -> Any:
-    """Return what a receipt says, however a file calls it."""
+    """Return a receipt without the members that depend on the file."""
     return {**receipt, **_NOT_SAID} if type(receipt) is dict else receipt
 
 
@@ -532,12 +532,12 @@ _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 
 
 class AletheiaWriter:
-    """What an agent file is made of.
+    """The parts of an agent file to write.
 
     Args:
-        records: What is written.
-        agent: Whose file it is, or was where the agent came from.
-        report: Where is counted what has no place.
+        records: The records to write.
+        agent: The agent of the file, or of its source file.
+        report: Counts what the file cannot hold.
     """
 
     def __init__(self, records: RecordSet, agent: str, report: Report) -> None:
@@ -554,16 +554,16 @@ class AletheiaWriter:
         self._count_what_has_no_place()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         for one in (self._names, self._used, self.talks):
             one.close()
 
     def vectors(self, container: Row, own: BankVectorWriter) -> Iterator[Row]:
-        """Yield the memories, in the order that they came in as far as it is known.
+        """Yield the memories, in their order in the source file if known.
 
         Args:
-            container: What was around them.
-            own: The bank's own vectors, which go along beside them.
+            container: The members around them in the source file.
+            own: The bank's own vectors, to include.
         """
         for record, vector in own.beside(in_order(self._records, container)):
             entry = cast("Entry", record.model)
@@ -592,7 +592,7 @@ class AletheiaWriter:
                 yield row_of_edge(record, (source, target), self._agent)
 
     def files(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield the path of each text file, and its text in parts; count what has no place."""
+        """Yield the path of each text file, and its text in parts; count losses."""
         for path, versions in self._by_path():
             first, reason = versions[0], None
             if not is_path(path):
@@ -605,7 +605,7 @@ class AletheiaWriter:
                 self._report.lost("file_version", reason, example=path[:80])
 
     def binaries(self) -> Iterator[tuple[str, Row | None]]:
-        """Yield the path of each other file, and where there is more than that, its contents."""
+        """Yield the path of each binary file, and its contents, if stored."""
         for path, versions in self._by_path():
             first = versions[0]
             if not is_path(path) or not first.metadata.get(BINARY):
@@ -631,14 +631,14 @@ class AletheiaWriter:
     # -- names -----------------------------------------------------------------------------
 
     def _name(self, record: Sealed, wanted: str) -> str:
-        """Give a record the id that it has in the file, and no other record has."""
+        """Return the unique ID of a record in the file."""
         name = wanted if self._used.add(wanted.encode()) else record.id
         self._used.add(name.encode())
         self._names.put(record.id.encode(), name.encode())
         return name
 
     def _called(self, record_id: str, name: str) -> None:
-        """Remember what something is called in the file that has its name from elsewhere."""
+        """Store the ID of something that another part of the file has named."""
         self._names.put(record_id.encode(), name.encode())
 
     def _named(self, identity: str) -> str | None:

@@ -1,7 +1,7 @@
-"""amplihack's hierarchical JSON, read: versions 1.0 and 1.1, and agent-core's own shape.
+"""Reads amplihack's hierarchical JSON: versions 1.0 and 1.1, and agent-core's form.
 
-Agent-core writes ``nodes``, ``edges`` and ``episodes`` without a version; its nodes are taken as
-version 1.1 has them. What is around the arrays is kept as it was found.
+Agent-core writes ``nodes``, ``edges`` and ``episodes`` without a version; its nodes become those of
+version 1.1. Members around the arrays are stored unchanged.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from satchel.formats._amplihack.rows import (
     standing_for,
     statistic_of,
 )
-from satchel.formats._files import reader_of
+from satchel.formats._json import reader_of
 from satchel.model.records import Edge, Episodic, Model, Semantic
 from satchel.model.values import Scope, resolved
 from satchel.ports.format import Place, ReadContext
@@ -46,7 +46,7 @@ _SHOWN = 80
 
 
 class RowPosition(NamedTuple):
-    """A place in the input: an array or table, and the position in it."""
+    """A position in the input: an array or table, and the index in it."""
 
     array: str
     place: int
@@ -56,7 +56,7 @@ class RowPosition(NamedTuple):
 
 
 Prepare = Callable[[Any], Row] | None
-"""Gives a row as version 1.1 has it."""
+"""Converts a row to version 1.1."""
 
 _Fact = tuple[RowPosition, Semantic]
 _Joined = tuple[RowPosition, str, Row, Scope | None]
@@ -66,22 +66,22 @@ _edges = msgspec.msgpack.Decoder(resolved(list[_Joined])).decode
 
 
 class AmplihackCollector:
-    """The nodes and edges of one input.
+    """Collects the nodes and edges of one input.
 
     Args:
-        reading: Where bad ones go.
-        file: What to call the input in errors.
+        reading: Takes bad ones.
+        file: The name of the input in errors.
     """
 
     def __init__(self, reading: ReadContext, file: str) -> None:
         self.counts = Counter[str]()
-        """How many rows each array has, bad ones too."""
+        """Number of rows of each array, including bad ones."""
 
         self.nodes = 0
-        """How many of them are nodes."""
+        """Number of nodes among them."""
 
         self.last: RowPosition | None = None
-        """Where the last record that was given out was."""
+        """The position of the last record that was yielded."""
 
         self._reading = reading
         self._file = file
@@ -101,17 +101,17 @@ class AmplihackCollector:
     def node(
         self, where: RowPosition, table: str, row: Any, scope: Scope | None, prepare: Prepare = None
     ) -> Iterator[Episodic]:
-        """Take a node; one that is an episode is given out.
+        """Add a node; an episode is yielded.
 
         Args:
-            where: Its place.
+            where: Its position.
             table: ``FACTS`` or ``EPISODES``.
-            row: What is there.
-            scope: Whose it is.
-            prepare: Gives the row as version 1.1 has it, where it is another shape.
+            row: The row.
+            scope: Its owner.
+            prepare: Converts the row to version 1.1, if it has another form.
 
         Raises:
-            MalformedError: If it is bad, and bad ones are not left out.
+            MalformedError: If it is bad, and bad ones are not skipped.
         """
         self.nodes += 1
         with self._refusing(where):
@@ -134,7 +134,7 @@ class AmplihackCollector:
         scope: Scope | None,
         prepare: Prepare = None,
     ) -> None:
-        """Take an edge; where its kind is not known, it is agent-core's own and says so itself.
+        """Add an edge; one of agent-core states its own kind.
 
         Args and Raises: as ``node``.
         """
@@ -148,7 +148,7 @@ class AmplihackCollector:
                 self._edges_held.clear()
 
     def rest(self) -> Iterator[Semantic | Edge]:
-        """Yield the facts, then the edges whose ends are there; the others are counted."""
+        """Yield the facts, then the edges whose ends exist; others are counted."""
         self._find_parents()
         for where, draft in self._all_facts():
             self.last = where
@@ -184,7 +184,7 @@ class AmplihackCollector:
                 self._parents.extend(_raw(fact), _raw(episode), most=most)
 
     def _end(self, kind: str, row: Row, scope: Scope | None, side: str) -> str | None:
-        """Return what stands for the node at an end; None where there is none."""
+        """Return the placeholder of the node at an end; None if it does not exist."""
         for table in tables_for(kind, side):
             name = standing_for(table, row[side], scope)
             if self._is_there(name):
@@ -229,7 +229,7 @@ class AmplihackCollector:
 
 
 def tables_for(kind: str, side: str) -> tuple[str, str]:
-    """Return in which tables the node at an end of an edge is looked for, the first one first."""
+    """Return the tables to search for the node at an end of an edge, in order."""
     tables = tuple(NODES)
     is_episode = kind == "derives_from" and side == "target_id"
     return (tables[1], tables[0]) if is_episode else (tables[0], tables[1])
@@ -240,7 +240,7 @@ def _raw(name: str) -> bytes:
 
 
 VERSIONS = ("1.0", "1.1")
-"""The versions that are known."""
+"""The known versions."""
 
 _CORE = {"nodes": FACTS, "episodes": EPISODES, "edges": ""}
 _CORE_COUNTS = {"nodes": "total_nodes", "episodes": "total_episodes", "edges": "total_edges"}
@@ -249,11 +249,11 @@ _AROUND = ("agent_name", "exported_at", "format_version", "statistics")
 
 
 class AmplihackDocument:
-    """One JSON export that is being read.
+    """A JSON export that is being read.
 
     Args:
         place: The file.
-        reading: The bounds, and what is asked for.
+        reading: The limits and options.
     """
 
     def __init__(self, place: Place, reading: ReadContext) -> None:
@@ -268,8 +268,8 @@ class AmplihackDocument:
         """Yield the episodes, then the facts, then the edges.
 
         Raises:
-            MalformedError: If it is no such export, or of a version that is not known.
-            EmptyInputError: If there is no memory in it.
+            MalformedError: If it is not such an export, or of an unknown version.
+            EmptyInputError: If it has no memory.
         """
         reading, name = self._reading, self._place.name
         reading.linked = True
@@ -300,7 +300,7 @@ class AmplihackDocument:
             self._keep(document, key)
 
     def _keep(self, document: ForeignReader, key: str) -> None:
-        """Keep a member that is around the arrays."""
+        """Store a member around the arrays."""
         line = document.line
         value = document.value()
         if key in ARRAYS:
@@ -346,7 +346,7 @@ class AmplihackDocument:
                 gathering.edge(where, _KIND_OF.get(key), row, scope)
 
     def _found_agent(self) -> str:
-        """Return whose memory it is, also where that stands behind the arrays."""
+        """Return the agent of the file, even if it comes after the arrays."""
         if self._agent is None:
             with self._place.open() as stream:
                 document = reader_of(stream, self._place, self._reading)
@@ -361,7 +361,7 @@ class AmplihackDocument:
         return self._agent
 
     def _settle(self, document: ForeignReader, gathering: AmplihackCollector) -> None:
-        """Say what is odd about the file as a whole, and keep what was around the arrays."""
+        """Note inconsistencies of the file, and store the members around the arrays."""
         if not (self._core or self._versioned):
             raise MalformedError(
                 "not an export of amplihack: neither semantic_nodes nor nodes",
@@ -400,7 +400,7 @@ class AmplihackDocument:
                 )
 
     def _line_of(self, where: RowPosition | None) -> int | None:
-        """Return the line of a record that waited; the file is read again for it."""
+        """Return the line of a record that was deferred; the file is read again for it."""
         if where is None:
             return None
         with suppress(InputError), self._place.open() as stream:
@@ -424,23 +424,23 @@ def _skip(document: ForeignReader) -> None:
 
 
 MOST_AGENTS = 1000
-"""How many agents are told apart before a wanted one is looked for among them."""
+"""Largest number of agents that are collected to find the requested one."""
 
 _ENDS = ("source_id", "target_id")
 _OWNERS_SHOWN = 10
 
 
 class AmplihackAgents:
-    """The agents of one database.
+    """The agents of a database.
 
     Args:
-        found: The agents whose rows there are; the first ``MOST_AGENTS``.
-        wanted: Whose memory is asked for; None for everybody's.
-        file: What to call the database in errors.
-        report: Where rows of others are counted.
+        found: The agents with rows; the first ``MOST_AGENTS``.
+        wanted: The requested agent; None for all.
+        file: The name of the database in errors.
+        report: Counts rows of other agents.
 
     Raises:
-        MalformedError: If there are several agents, and the wanted one is none of them.
+        MalformedError: If there are several agents, and the requested one is not among them.
     """
 
     def __init__(
@@ -450,7 +450,7 @@ class AmplihackAgents:
         self._report = report
         self._owners = ScratchMap()
         self._others = 0
-        # All rows are given to one agent, or the rows of one alone are read.
+        # All rows become one agent's, or only the rows of one agent are read.
         self._renamed = wanted if len(found) <= 1 else None
         self._only = wanted if len(found) > 1 else None
         if self._only is not None and self._only not in found:
@@ -462,11 +462,11 @@ class AmplihackAgents:
             )
 
     def of_node(self, table: str, array: str, row: Row) -> Scope | None:
-        """Return whose a node is; None for what is not wanted.
+        """Return the owner of a node; None if it is not requested.
 
         Args:
-            table: What the table is called there.
-            array: The array of the JSON that its rows are in.
+            table: The name of its table.
+            array: The array of the JSON for its rows.
             row: The node.
 
         Raises:
@@ -484,7 +484,7 @@ class AmplihackAgents:
         return Scope(agent=agent)
 
     def of_edge(self, row: Row) -> Scope | None:
-        """Return whose an edge is: its source's, or else its target's; None if not wanted."""
+        """Return the owner of an edge's source, or else its target; None if not requested."""
         if self._renamed is not None:
             return Scope(agent=self._renamed)
         for end in _ENDS:
@@ -495,10 +495,10 @@ class AmplihackAgents:
         if self._only is not None:
             self._others += 1
             return None
-        return Scope()  # both its ends are missing, which is counted
+        return Scope()  # both ends are missing, which is counted
 
     def close(self) -> None:
-        """Say how many rows stayed behind, and give the space back."""
+        """Report the number of rows that were not read, and free the temporary space."""
         self._owners.close()
         if self._others:
             self._report.lost("row", "they belong to another agent", count=self._others)

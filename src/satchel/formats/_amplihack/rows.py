@@ -1,7 +1,7 @@
-"""What a node or an edge of amplihack says, as a record, and back.
+"""A node or an edge of amplihack as a record, and back.
 
 The concept of a fact is its subject, its entity the only entity; the episode it names, and the
-label of an episode, are evidence. What a record does not reproduce exactly is in
+label of an episode, are evidence. Members that a record does not reproduce exactly are in
 ``origin.as_written``.
 """
 
@@ -27,16 +27,16 @@ from satchel.model.values import (
 from satchel.ports.drafts import placeholder
 
 NAME = "amplihack"
-"""The provider that records from it name, whichever of its files they were in."""
+"""The provider in the origin of its records, from any of its files."""
 
 FACTS, EPISODES = "semantic_nodes", "episodic_nodes"
 """The two tables of nodes."""
 
 EPISODE = "episode"
-"""The kind of an entry that was an episode: a fact may have the same id."""
+"""The kind of an entry that was an episode, since a fact may have the same ID."""
 
 Row = dict[str, Any]
-"""A node or an edge; what the value domain cannot hold is in its reversible form."""
+"""A node or an edge; values that the domain cannot hold are in their reversible form."""
 
 
 class Member(NamedTuple):
@@ -44,10 +44,10 @@ class Member(NamedTuple):
 
     fits: Callable[[Any], bool]
     what: str
-    """What it has to be, in words."""
+    """Its type, in words."""
 
     default: Any
-    """What stands there when nothing is known."""
+    """Its default value."""
 
 
 def _is_text(value: Any) -> bool:
@@ -80,7 +80,7 @@ TAGS = Member(_is_list, "a list of texts", [])
 JSON = Member(_is_any, "JSON", {})
 
 _BELIEF = NUMBER._replace(default=0.8)
-"""What memory-lib takes for the confidence of a fact that states none."""
+"""The default confidence of a fact in memory-lib."""
 
 NODES: dict[str, dict[str, Member]] = {
     FACTS: {
@@ -103,7 +103,7 @@ NODES: dict[str, dict[str, Member]] = {
         "created_at": TEXT,
     },
 }
-"""The members of a node, in the order in which they are written."""
+"""The members of a node, in the order of writing."""
 
 _ENDS = {"source_id": TEXT, "target_id": TEXT}
 
@@ -119,11 +119,11 @@ EDGES: dict[str, dict[str, Member]] = {
         "transition_type": TEXT,
     },
 }
-"""The members of an edge of each kind, in the order in which the kinds and they are written."""
+"""The members of an edge, by kind; kinds and members in the order of writing."""
 
 
 def array_of(kind: str) -> str:
-    """Return the name of the array that edges of a kind are in."""
+    """Return the name of the array with the edges of a kind."""
     return f"{kind}_edges"
 
 
@@ -140,10 +140,10 @@ def statistic_of(array: str) -> str:
 
 
 def checked(row: Any, members: dict[str, Member]) -> Row:
-    """Return a row whose members are what they have to be, or absent; null counts as absent.
+    """Return a row whose members are valid or absent; null counts as absent.
 
     Raises:
-        MalformedError: If one is something else, naming it.
+        MalformedError: If one is not valid, naming it.
     """
     if type(row) is not dict:
         raise MalformedError("not an object")
@@ -161,7 +161,7 @@ def checked(row: Any, members: dict[str, Member]) -> Row:
 
 
 def named(row: Row, name: str) -> str:
-    """Return the id in a row.
+    """Return the ID in a row.
 
     Raises:
         MalformedError: If there is none.
@@ -173,12 +173,12 @@ def named(row: Row, name: str) -> str:
 
 
 LABEL = "source_label"
-"""The kind of evidence that the label of an episode is."""
+"""The kind of evidence of an episode's label."""
 
 AGENT_CORE = "$agent-core"
-"""The member of ``origin.as_written`` with what only agent-core's own files have a place for.
+"""The member of ``origin.as_written`` for data that only agent-core's files can hold.
 
-No member of a file has this name: a ``$`` gets another one.
+No member of a file has this name: ``$`` is escaped.
 """
 
 _ISO_MICROSECONDS = 26
@@ -190,10 +190,10 @@ def node_of(table: str, row: Any, scope: Scope | None) -> Semantic | Episodic:
     Args:
         table: ``FACTS`` or ``EPISODES``.
         row: The node.
-        scope: Whose it is.
+        scope: Its owner.
 
     Raises:
-        MalformedError: If a member has another type than the format gives it, naming it.
+        MalformedError: If a member has the wrong type, naming it.
     """
     members = NODES[table]
     row = _typed(checked(row, members), members)
@@ -224,14 +224,14 @@ def node_of(table: str, row: Any, scope: Scope | None) -> Semantic | Episodic:
 
 
 def row_of(entry: Entry, identity: str, source: str) -> Row:
-    """Return a node for writing, as its source had it where it came from amplihack.
+    """Return an entry as a node, as in its source if that was amplihack.
 
-    Numbers are as the value domain has them, and unknown members at the end.
+    Numbers are in the form of the value domain, and unknown members come last.
 
     Args:
         entry: The entry, semantic or episodic, with a text.
-        identity: What it is called there.
-        source: Of a fact, the episode that it names where nothing else is known.
+        identity: Its ID at amplihack.
+        source: The default source episode of a fact.
     """
     table = EPISODES if isinstance(entry, Episodic) else FACTS
     members = NODES[table]
@@ -247,14 +247,14 @@ def row_of(entry: Entry, identity: str, source: str) -> Row:
 
 
 def kept_of(origin: Origin | None) -> Row:
-    """Return what a record of amplihack said that it does not reproduce; a copy."""
+    """Return a copy of the members that a record of amplihack does not reproduce."""
     if origin is None or origin.provider != NAME:
         return {}
     return {name: part for name, part in origin.as_written.items() if name != AGENT_CORE}
 
 
 def only_in_agent_core(origin: Origin | None) -> list[str]:
-    """Return the names of what only agent-core's own files have a place for."""
+    """Return the names of members that only agent-core's files can hold."""
     if origin is None or origin.provider != NAME:
         return []
     found = origin.as_written.get(AGENT_CORE)
@@ -265,10 +265,10 @@ def edge_of(kind: str, row: Row, scope: Scope | None, ends: tuple[str, str]) -> 
     """Return an edge as a record.
 
     Args:
-        kind: Its kind, one of the four or agent-core's own.
+        kind: Its kind, one of the four or agent-core's.
         row: The edge, as ``checked_edge`` returned it.
-        scope: Whose it is.
-        ends: What stands for the ids at its ends.
+        scope: Its owner.
+        ends: The placeholders of the IDs at its ends.
     """
     members = EDGES.get(kind, EDGES["similar_to"])
     row = _typed(row, members)
@@ -301,10 +301,10 @@ def edge_of(kind: str, row: Row, scope: Scope | None, ends: tuple[str, str]) -> 
 
 
 def checked_edge(kind: str, row: Any) -> Row:
-    """Return an edge whose members are what they have to be.
+    """Return an edge with valid members.
 
     Raises:
-        MalformedError: If one is not, naming it, or an end is missing.
+        MalformedError: If one is not valid, naming it, or an end is missing.
     """
     members = EDGES.get(kind, EDGES["similar_to"])
     found = checked(row, members)
@@ -314,12 +314,12 @@ def checked_edge(kind: str, row: Any) -> Row:
 
 
 def edge_row_of(edge: Edge, source: str, target: str) -> Row:
-    """Return an edge for writing, numbers as the value domain has them.
+    """Return an edge for writing, with numbers in the form of the value domain.
 
     Args:
         edge: The edge.
-        source: What its source is called there.
-        target: What its target is called there.
+        source: The ID of its source at amplihack.
+        target: The ID of its target at amplihack.
     """
     members = EDGES.get(edge.kind, EDGES["similar_to"])
     row: Row = {"source_id": source, "target_id": target}
@@ -340,7 +340,7 @@ def edge_row_of(edge: Edge, source: str, target: str) -> Row:
 
 
 def identity_at(entry: Entry, record_id: str) -> str:
-    """Return what an entry is called at amplihack: its id there, or else ours."""
+    """Return the ID of an entry at amplihack: the one it came with, or ours."""
     origin = entry.origin
     if origin is not None and origin.provider == NAME and origin.id is not None:
         return origin.id
@@ -348,7 +348,7 @@ def identity_at(entry: Entry, record_id: str) -> str:
 
 
 def standing_for(table: str, identity: str, scope: Scope | None) -> str:
-    """Return what stands for the id of a node before it has one."""
+    """Return the placeholder of a node's ID."""
     record_type = "semantic" if table == FACTS else "episodic"
     return placeholder(record_type, scope, Origin(provider=NAME, id=identity))
 
@@ -357,12 +357,12 @@ def standing_for(table: str, identity: str, scope: Scope | None) -> str:
 
 
 def from_agent_core(table: str, row: Any) -> Row:
-    """Return a node of agent-core's own files as version 1.1 has it.
+    """Convert a node of agent-core's files to version 1.1.
 
-    Its category is where version 1.1 keeps it, in the metadata.
+    Its category goes into the metadata, as in version 1.1.
 
     Raises:
-        MalformedError: If it is no object.
+        MalformedError: If it is not an object.
     """
     if type(row) is not dict:
         raise MalformedError("not an object")
@@ -384,10 +384,10 @@ def from_agent_core(table: str, row: Any) -> Row:
 
 
 def edge_from_agent_core(row: Any) -> tuple[str, Row]:
-    """Return the kind of an edge of agent-core's own files, and the edge as version 1.1 has it.
+    """Return the kind of an edge of agent-core's files, and the edge in version 1.1.
 
     Raises:
-        MalformedError: If it is no object, or has no kind.
+        MalformedError: If it is not an object, or has no kind.
     """
     kind = row.get("relationship") if type(row) is dict else None
     if type(kind) is not str or not kind:
@@ -403,7 +403,7 @@ def edge_from_agent_core(row: Any) -> tuple[str, Row]:
 
 
 def _said_of_row(row: Row) -> Row:
-    """Return what a node says, by its own names, as an entry has it."""
+    """Return the values of a node in the form of an entry, by the node's names."""
     metadata, confidence = row.get("metadata"), row.get("confidence")
     unit = isinstance(confidence, int | float) and 0 <= confidence <= 1
     return {
@@ -443,7 +443,7 @@ def _evidence(entry: Entry, kind: str) -> str:
 
 
 def _written(said: Row, members: dict[str, Member]) -> Row:
-    """Return a node as it is written when nothing else is known of it."""
+    """Return a node as written for an entry of other origin."""
     row = {name: said[name] for name in members if name in said}
     if "confidence" in row and row["confidence"] is None:
         row["confidence"] = members["confidence"].default
@@ -452,7 +452,7 @@ def _written(said: Row, members: dict[str, Member]) -> Row:
 
 
 def _kept(row: Row, written: Row, members: dict[str, Member]) -> Row:
-    """Return what to keep of a row: a member that is absent or null says nothing."""
+    """Return the members of a row to store, without absent and null ones."""
     return {
         name: part
         for name, part in differences(row, written).items()
@@ -461,9 +461,9 @@ def _kept(row: Row, written: Row, members: dict[str, Member]) -> Row:
 
 
 def _typed(row: Row, members: dict[str, Member]) -> Row:
-    """Return a row with the numbers that amplihack types as floats as the value domain has them.
+    """Return a row whose float members are in the form of the value domain.
 
-    It always writes them as floats, so ``1`` and ``1.0`` are the same there.
+    amplihack always writes them as floats, so ``1`` and ``1.0`` are equal.
     """
     return {
         name: lean_number(part) if members.get(name, JSON).fits is NUMBER.fits else part
@@ -472,7 +472,7 @@ def _typed(row: Row, members: dict[str, Member]) -> Row:
 
 
 def _mapped_again(written: Row, kept: Row, members: dict[str, Member]) -> Row:
-    """Return what a node says with all that was kept; what has the wrong type is taken away."""
+    """Return the members of a node with the stored ones; those of the wrong type are removed."""
     while True:
         row = reproduce(written, kept)
         try:
@@ -482,7 +482,7 @@ def _mapped_again(written: Row, kept: Row, members: dict[str, Member]) -> Row:
 
 
 def time_of(text: Any) -> str | None:
-    """Return a time as records have it; digits beyond microseconds are cut off."""
+    """Return a time in the form of records, truncated to microseconds."""
     if type(text) is not str or not text:
         return None
     found = exact_time(text) or read_time(text)
@@ -493,5 +493,5 @@ def time_of(text: Any) -> str | None:
 
 
 def lean_number(value: Any) -> Any:
-    """Return a number as the value domain has it: a whole one is an integer."""
+    """Return a number in the form of the value domain: a whole one is an integer."""
     return int(value) if type(value) is float and value.is_integer() else value

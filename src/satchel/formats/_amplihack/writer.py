@@ -1,7 +1,7 @@
-"""Records as the rows of amplihack's arrays, exactly as its strict reader takes them.
+"""Records as the rows of amplihack's arrays, as its strict reader accepts them.
 
-Its reader refuses a whole file for one null, one tag that is no text, one number that is a text. So
-each member is there and has its type; what it cannot say is counted.
+Its reader refuses a whole file for a null, a tag that is not a text, or a number in a text. So
+every member is present and has its type; what it cannot hold is counted.
 """
 
 import base64
@@ -65,9 +65,9 @@ class AmplihackWriter:
     """The memory of one agent, as rows.
 
     Args:
-        records: What is written.
-        agent: Whose it is.
-        report: Where is counted what has no place.
+        records: The records to write.
+        agent: The agent.
+        report: Counts what the format cannot hold.
     """
 
     def __init__(self, records: RecordSet, agent: str, report: Report) -> None:
@@ -83,14 +83,14 @@ class AmplihackWriter:
             self._name(table)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         for one in (self._names, self._used, self._pairs, self._strands):
             one.close()
 
     def rows(self, array: str) -> Iterator[Row]:
-        """Yield the rows of an array, each with all members and their types; in any order once.
+        """Yield the rows of an array, each with all members and their types; call once per array.
 
-        What came as ``$int`` and the like is restored where JSON can hold it.
+        Reversible forms such as ``$int`` are restored if JSON can hold them.
         """
         if array in (FACTS, EPISODES):
             yield from self._nodes(array)
@@ -108,7 +108,7 @@ class AmplihackWriter:
                 yield record, entry
 
     def _name(self, table: str) -> None:
-        """Give each node of a table the id that it has there, and no other node has."""
+        """Assign each node of a table a unique ID at amplihack."""
         for record, entry in self._entries(table):
             name = identity_at(entry, record.id)
             if not self._used.add(_key(table, name)):
@@ -129,14 +129,14 @@ class AmplihackWriter:
             yield self._strict(table, row, record.id, carried=b'"$' in record.body)
 
     def _episodes_of(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """Yield the parents of a fact that are episodes here: their ids, and their names."""
+        """Yield the parents of a fact that are episodes: their IDs, and those at amplihack."""
         for parent in entry.parent_ids:
             table, name = self._named(parent)
             if table == EPISODES:
                 yield parent, name
 
     def _named(self, identity: str) -> tuple[str, str]:
-        """Return table and name of a node; neither for what is no node here."""
+        """Return the table and name of a node; None for each if it is not a node of the file."""
         table, _, name = (self._names.get(identity.encode()) or b"").decode().partition("/")
         return table, name
 
@@ -183,7 +183,7 @@ class AmplihackWriter:
     # -- edges -----------------------------------------------------------------------------
 
     def _sort_edges(self) -> None:
-        """Lay the edges out by kind, the links that are only parents behind those that are said."""
+        """Group the edges by kind; links from parents come after stated ones."""
         if self._edges:
             return
         self._edges = {array_of(kind): self._strands.strand() for kind in EDGES}
@@ -249,7 +249,7 @@ class AmplihackWriter:
                     lose(kind, "amplihack stores text only", example=record.id)
 
     def _strict(self, array: str, row: Row, example: str, *, carried: bool) -> Row:
-        """Return a row in which each member has the type that the reader wants."""
+        """Return a row in which each member has the type that the reader expects."""
         if carried:
             row = {
                 name: _Plain(self._report, name, example).of(part)
@@ -282,7 +282,7 @@ class AmplihackWriter:
 
 
 class _Plain:
-    """Makes of restored values what JSON can hold, and counts what it cannot."""
+    """Converts restored values to JSON, and counts those that it cannot hold."""
 
     def __init__(self, report: Report, name: str, example: str) -> None:
         self._report = report
@@ -290,7 +290,7 @@ class _Plain:
         self._example = example
 
     def of(self, value: Any) -> Any:
-        """Return a value that JSON can hold."""
+        """Return a value as JSON."""
         kind = type(value)
         if kind is dict:
             return {name: self.of(part) for name, part in value.items()}
@@ -313,7 +313,7 @@ _NOBODY = "satchel"
 
 
 def container_of(records: RecordSet, writing: WriteContext, name: str = NAME) -> dict[str, Any]:
-    """Return what was around the records: in the file that they came in, or else in the last."""
+    """Return the members around the records in their source file, or else in the last one."""
     last: dict[str, Any] = {}
     for record in records.of("source"):
         if record.value.get("format") != name:
@@ -328,7 +328,7 @@ def container_of(records: RecordSet, writing: WriteContext, name: str = NAME) ->
 
 
 def agent_of(records: RecordSet, writing: WriteContext, container: dict[str, Any]) -> str:
-    """Return whose memory is written: the one agent's, the file's, or else the bank's."""
+    """Return the agent to write: that of the records, the file's, or else the bank's name."""
     agents = _agents_in(records)
     if len(agents) == 1:
         return agents.pop()
@@ -339,7 +339,7 @@ def agent_of(records: RecordSet, writing: WriteContext, container: dict[str, Any
 
 
 def _agents_in(records: RecordSet) -> set[str]:
-    """Return the agents that memories are of, where they are few; two are as good as many."""
+    """Return the agents of the memories, at most two."""
     found = set[str]()
     for kind in ("semantic", "episodic"):
         for record in records.of(kind):
@@ -352,7 +352,7 @@ def _agents_in(records: RecordSet) -> set[str]:
 
 
 def exported_at(writing: WriteContext, container: dict[str, Any]) -> str:
-    """Return when a file says that it was written; a conversion keeps what it says."""
+    """Return the export time of the file; a conversion preserves that of its source."""
     found = container.get("exported_at")
     if writing.bank is None and isinstance(found, str):
         return found

@@ -21,14 +21,14 @@ from satchel.http.answers import answer, problem
 from satchel.http.operations import of_server, serves
 from satchel.ports.operations import Options, operation
 from satchel.recall.models import embedder_of, server_of
-from satchel.transfer.conversion_operations import FormatsRequest, list_formats
+from satchel.transfer.verification import FormatsRequest, list_formats
 
 _RUNNING = "`satchel config show` prints the settings; this is about a running server."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """A server, as its settings are asked for."""
+    """A running server, for its settings."""
 
     settings: Settings
     verifier: str
@@ -38,34 +38,34 @@ class RunningServer:
 
 
 class StoreSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The store that is served."""
+    """The store of the server."""
 
     kind: str
     address: str
     """Without passwords."""
 
     chosen_by: str
-    """What decided: a flag, a variable, the configuration file, or the default."""
+    """Origin of the choice: a flag, a variable, the configuration file, or the default."""
 
     is_encrypted: bool
     requires_encryption: bool
-    """Whether a store in plain is refused."""
+    """Whether an unencrypted store is refused."""
 
 
 class EmbedderSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What makes vectors, and whether it can."""
+    """The embedder, and whether it is available."""
 
     name: str
     """Without passwords."""
 
     state: Literal["ready", "configured", "not available"]
-    """``configured``: a server, which was not asked."""
+    """``configured``: a server, which was not contacted."""
 
     server: str | None = None
     """Kind and host of the server; None for a model on this machine."""
 
     is_automatic: bool
-    """Whether vectors are made without being asked for."""
+    """Whether vectors are computed automatically."""
 
     reranker: str | None = None
     problem: str | None = None
@@ -73,10 +73,10 @@ class EmbedderSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class AccessSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may use the server, and whose signatures count."""
+    """Access to the server, and trusted signatures."""
 
     operator_token: bool
-    """Whether one is required; without one, everybody on this machine is the operator."""
+    """Whether one is required; without one, every local user is the operator."""
 
     verifier: str
     """The key that proofs of possession are made for."""
@@ -89,21 +89,21 @@ class AccessSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server and its store are configured with."""
+    """Configuration of a server and its store."""
 
     versions: dict[str, str]
     file: str
-    """The configuration file, which need not exist."""
+    """The configuration file, which may not exist."""
 
     file_exists: bool
     notes: list[str]
-    """What the file says that has no meaning here."""
+    """Unknown settings in the file."""
 
     store: StoreSummary
     embedder: EmbedderSummary
     access: AccessSummary
     values: list[Value]
-    """The settings, and where each comes from."""
+    """The settings and their origins."""
 
     requests: dict[str, float]
     """The limits on requests."""
@@ -190,9 +190,9 @@ async def healthz() -> Response:
 @router.get("/readyz")
 @of_server("server readiness")
 async def readyz(request: Request, gateway: Served) -> Response:
-    """Report whether requests can be served: the store can be read, and nothing is being ended.
+    """Report whether requests can be served: the store is readable, and no shutdown is in progress.
 
-    Anybody may ask: the store is looked at once a second at most, whoever does.
+    Requires no permission: the store is checked at most once a second.
     """
     if request.app.state.ending:
         return problem(503, "ending", "the server is shutting down", {"Retry-After": "1"})
@@ -227,7 +227,7 @@ async def document(request: Request) -> Response:
     return answer(request.app.openapi())
 
 
-# Whoever asks for these need not say who they are, so they cost nothing: they are made once.
+# These require no permission, so they must be cheap: they are built once.
 _versions = cache(versions)
 
 

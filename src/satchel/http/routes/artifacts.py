@@ -25,7 +25,6 @@ from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write
 from satchel.runtime.output import Outlet
 from satchel.runtime.private_files import private_folder
 from satchel.runtime.scratch import PrivateFolder
-from satchel.transfer.conversion_operations import FileSource, VerifyRequest, verify_file
 from satchel.transfer.disclosure import DiscloseOptions
 from satchel.transfer.disclosure import disclose_memories as disclose
 from satchel.transfer.export_operations import (
@@ -35,7 +34,8 @@ from satchel.transfer.export_operations import (
     create_artifact,
     export,
 )
-from satchel.transfer.export_results import Export
+from satchel.transfer.export_records import Export
+from satchel.transfer.verification import FileSource, VerifyRequest, verify_file
 
 router = routes(tags=["artifacts"])
 

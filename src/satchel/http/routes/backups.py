@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from fastapi import Response
 
+from satchel.backup.destinations import SetupOptions, backup_setup
 from satchel.backup.drill import drill_backup
 from satchel.backup.health import BackupStatusOptions, backup_status
 from satchel.backup.listing import list_backups, verify_backups
@@ -19,7 +20,6 @@ from satchel.backup.options import (
 from satchel.backup.prune import prune_backups
 from satchel.backup.restore import restore_backup
 from satchel.backup.run import run_backup
-from satchel.backup.setup import SetupOptions, backup_setup
 from satchel.http.admission import Owner, Served, routes
 from satchel.http.answers import answer
 from satchel.http.jobs import ReportProgress, start_job, with_progress

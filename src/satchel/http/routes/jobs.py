@@ -12,13 +12,8 @@ from satchel.http.answers import answer
 from satchel.http.jobs import JobQueue, JobStatus
 from satchel.http.operations import OF_SERVER, query, serves
 from satchel.ports.operations import Option, Options, operation
-from satchel.transfer.import_operations import (
-    ReceiptListOptions,
-    ReceiptOptions,
-    list_jobs,
-    list_receipts,
-    show_receipt,
-)
+from satchel.receipts.archive import ReceiptListOptions, ReceiptOptions, list_receipts, show_receipt
+from satchel.transfer.import_operations import list_jobs
 
 router = routes(prefix="/v1", tags=["jobs"])
 

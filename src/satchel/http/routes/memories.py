@@ -135,7 +135,7 @@ add_route(bulk_router, "GET", "/imports", list_imports)
 add_route(bulk_router, "POST", "/undo", undo)
 
 
-context_router = routes(prefix="/v1/banks/{bank}", tags=["waking"])
+context_router = routes(prefix="/v1/banks/{bank}", tags=["rehydrate"])
 
 _add_context = partial(add_route, context_router)
 _add_context(

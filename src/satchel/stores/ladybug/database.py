@@ -61,7 +61,7 @@ def engine() -> Any:
     """Return the engine's module.
 
     Raises:
-        MissingExtraError: If it is not installed, or something else of that name is.
+        MissingExtraError: If it is not installed, or another package has its name.
     """
     hint = 'Install it: python -m pip install "satchel[graph]"'
     try:
@@ -80,10 +80,10 @@ def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
     """Open the database in a folder that this process has locked.
 
     Raises:
-        StoreDamagedError: If it cannot be opened. Where that is because of its log, both files
-            were copied aside and the log was cut to what can be read; opened again, the store
-            has that.
-        StoreVersionError: If its files are of a newer kind.
+        StoreDamagedError: If it cannot be opened. If the cause is its log, both files were copied
+            aside and the log was truncated to its readable part, with which the store can be opened
+            again.
+        StoreVersionError: If its files are newer than the engine.
         StoreError: If it cannot be opened for another reason.
     """
     module, path = engine(), folder / file
@@ -99,10 +99,10 @@ def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
 
 
 def prepare(database: Any, name: str, *, read_only: bool) -> None:
-    """Make the tables of a new store, and refuse one that is not ours.
+    """Create the tables of a new store, and refuse files of other programs.
 
     Raises:
-        StoreVersionError: If it is something else, or newer than this program.
+        StoreVersionError: If the files are not Satchel's, or newer than this program.
     """
     with translated(name):
         connection = engine().Connection(database, num_threads=1)
@@ -142,19 +142,19 @@ def _database(module: Any, path: Path, *, read_only: bool, throw: bool = True) -
         max_num_threads=_THREADS,
         max_db_size=_LARGEST,
         read_only=read_only,
-        # Only when nobody reads, and by us alone.
+        # Only without readers, and only by this process.
         auto_checkpoint=False,
         throw_on_wal_replay_failure=throw,
     )
 
 
 def _look_at(module: Any, path: Path, *, read_only: bool) -> None:
-    """Refuse files of a newer engine; keep a copy of older ones, which it would write anew."""
+    """Refuse files of a newer engine; copy older ones, which the engine would convert."""
     own = int(module.Database.get_storage_version())
     with suppress(FileNotFoundError), path.open("rb") as file:
         header = file.read(_HEADER)
         if not header.startswith(_MAGIC):
-            return  # empty, or none of the engine's: it says so itself
+            return  # empty, or not the engine's: it raises the error
         found = int.from_bytes(header[len(_MAGIC) :], "little")
         if found > own:
             raise StoreVersionError(
@@ -169,7 +169,7 @@ def _look_at(module: Any, path: Path, *, read_only: bool) -> None:
 
 
 def _refuse_older_log(path: Path, found: int, own: int) -> None:
-    """Refuse a log of an older engine: this one cannot read it, and would cut it off."""
+    """Refuse a log of an older engine: this one cannot read it, and would truncate it."""
     with suppress(FileNotFoundError):
         if path.with_name(path.name + ".wal").stat().st_size:
             release = _LAST_OF.get(found, "VERSION")
@@ -184,7 +184,7 @@ def _refuse_older_log(path: Path, found: int, own: int) -> None:
 
 
 def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:
-    """Copy the files aside, leave the store with what can be read, and return what to say."""
+    """Copy the files aside, leave the readable part of the store, and return the error."""
     kept = next(
         place
         for number in range(1, 1 << 20)
@@ -213,24 +213,24 @@ def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file, private and forced to disk with its name; one that is there stays."""
+    """Copy a file, private and flushed to disk with its name; an existing copy is not replaced."""
     if not target.exists():
         with source.open("rb") as old, atomic_write(target, overwrite=False, mode=0o600) as new:
             shutil.copyfileobj(old, new)
 
 
 _LOG_BYTES = 1 << 26
-"""A log that is longer goes into the file, as soon as nobody reads."""
+"""A longer log is written to the file when there are no readers."""
 
 _READ, _WRITE = "BEGIN TRANSACTION READ ONLY", "BEGIN TRANSACTION"
 
 
 class SharedDatabase:
-    """What a process has open at one place.
+    """A database that this process has open, shared by its handles.
 
     Args:
-        folder: The place.
-        read_only: Whether nothing is going to be written.
+        folder: The folder.
+        read_only: Whether it is open for reading only.
         wait: Seconds to wait for other processes, and for other threads that write.
     """
 
@@ -274,25 +274,25 @@ class SharedDatabase:
             raise
 
     def _make_private(self) -> None:
-        """See to it that the files are the owner's alone, a new one from the start."""
+        """Restrict the files to their owner, new ones from the start."""
         for name in (FILE, LOG):
             if name == FILE or os.path.lexists(self.folder / name):
                 os.close(open_private(self.folder / name, create=name == FILE).handle)
 
     @property
     def is_ours(self) -> bool:
-        """Whether it was opened by this process, and can be used."""
+        """Whether this process opened it, and it can be used."""
         return self._database is not None
 
     @contextmanager
     def reading(self) -> Iterator[Block]:
-        """Give a view that nothing of what is committed meanwhile is seen in."""
+        """Open a view in which later commits are not visible."""
         with self._in_it() as connection, self._begun(connection, _READ) as block:
             yield block
 
     @contextmanager
     def writing(self) -> Iterator[Block]:
-        """Give the right to write, to one at a time; durable when the block has ended well."""
+        """Open a write transaction, one at a time; durable after a block without an error."""
         if not self._turn.acquire(timeout=self._wait):
             raise StoreBusyError(
                 "another thread is writing and did not finish in time",
@@ -306,17 +306,17 @@ class SharedDatabase:
         finally:
             self._turn.release()
         if (log := self._log()) is not None:
-            if log.st_mode & 0o077:  # the engine makes it anew, as the umask says
+            if log.st_mode & 0o077:  # the engine recreates it with the umask's mode
                 (self.folder / LOG).chmod(PRIVATE_FILE)
             if log.st_size > _LOG_BYTES:
                 self.empty_log()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Have nobody read or write in a block, this thread neither.
+        """Exclude all readers and writers during a block, this thread's too.
 
         Raises:
-            StoreBusyError: If somebody does and does not end in time.
+            StoreBusyError: If a reader or writer does not finish in time.
         """
         if not self._turn.acquire(timeout=self._wait):
             raise self._busy()
@@ -330,10 +330,11 @@ class SharedDatabase:
             self._turn.release()
 
     def replace(self, work: Callable[[Any], Path]) -> None:
-        """Put another file in the place of the database.
+        """Replace the file of the database.
 
         Args:
-            work: Is given the open database and returns the file, closed and in the same folder.
+            work: Called with the open database; returns the new file, closed and in the same
+                folder.
         """
         with self.alone():
             file = work(self._database)
@@ -346,7 +347,7 @@ class SharedDatabase:
                 self._file = self._found()
 
     def empty_log(self) -> None:
-        """Write what is in the log into the file, unless somebody reads just now."""
+        """Write the log to the file, unless there are readers."""
         with self._gate:
             if not self._inside and not self.read_only:
                 with translated(self.name):
@@ -355,7 +356,7 @@ class SharedDatabase:
                     self._idle.append(connection)
 
     def close(self) -> None:
-        """Close the files; whoever is still inside is waited for."""
+        """Close the files, after the last reader or writer."""
         with self._gate:
             self._shut = True
             if not self._inside:
@@ -372,7 +373,7 @@ class SharedDatabase:
         database, self._database = self._database, None
         if database is not None:
             with translated(self.name):
-                database.close()  # empties the log and forces the file to disk
+                database.close()  # empties the log and flushes the file to disk
 
     def _close_idle(self) -> None:
         while self._idle:
@@ -411,9 +412,9 @@ class SharedDatabase:
         try:
             yield block
             if os.getpid() == process and begin == _WRITE:
-                block.run("COMMIT")  # refused where the engine took it back before
+                block.run("COMMIT")  # fails if the engine rolled back before
         finally:
-            block.over = block.over or "it has ended"  # for what is still being listed
+            block.over = block.over or "it has ended"  # for open results
             if os.getpid() == process:
                 _take_back(connection)
 
@@ -424,7 +425,7 @@ class SharedDatabase:
         return None
 
     def _require_there(self) -> None:
-        """Require the file that was opened: what the engine writes to another one is lost."""
+        """Require the open file at its path: writes to a replaced one would be lost."""
         if self._found() != self._file:
             raise StoreError(
                 "the files of the store were deleted or replaced while it was in use",
@@ -448,7 +449,7 @@ class SharedDatabase:
         )
 
     def _forget_parent(self) -> None:
-        """Let go, in a child, of what its parent has open: ending it here would end that."""
+        """Drop the parent's database in a child process; closing it would end the parent's."""
         for left in (self._database, *self._idle):
             if left is not None:
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))  # never closed, nor collected
@@ -474,10 +475,10 @@ _registry = threading.Lock()
 
 
 def acquire_database(folder: Path, *, read_only: bool, wait: float) -> SharedDatabase:
-    """Return what this process has open at a place, opened where it is not; ``leave`` gives it up.
+    """Return the database in a folder, open; ``release_database`` releases it.
 
     Raises:
-        LockedError: If another process has it, or this one for reading only.
+        LockedError: If another process has it open, or this one has it for reading only.
         PathRefusedError: If the folder, or a file of the store in it, is a link.
         StoreError: If it cannot be opened.
     """
@@ -498,7 +499,7 @@ def acquire_database(folder: Path, *, read_only: bool, wait: float) -> SharedDat
 
 
 def release_database(shared: SharedDatabase) -> None:
-    """Give up what ``share`` returned; the last one closes it."""
+    """Release a database of ``acquire_database``; the last release closes it."""
     with _registry:
         shared.users -= 1
         key = (shared.name, shared.read_only)
@@ -514,7 +515,7 @@ def _close_all() -> None:
 
 
 def _forget() -> None:
-    """Forget, in a child, what its parent has open."""
+    """Drop, in a child process, what its parent has open."""
     global _registry  # noqa: PLW0603 - there is one process
     _registry = threading.Lock()
     _open.clear()
@@ -527,14 +528,14 @@ atexit.register(_close_all)
 _FILE = "graph.new.lbug"
 _KEYS = 2000
 _ROWS = 16
-"""Rows at a time: each may have a mebibyte."""
+"""Rows of a batch; a row may have a mebibyte."""
 
 
 class _Whole(LadybugStatements):
     """Everything in a store, table by table."""
 
     def rows(self, table: str) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows of a table, some at a time."""
+        """Yield batches of the rows of a table."""
         columns = ", ".join(f"n.`{name}`" for name in NODES[table])
         cypher = f"MATCH (n:{table}) WHERE n.`{key_of(table)}` = x RETURN {columns}"
         for keys in self._keys(table):
@@ -543,7 +544,7 @@ class _Whole(LadybugStatements):
                 yield [dict(zip(NODES[table], row, strict=True)) for row in found]
 
     def links(self, table: str) -> Iterator[list[dict[str, Any]]]:
-        """Yield the links in a table, some at a time."""
+        """Yield batches of the links in a table."""
         kind = ", l.kind" if table == EDGE else ", ''"
         cypher = (
             f"MATCH (a:Thing {{key: x}})-[l:{table}]->(b:Thing) RETURN a.key, b.key, l.place{kind}"
@@ -566,7 +567,7 @@ class _Whole(LadybugStatements):
 
 
 class _New(LadybugStatements):
-    """A store that has nothing but its tables yet."""
+    """A new store with empty tables."""
 
     def fill(self, whole: _Whole) -> None:
         """Copy everything."""
@@ -585,10 +586,10 @@ class _New(LadybugStatements):
 
 
 def rewrite_database(folder: Path, database: Any) -> Path:
-    """Write everything in a database to a new file beside it, and return that, closed.
+    """Copy a database to a new file beside it, and return that file, closed.
 
     Raises:
-        StoreError: If it cannot be written; nothing of it is left then.
+        StoreError: If it cannot be written; nothing remains of it.
     """
     name, path = str(folder), folder / _FILE
     _remove(path)
@@ -613,7 +614,7 @@ def rewrite_database(folder: Path, database: Any) -> Path:
 
 
 def unreadable(view: LadybugStatements) -> list[str]:
-    """Return what the engine says of what it cannot read."""
+    """Return the engine's errors for tables that it cannot read."""
     whole, wrong = _Whole(view._block), list[str]()  # noqa: SLF001 - the same block
     try:
         for table in NODES:

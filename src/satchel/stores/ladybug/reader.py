@@ -1,4 +1,4 @@
-"""Reading rows from the tables."""
+"""Views: reading rows, links and words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType
@@ -34,7 +34,7 @@ from satchel.stores.tables import (
 )
 
 KIND_OF = {table: kind for kind, table in LINKS.items()}
-"""The type of the links in each table but that of all others."""
+"""The type of links by table, for the core types."""
 
 
 def table_of(kind: str) -> str:
@@ -51,14 +51,14 @@ def linked(
     kinds: frozenset[str] | None,
     limit: int,
 ) -> list[LoggedLink]:
-    """Return links of a bank as ``ports.traversal.Walked.links``.
+    """Return links of a bank, as ``LinkedView.links``.
 
     Args:
-        view: Of the store.
-        number: Of the bank.
+        view: The view.
+        number: The number of the bank.
         ends: Names.
         incoming: Whether they are the targets.
-        kinds: The types that are wanted; None for all.
+        kinds: The types of links; None for all.
         limit: How many at most.
     """
     keys = [thing_key(number, end) for end in dict.fromkeys(ends) if writable(end)]
@@ -82,10 +82,10 @@ def linked(
 
 
 def _named(view: LadybugStatements, keys: list[str]) -> tuple[str, Values]:
-    """Return what is asked of the things that have some keys, and the values that it names.
+    """Return the condition on the things with some keys, and its parameters.
 
-    A pattern looks up one key alone. For several it reads all things there are, and their places
-    in the table cost a twentieth of what their keys do: measured, 45 ms and 750 among 300,000.
+    The engine looks up a single key by its index. For several it scans all things, and comparing
+    their offsets costs a twentieth of comparing their keys: 45 ms against 750 ms among 300,000.
     """
     if len(keys) == 1:
         return "a.key = $key", {"key": keys[0]}
@@ -95,7 +95,7 @@ def _named(view: LadybugStatements, keys: list[str]) -> tuple[str, Values]:
 
 
 class _LinkQuery(NamedTuple):
-    """Which links are asked for."""
+    """A query for links."""
 
     named: str
     names: Values
@@ -103,7 +103,7 @@ class _LinkQuery(NamedTuple):
     incoming: bool
 
     def some(self, view: LadybugStatements, *, after: int, most: int) -> list[list[Any]]:
-        """Return links that records after a place make, in their order; all of each record."""
+        """Return links of the records after a place, in order, all links of each record."""
         ends = "(b:Thing)-[l:{}]->(a:Thing)" if self.incoming else "(a:Thing)-[l:{}]->(b:Thing)"
         source, target = ("b", "a") if self.incoming else ("a", "b")
         kind = "l.kind" if EDGE in self.tables else "''"
@@ -114,7 +114,7 @@ class _LinkQuery(NamedTuple):
         )
         cypher = f"{pattern}l.place > $after{found} LIMIT $most"
         some = list(view._each(cypher, **self.names, after=after, most=most))  # noqa: SLF001 - a part of it
-        if len(some) == most:  # the last record may make more of them
+        if len(some) == most:  # the last record may have more links
             last = some[-1][0]
             some = [each for each in some if each[0] != last]
             cypher = f"{pattern}l.place = $last{found}"
@@ -123,7 +123,7 @@ class _LinkQuery(NamedTuple):
 
 
 def _shown(view: LadybugStatements, places: set[int]) -> set[int]:
-    """Return those places whose records are current and not in quarantine."""
+    """Return the places of current records that are not in quarantine."""
     cypher = (
         "MATCH (r:Record) WHERE r.place = x AND r.retired IS NULL AND r.hold = false RETURN r.place"
     )
@@ -145,15 +145,15 @@ def candidates(
     shown: tuple[str, Values],
     without: Sequence[tuple[int, int]],
 ) -> list[tuple[int, float]]:
-    """Return the places of the rows that words nominate, as ``Reader.candidates``.
+    """Return the log positions of the rows that words nominate, as ``Reader.candidates``.
 
     Args:
         view: Of the store.
         first: The first place of the bank.
         text: Words.
         limit: How many at most.
-        shown: What else is asked of the rows, and the values for it.
-        without: Stretches that are left out.
+        shown: Another condition on the rows, and its parameters.
+        without: Ranges to skip.
     """
     return _Looking(view, first, matching.terms_of(text), without).found(limit, shown)
 
@@ -176,7 +176,7 @@ class _Looking:
             self._values |= {f"start{number}": first + start, f"end{number}": first + end}
 
     def found(self, limit: int, shown: tuple[str, Values]) -> list[tuple[int, float]]:
-        """Return places with scores, best first."""
+        """Return log positions with scores, best first."""
         few = matching.FEW
         totals, having = self._counted()
         spreads = [self._spread(name, rows, few + 1) for name, rows in having.items()]
@@ -192,7 +192,7 @@ class _Looking:
         return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def _counted(self) -> tuple[matching.CorpusTotals, dict[str, int]]:
-        """Return how much is searched, and in how many rows each term is."""
+        """Return the totals of the searched rows, and the number of rows with each term."""
         asked, values = "", dict(self._values)
         for number, term in enumerate(self._terms.values()):
             asked += f", sum(CASE WHEN r.words CONTAINS $term{number} THEN 1 ELSE 0 END)"
@@ -205,7 +205,7 @@ class _Looking:
         return totals, dict(zip(self._terms, counts, strict=True))
 
     def _spread(self, name: str, rows: int, most: int) -> matching.Spread:
-        """Return how a term is spread; how far back matters for common ones alone."""
+        """Return how a term is spread; its reach is computed for common terms only."""
         if rows < most:
             return matching.Spread(name, rows, 0)
         cypher = (
@@ -218,7 +218,7 @@ class _Looking:
     def _texts(
         self, search: matching.Search, newest: int, shown: tuple[str, Values]
     ) -> dict[int, list[str]]:
-        """Return the words of the newest rows that a search needs, by place."""
+        """Return the words of the newest rows that match a search, by log position."""
         values, needed = {**self._values, **shown[1], "newest": newest}, list[str]()
         for number, name in enumerate(search.needed):
             values[f"term{number}"] = _part(self._terms[name])
@@ -232,7 +232,7 @@ class _Looking:
 
 
 def _part(term: matching.Term) -> str:
-    """Return the part of a row's words that a term is."""
+    """Return the substring that a row's words contain where it has a term."""
     return f" {' '.join(term.tokens)}{'' if term.prefix else ' '}"
 
 
@@ -247,10 +247,10 @@ _HEADED = "octet_length(b.head) > 0"
 _SORTED = "RETURN b.id ORDER BY b.id"
 _NAMING = "MATCH (r:Record) WHERE r.place % $places = 0 OR r.type = $type RETURN r.place, r.body"
 _LISTED = 2000
-"""Places that are asked for together."""
+"""Places in one query."""
 
 _TOGETHER = 1 << 20
-"""Bytes of records that are asked for together."""
+"""Bytes of records in one query."""
 
 
 _OF_BANKS = (
@@ -259,14 +259,14 @@ _OF_BANKS = (
     ("Thing", "links"),
     ("Slot", "keys"),
 )
-"""Tables whose rows name a bank, and what a person calls them."""
+"""Tables whose rows have a bank's number, and their names for users."""
 
 
 class LadybugView(LadybugStatements):
-    """One consistent view, in a transaction."""
+    """A consistent view, in a transaction."""
 
     def stamp(self) -> int:
-        return 0  # one process has the store, and tells itself
+        return 0  # only one process has the store, which tracks its own changes
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         cypher = f"MATCH (b:Bank) WHERE {_HEADED} AND b.id STARTS WITH $start {_SORTED}"
@@ -276,7 +276,7 @@ class LadybugView(LadybugStatements):
         return [bank for (bank,) in self._all(cypher, **asked)]
 
     def named(self, said: bytes) -> list[str]:
-        # The engine does not look into bytes; its one pass over a column of types is a short one.
+        # The engine cannot search in bytes; its scan of the column of types is short.
         found = self._each(_NAMING, places=SEQ_MASK + 1, type=CONFIG)
         numbers = {
             place >> SEQ_BITS for place, body in found if isinstance(body, bytes) and said in body
@@ -478,13 +478,13 @@ class LadybugView(LadybugStatements):
         return (place & SEQ_MASK for (place,) in self._all(cypher, **self._bounds(bank)))
 
     def indexed_words(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
-        """Return the words to index of a row: its own, and those of the one before it.
+        """Return the words to index for a row: its own, and those of the row before it.
 
         Args:
             number: Of the bank.
             row: The row.
-            before: The words of rows that came just before it, by session or run; they are not
-                looked up then. The row's own are put in.
+            before: The words of the preceding rows, by session or run, which are not queried then.
+                The row's own are added.
         """
         words, thread = row.text or "", thread_of(row)
         if thread is not None:
@@ -497,13 +497,13 @@ class LadybugView(LadybugStatements):
         return f" {' '.join(matching.tokens_of(words))} "
 
     def places(self, number: int, ids: Sequence[str]) -> dict[str, int]:
-        """Return the places of those records that are there, by id."""
+        """Return the places of the records that exist, by ID."""
         keys = {thing_key(number, identity): identity for identity in ids if is_id(identity)}
         cypher = "MATCH (t:Thing) WHERE t.key = x AND t.place IS NOT NULL RETURN t.key, t.place"
         return {keys[key]: place for key, place in self._in(cypher, keys)}
 
     def _things(self, number: int, rows: Sequence[Row]) -> dict[str, list[Any]]:
-        """Return what the things of records say: name, place and bank, by id."""
+        """Return name, place and bank of the things of records, by ID."""
         keys = {thing_key(number, row.id): row.id for row in rows}
         cypher = "MATCH (t:Thing) WHERE t.key = x RETURN t.key, t.name, t.place, t.bank"
         return {keys[key]: values for key, *values in self._in(cypher, keys)}
@@ -520,11 +520,11 @@ class LadybugView(LadybugStatements):
 
     @staticmethod
     def _said_in(column: str) -> str:
-        """Return what is asked of the rows of a session; those of a run are in no session."""
+        """Return the condition on the rows of a session, or of a run outside of sessions."""
         return f"r.`{column}` = $value" + (" AND r.session IS NULL" if column == "run" else "")
 
     def _slots(self, number: int, slots: Sequence[str]) -> dict[str, int]:
-        """Return the places of those that had slots last, by slot."""
+        """Return the places of the last holders of slots, by slot."""
         keys = {thing_key(number, slot): slot for slot in slots if writable(slot)}
         cypher = "MATCH (s:Slot) WHERE s.key = x RETURN s.key, s.place"
         return {keys[key]: place for key, place in self._in(cypher, keys)}
@@ -606,7 +606,7 @@ def _ends(number: int, link: RecordLink) -> Values:
 
 
 def narrowing(wanted: Filter, first: int) -> tuple[str, Values]:
-    """Return what a filter asks of the row ``r``, and the values that it names.
+    """Return the conditions of a filter on the row ``r``, and their parameters.
 
     Args:
         wanted: The filter.
@@ -647,7 +647,7 @@ def _seq(row: Row) -> int:
 
 
 def _weighed(found: list[list[int]]) -> Iterator[list[int]]:
-    """Cut places, each with the bytes of its record, into parts that memory takes together."""
+    """Split places, each with the size of its record, into parts that fit into memory."""
     part, weight = list[int](), 0
     for place, size in found:
         if part and weight + size > _TOGETHER:

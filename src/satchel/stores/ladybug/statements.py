@@ -22,13 +22,13 @@ from satchel.errors import (
     StoreFullError,
     UnknownBankError,
 )
-from satchel.stores.tables import NODE_BITS, Tables, damaged_store
+from satchel.stores.tables import NODE_BITS, StoreTables, damaged_store
 
 VERSION = 1
-"""Of the tables; a newer store is refused."""
+"""The version of the tables; a newer store is refused."""
 
 EDGE = "EDGE"
-"""The table of every type of link that has none of its own."""
+"""The table of the types of links that have none of their own."""
 
 LINKS = {
     "derives_from": "DERIVES_FROM",
@@ -41,10 +41,10 @@ LINKS = {
 LINK_TABLES = (*LINKS.values(), EDGE)
 
 Column = Literal["STRING", "INT64", "BLOB", "BOOL"]
-"""What a column holds."""
+"""The type of a column."""
 
 Columns = Mapping[str, Column]
-"""What several columns hold, by name."""
+"""Types of columns, by name."""
 
 NODES: dict[str, Columns] = {
     "Meta": {"name": "STRING", "value": "INT64"},
@@ -90,7 +90,7 @@ NODES: dict[str, Columns] = {
 """The tables of nodes, with their columns; the first is the key."""
 
 ENDS: Columns = {"source": "STRING", "target": "STRING", "place": "INT64", "kind": "STRING"}
-"""What a link is made from: the keys of its ends, and what its table may hold."""
+"""The parameters of a link: the keys of its ends, and its columns."""
 
 
 def key_of(table: str) -> str:
@@ -99,7 +99,7 @@ def key_of(table: str) -> str:
 
 
 def statements() -> list[str]:
-    """Return what makes the tables."""
+    """Return the statements that create the tables."""
     made = [
         f"CREATE NODE TABLE {table} ("
         + ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
@@ -114,17 +114,17 @@ def statements() -> list[str]:
 
 
 def thing_key(number: int, name: str) -> str:
-    """Return the key of what a link ends at."""
+    """Return the key of a thing: an end of a link."""
     return f"{number}:{name}"
 
 
 def side_key(bank: str, name: str) -> str:
-    """Return the key of an unlogged value; no two have the same."""
+    """Return the unique key of an unlogged value."""
     return f"{len(bank)}:{bank}{name}"
 
 
 def made_of(table: str, source: str = "x") -> str:
-    """Return the pattern that makes a node of a table from the members of a value."""
+    """Return the statement that creates a node of a table from the members of a value."""
     columns = ", ".join(f"`{name}`: {source}.`{name}`" for name in NODES[table])
     return f"CREATE (:{table} {{{columns}}})"
 
@@ -143,13 +143,13 @@ _DAMAGED = (
 
 @contextmanager
 def translated(name: str) -> Iterator[None]:
-    """Turn errors of the engine in a block into ours.
+    """Translate errors of the engine in a block.
 
     Args:
         name: The store's name.
 
     Raises:
-        StoreError: Which says what to do.
+        StoreError: With a hint.
     """
     try:
         yield
@@ -160,7 +160,7 @@ def translated(name: str) -> Iterator[None]:
 
 
 def ours(error: Exception, name: str) -> StoreError:
-    """Return what to say instead of what the engine says."""
+    """Return the error for an error of the engine."""
     said = str(error)
     if any(part in said for part in _BUSY):
         return StoreBusyError(
@@ -181,25 +181,25 @@ def damaged(name: str, problem: str) -> StoreDamagedError:
 
 
 AT_ONCE = 1000
-"""Rows in one statement."""
+"""Rows of one statement."""
 
 MANY = 32
-"""Rows from which on they are put into a table; a table for a few takes longer than they do."""
+"""Minimum number of rows that are passed as a table; for fewer, a table takes longer."""
 
 
 class Block:
     """A transaction on a connection of a database.
 
-    The engine has no savepoints, and a statement that fails takes back the whole transaction; so
-    what can be refused is looked at before anything is written, and a block in which the engine
-    itself failed is over.
+    The engine has no savepoints, and a failed statement rolls back the whole transaction. So
+    everything that can be refused is checked before the first write, and a block in which the
+    engine failed is over.
     """
 
     def __init__(self, connection: Any, name: str) -> None:
         self.connection = connection
         self.name = name
         self.over: str | None = None
-        """Why nothing more can be done in it."""
+        """Why the transaction is over; None while it is open."""
 
     def run(self, cypher: str, values: Values | None = None) -> Any:
         """Run a statement and return its result.
@@ -211,7 +211,7 @@ class Block:
             return self.connection.execute(cypher, values or {})
 
     def run_table(self, cypher: str, values: Values) -> Any:
-        """Run a statement that reads a table of Arrow's, and return its result.
+        """Run a statement that reads an Arrow table, and return its result.
 
         Raises:
             StoreError: If it fails; then the block is over.
@@ -233,7 +233,7 @@ class Block:
             raise
 
 
-class LadybugStatements(Tables):
+class LadybugStatements(StoreTables):
     """Running statements, in the transaction of a block."""
 
     _UNTOUCHED = "the folder"
@@ -262,7 +262,7 @@ class LadybugStatements(Tables):
         return list(self._each(cypher, **values))
 
     def _in(self, cypher: str, wanted: Iterable[Any], **values: Any) -> Iterator[list[Any]]:
-        """Ask once for some at a time of those that are wanted, which the statement calls ``x``."""
+        """Run a query for batches of the wanted values, each of which it calls ``x``."""
         for part in parts(wanted):
             yield from self._each(f"UNWIND $part AS x {cypher}", part=part, **values)
 
@@ -272,13 +272,13 @@ class LadybugStatements(Tables):
     def _many(
         self, cypher: str, rows: Iterable[Any], columns: Columns | Column, **values: Any
     ) -> None:
-        """Run once for some at a time of the rows, each of which the statement calls ``x``.
+        """Run a statement for batches of rows, each of which it calls ``x``.
 
         Args:
             cypher: The statement.
-            rows: Values, or what has values under names.
-            columns: The type of the values, or the names with the types of their values.
-            values: What else the statement names.
+            rows: Values, or mappings of columns.
+            columns: The type of the values, or the types of the columns by name.
+            values: Other parameters of the statement.
         """
         for part in parts(rows):
             if len(part) < MANY:
@@ -288,24 +288,24 @@ class LadybugStatements(Tables):
                 self._block.run_table(f"LOAD FROM $part {cypher}", given).close()
 
     def _make(self, table: str, rows: Iterable[Values]) -> None:
-        """Make nodes of a table."""
+        """Create nodes of a table."""
         self._many(made_of(table), rows, NODES[table])
 
     def _next(self, table: str) -> int:
-        """Return a number for a new row of a table: one that none there has."""
+        """Return an unused number for a new row of a table."""
         ((highest,),) = self._all(f"MATCH (n:{table}) RETURN max(n.number)")
         return 1 if highest is None else int(highest) + 1
 
 
 def parts(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield values some at a time."""
+    """Yield batches of values."""
     rest = iter(values)
     while part := list(islice(rest, AT_ONCE)):
         yield part
 
 
 def writable(text: str) -> bool:
-    """Tell whether a text can be a value: the engine takes no half of a surrogate pair."""
+    """Return whether a text can be a value: the engine accepts no half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -314,7 +314,7 @@ def writable(text: str) -> bool:
 
 
 def seqs(places: Sequence[int], most: int) -> list[int]:
-    """Return those places that a log can have, each once."""
+    """Return the positions within bounds, each once."""
     return [place for place in dict.fromkeys(places) if 0 <= place <= most]
 
 
@@ -322,8 +322,8 @@ def arrow_table(rows: Sequence[Any], columns: Columns | Column) -> Any:
     """Return a table with one column, ``x``, that holds the rows.
 
     Args:
-        rows: Values, or what has values under names.
-        columns: The type of the values, or the names with the types of their values.
+        rows: Values, or mappings of columns.
+        columns: The type of the values, or the types of the columns by name.
 
     Raises:
         MissingExtraError: If Arrow is not installed.
@@ -349,12 +349,13 @@ def arrow_table(rows: Sequence[Any], columns: Columns | Column) -> Any:
 
 
 def statement_for(connection: Any, cypher: str, values: Values) -> Any:
-    """Return a prepared statement that is not kept by its connection, as those of texts are.
+    """Return a prepared statement that its connection does not cache.
 
-    It holds the table that it reads, so to keep it would be to keep all that was ever written.
+    A statement holds the table that it reads, so a cache of them would grow with all that is
+    written.
 
     Raises:
-        RuntimeError: If the engine does not take it.
+        RuntimeError: If the engine rejects it.
     """
     from ladybug import PreparedStatement
 

@@ -1,4 +1,4 @@
-"""The store: a folder with a LadybugDB graph, and what Satchel does to it."""
+"""A store in a folder with a LadybugDB graph."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ from satchel.ports.store import (
     RangeChange,
     RetiredFilter,
     StoreTraits,
+    below,
 )
 from satchel.stores.ladybug.database import (
     SharedDatabase,
@@ -38,19 +39,18 @@ from satchel.stores.ladybug.statements import (
 )
 from satchel.stores.ladybug.vectors import LadybugBlobsWriter, LadybugVectorsWriter
 from satchel.stores.matching import thread_of
-from satchel.stores.raw_files import below
 from satchel.stores.tables import NODE_BITS, PIECE_BITS, SEQ_BITS, SEQ_MASK, links_of, words_of
 
 _ANY = "|".join(LINK_TABLES)
 
 
 class LinkWriter(LadybugView):
-    """What a writer does to the graph of links."""
+    """Writes to the graph of links."""
 
     def link(self, number: int, rows: Sequence[Row]) -> None:
-        """Add rows to the graph, and the links that they make.
+        """Add rows and their links to the graph.
 
-        An end that is not here becomes a placeholder, until a record of that name arrives.
+        An unknown end becomes a placeholder, until a record of that name arrives.
         """
         first = number << SEQ_BITS
         links = [(link, first + row.seq) for row in rows for link in dict.fromkeys(row.links)]
@@ -94,7 +94,7 @@ class LinkWriter(LadybugView):
         )
 
     def unlink(self, number: int, row: Row) -> None:
-        """Remove the links of a row: those that its bytes make, or whichever there are."""
+        """Remove the links of a row: those in its bytes, or all of a damaged one."""
         place, links = (number << SEQ_BITS) + row.seq, links_of(row.body)
         if links is None:
             self._unlink_all(place)
@@ -111,7 +111,7 @@ class LinkWriter(LadybugView):
         self._drop_loose(thing_key(number, name) for name in ends)
 
     def forget(self, number: int, place: int) -> None:
-        """Remove a row with all that the graph has of it, however damaged it is."""
+        """Remove a row and all that the graph has of it, also of a damaged one."""
         cypher = "MATCH (t:Thing) WHERE t.place = $place RETURN t.key"
         keys = [key for (key,) in self._all(cypher, place=place)]
         self._run("MATCH (t:Thing) WHERE t.place = $place SET t.place = NULL", place=place)
@@ -129,7 +129,7 @@ class LinkWriter(LadybugView):
             self._drop_loose(ends)
 
     def _drop_loose(self, keys: Iterable[str]) -> None:
-        """Remove placeholders that no link ends at any more: their names may be what was erased."""
+        """Remove placeholders without links: their names may be erased data."""
         for key in keys:
             cypher = "MATCH (t:Thing {key: $key}) WHERE t.place IS NULL RETURN t.key"
             linked = f"MATCH (t:Thing {{key: $key}})-[l:{_ANY}]-(:Thing) RETURN l.place LIMIT 1"
@@ -155,17 +155,17 @@ class _Had(NamedTuple):
 
 
 def slots_after(view: "LadybugView", number: int, commit: Commit) -> dict[str, int]:
-    """Return the places of the rows that a commit writes or changes and that then have a slot.
+    """Return, by slot, the places of the rows that have slots after a commit changed or wrote them.
 
     Takes memory for the slots of an import that becomes visible.
 
     Args:
-        view: Of the one who writes.
+        view: The view of the transaction.
         number: Of the bank.
-        commit: What is to be written.
+        commit: The commit.
 
     Raises:
-        SlotTakenError: If two rows would have the same.
+        SlotTakenError: If two current rows would have the same slot.
     """
     first = number << SEQ_BITS
     having = _touched(view, first, commit)
@@ -190,7 +190,7 @@ def slots_after(view: "LadybugView", number: int, commit: Commit) -> dict[str, i
 
 
 def _touched(view: "LadybugView", first: int, commit: Commit) -> dict[int, _Had]:
-    """Return how the rows with slots stand that a commit changes."""
+    """Return the state of the rows with slots that a commit changes."""
     found = [
         had
         for sweep in commit.sweeps
@@ -223,7 +223,7 @@ def _was(had: _Had) -> RetiredFilter:
 def _refuse_held(
     view: "LadybugView", number: int, slots: dict[str, int], touched: set[int]
 ) -> None:
-    """Refuse slots that a row has which the commit leaves alone."""
+    """Refuse slots of rows that the commit does not change."""
     held = view._slots(number, list(slots))  # noqa: SLF001 - a part of the view
     others = {place: slot for slot, place in held.items() if place not in touched}
     rows = view._at(others)  # noqa: SLF001 - a part of the view
@@ -247,11 +247,11 @@ _DERIVED = (
 )
 _EMPTY = "SET " + ", ".join(f"r.`{name}` = NULL" for name in _DERIVED) + ", r.size = 0"
 _TOGETHER = 1 << 22
-"""Bytes of records in one statement."""
+"""Bytes of records of one statement."""
 
 
 class LadybugTransaction(LinkWriter):
-    """The right to write, inside a transaction."""
+    """A write transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
         found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.number", bank=bank)
@@ -339,7 +339,7 @@ class LadybugTransaction(LinkWriter):
         }
 
     def _set_slots(self, number: int, slots: Mapping[str, int]) -> None:
-        """Say who has slots from now on."""
+        """Set the holders of slots."""
         there = self._slots(number, list(slots))
         rows = [
             {
@@ -355,7 +355,7 @@ class LadybugTransaction(LinkWriter):
         self._many(cypher, [row for row in rows if not row["new"]], NODES["Slot"])
 
     def _erase(self, bank: str, number: int, erased: Sequence[int]) -> None:
-        """Empty rows; what follows one in its session or run is indexed without its words."""
+        """Empty rows; the row after each in its session or run is indexed without its words."""
         first, followed = number << SEQ_BITS, list[tuple[tuple[str, str], int]]()
         for seq in erased:
             for row in self._at([first + seq]):
@@ -370,7 +370,7 @@ class LadybugTransaction(LinkWriter):
             self._index_after(number, thread, place)
 
     def _index_after(self, number: int, thread: tuple[str, str], place: int) -> None:
-        """Index again what is said next in a session or run, where there is anything."""
+        """Index the next row of a session or run again, if any."""
         values = {"first": place + 1, "last": (number << SEQ_BITS) + SEQ_MASK, "value": thread[1]}
         cypher = f"{_WITHIN} AND {self._said_in(thread[0])} RETURN r.place ORDER BY r.place LIMIT 1"
         for row in self._at([after for (after,) in self._all(cypher, **values)]):
@@ -427,17 +427,17 @@ class LadybugTransaction(LinkWriter):
                 slots[row.slot] = place
         self._refuse_taken(number)
         self._set_slots(number, slots)
-        for thread, place in followed:  # their words hold those of the rows before them
+        for thread, place in followed:  # their words include those of the rows before them
             self._index_after(number, thread, place)
 
     def _threads_at(self, place: int) -> Iterator[tuple[str, str] | None]:
-        """Yield what the row at a place is said in, whatever else it holds."""
+        """Yield the thread of the row at a place."""
         cypher = "MATCH (r:Record {place: $place}) RETURN r.run, r.session"
         for run, session in self._all(cypher, place=place):
             yield thread_of(Row(seq=0, id="", type="", at="", body=None, run=run, session=session))
 
     def _refuse_taken(self, number: int) -> None:
-        """Refuse what was written when two current rows have one slot; the block is over then."""
+        """Refuse the transaction if two current rows have one slot; the block is over then."""
         values = {"first": number << SEQ_BITS, "last": (number << SEQ_BITS) + SEQ_MASK}
         cypher = (
             f"{_WITHIN} AND r.slot IS NOT NULL AND r.retired IS NULL"
@@ -467,7 +467,7 @@ class LadybugTransaction(LinkWriter):
 
 
 def _weighed(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Cut rows into parts that one statement takes."""
+    """Split rows into parts for one statement each."""
     part, weight = list[Row](), 0
     for row in rows:
         size = len(row.body or b"")
@@ -481,23 +481,23 @@ def _weighed(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 
 BUSY_MS = 5_000
-"""How long others are waited for."""
+"""How long to wait for others."""
 
 
 class LadybugStore:
     """Banks in a graph.
 
-    A handle may be used from any thread; handles on one folder share one database. One process
-    has a store at a time. After a fork the child would have to wait for its parent.
+    A handle may be used from any thread; handles on one folder share one database. Only one process
+    has a store open at a time; after a fork, a child waits for its parent.
 
     Args:
-        path: The folder; made with mode 0700 when missing, but for reading.
-        read_only: Whether nothing is going to be written; several processes may read.
-        busy_ms: How long other processes and threads are waited for.
+        path: The folder; created with mode 0700 when missing, unless for reading.
+        read_only: Open for reading only; several processes may read.
+        busy_ms: How long to wait for other processes and threads.
 
     Raises:
         MissingExtraError: If LadybugDB is not installed.
-        LockedError: If another process has it; named in the message.
+        LockedError: If another process has it open; the message names it.
         StoreError: If it cannot be opened.
     """
 
@@ -515,7 +515,7 @@ class LadybugStore:
 
     @contextmanager
     def reading(self) -> Iterator[LadybugView]:
-        """Give a consistent view."""
+        """Open a consistent view."""
         block = self._within()
         if block is not None:  # within a block of the same thread: the same view
             yield LadybugView(block)
@@ -525,7 +525,7 @@ class LadybugStore:
 
     @contextmanager
     def writing(self) -> Iterator[LadybugTransaction]:
-        """Give the right to write; committed when the block ends without an error."""
+        """Open a write transaction; committed when the block ends without an error."""
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         if self._within() is not None:
@@ -534,12 +534,12 @@ class LadybugStore:
             yield LadybugTransaction(block)
 
     def scrub(self) -> None:
-        """Write everything to a new file, and put it in the place of the old one.
+        """Rewrite everything to a new file, which replaces the old one.
 
-        The engine gives space back, but does not overwrite it. Needs as much space again.
+        The engine frees space without overwriting it. Needs as much free space as the store has.
 
         Raises:
-            StoreBusyError: If somebody reads or writes and does not end in time.
+            StoreBusyError: If another reader or writer does not finish in time.
             UsageError: Within a block of the same thread.
         """
         if self._read_only:
@@ -550,19 +550,19 @@ class LadybugStore:
         shared.replace(partial(rewrite_database, shared.folder))
 
     def laid_open(self) -> Iterator[Extent]:
-        """Yield every file in its folder: those of the engine, its log, and what was set aside."""
+        """Yield every file in its folder: those of the engine, its log, and copies."""
         yield from below(self.path)
 
     def out_of_reach(self) -> list[str]:
         return []
 
     def check(self) -> list[str]:
-        """Return what cannot be read of any table."""
+        """Return the errors of tables that cannot be read."""
         with self.reading() as view:
             return unreadable(view)
 
     def close(self) -> None:
-        """Give the files back, when no other handle of this process has them."""
+        """Close the files, if no other handle of this process uses them."""
         with self._opening:
             shared, self._shared = self._shared, None
         self._local = threading.local()

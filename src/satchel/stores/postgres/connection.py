@@ -1,8 +1,7 @@
-"""Connections: where the server is, what each session is told, and which ones are free.
+"""Connections to a server: addresses, session settings, and a pool.
 
-A block has a connection of its own for as long as it lasts; then the next block takes it, of
-whatever thread. One that the server ended meanwhile is noticed when a block begins, when nothing
-has been done yet, and another is opened.
+A block has a connection of its own; then the next block of any thread uses it. A connection that
+the server closed in the meantime is detected when a block begins, before any work, and replaced.
 """
 
 import os
@@ -21,7 +20,7 @@ from satchel.runtime.processes import in_child
 from satchel.stores.postgres.statements import BANK_SETTING, DRIVER, is_passing, translated
 
 SCHEMA = "satchel"
-"""Where the tables are when nothing else is said."""
+"""The default schema."""
 
 CONNECT_SECONDS = 10
 _TRIES, _FIRST_WAIT = 6, 0.05
@@ -38,18 +37,18 @@ SET tcp_keepalives_interval = 10;
 SET tcp_keepalives_count = 3;
 """
 _parents: list[Any] = []
-"""Of a child: what it came with, kept so that nothing is ever said on it."""
+"""Connections of the parent in a child process, referenced so that they are never closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresAddress:
-    """Where a store is.
+    """The address of a store.
 
     Args:
-        url: What the driver is given; it may hold a password.
-        name: What to call it in errors: host, database and schema.
-        schema: Where the tables are.
-        bank: The one bank that is seen; None for all that the role may see.
+        url: The URL for the driver; may contain a password.
+        name: The name for errors: host, database and schema.
+        schema: The schema of the tables.
+        bank: The only bank to see; None for all that the role may see.
     """
 
     url: str
@@ -62,15 +61,15 @@ class PostgresAddress:
 
 
 def read_address(address: str, *, schema: str = SCHEMA) -> PostgresAddress:
-    """Take the address of a store apart.
+    """Parse the address of a store.
 
     Args:
-        address: ``postgresql://USER@HOST/DATABASE?schema=NAME&bank=ID``, with whatever else the
-            driver knows; both members may be left out.
-        schema: Where the tables are when it is not said.
+        address: ``postgresql://USER@HOST/DATABASE?schema=NAME&bank=ID``, and other parameters of
+            the driver; both members are optional.
+        schema: The default schema.
 
     Raises:
-        UsageError: If it is none. What it says holds no part of it that may be a password.
+        UsageError: If the address is invalid. The message has no part that may be a password.
     """
     hint = "Write it as postgresql://USER@HOST/DATABASE; passwords can be in ~/.pgpass."
     try:
@@ -100,12 +99,12 @@ def read_address(address: str, *, schema: str = SCHEMA) -> PostgresAddress:
 
 
 class PostgresConnections:
-    """The connections of a store; each block takes one and gives it back.
+    """The connection pool of a store.
 
     Args:
-        address: Where.
-        busy_ms: How long a statement waits for a lock.
-        patience: Seconds until a server that does not answer is given up.
+        address: The address.
+        busy_ms: How long a statement waits for a lock, in milliseconds.
+        patience: Seconds to wait for a server that does not respond.
     """
 
     def __init__(self, address: PostgresAddress, *, busy_ms: int, patience: float) -> None:
@@ -119,13 +118,13 @@ class PostgresConnections:
 
     @contextmanager
     def begun(self, sql: str) -> Iterator[tuple[Any, list[Any]]]:
-        """Give a connection on which something was begun, with what that answered.
+        """Yield a connection with an open transaction, and the rows of its first statements.
 
         Args:
-            sql: Statements that begin a transaction, none of which takes a value.
+            sql: Statements that begin a transaction, without parameters.
 
         Raises:
-            StoreError: If there is no connection, or it cannot begin.
+            StoreError: If there is no connection, or the transaction cannot begin.
         """
         connection, found = self._begin(sql)
         process = os.getpid()
@@ -149,7 +148,7 @@ class PostgresConnections:
                 gone = connection.closed
                 self._give_back(connection)
                 if is_new or not gone:
-                    raise  # otherwise the server ended it meanwhile: nothing was done on it yet
+                    raise  # else the server closed it in the meantime: nothing was done yet
 
     def _taken(self) -> tuple[Any, bool]:
         with self._lock:
@@ -163,7 +162,7 @@ class PostgresConnections:
         return connection, True
 
     def _give_back(self, connection: Any) -> None:
-        """Keep a connection for the next block if it is as good as new."""
+        """Return a connection to the pool if it is clean."""
         idle = DRIVER.pq.TransactionStatus.IDLE
         with suppress(DRIVER.Error):
             if not connection.closed and connection.info.transaction_status != idle:
@@ -178,7 +177,7 @@ class PostgresConnections:
         connection.close()
 
     def _connected(self) -> Any:
-        """Connect; a server that is just starting, or has no room now, is asked again."""
+        """Connect; retry while the server is starting or has too many connections."""
         deadline = time.monotonic() + self._patience
         for turn in range(_TRIES):
             try:
@@ -190,7 +189,7 @@ class PostgresConnections:
                     with translated(self.address.name):
                         raise
             time.sleep(wait)
-        raise AssertionError  # the last turn raises
+        raise AssertionError  # the last attempt raises
 
     def _session(self) -> Any:
         connection = DRIVER.connect(
@@ -224,7 +223,7 @@ class PostgresConnections:
             )
 
     def close(self) -> None:
-        """End all connections that no block has; those of others are ended when they are back."""
+        """Close all unused connections; those of blocks are closed when they are returned."""
         with self._lock:
             free, self._free = self._free, []
             self._used.clear()
@@ -232,7 +231,7 @@ class PostgresConnections:
             connection.close()
 
     def forget_parent(self) -> None:
-        """Let go, in a child, of the connections that it came with, without a word on them."""
+        """Drop the parent's connections in a child process, without sending anything on them."""
         held = [*self._free, *self._used]
         self._lock, self._free, self._used = Lock(), [], set()
         _parents.extend(held)
@@ -240,7 +239,7 @@ class PostgresConnections:
         try:
             for connection in held:
                 with suppress(DRIVER.Error, OSError):
-                    # The server has to see the parent's end, which an open copy would hide.
+                    # The server must see the parent's exit, which an open copy would hide.
                     os.dup2(nothing, connection.fileno())
         finally:
             os.close(nothing)

@@ -30,22 +30,22 @@ from satchel.errors import (
     UnknownBankError,
 )
 from satchel.ports.rows import CONFIG, NAME
-from satchel.stores.tables import Tables, damaged_store
+from satchel.stores.tables import StoreTables, damaged_store
 
 APPLICATION = "satchel"
 VERSION = 1
-"""Of the tables; a newer schema is refused, an older one is migrated."""
+"""The version of the tables; a newer schema is refused, an older one is migrated."""
 
 INDEXED = 100
-"""Bytes of a value that its index holds: an id has 71."""
+"""Bytes of a value in its index; an ID has 71."""
 
 BANK_SETTING = "satchel.bank"
-"""The session's setting that names the one bank that a tenant sees."""
+"""The setting of a session with the only bank that a tenant sees."""
 
 SLOT_INDEX = "record_slot"
 
 NAMING = f"(seq = 0 OR type = '{CONFIG}')"
-"""Says which rows may give a bank a name."""
+"""The condition on the rows that may name a bank."""
 
 _SAYS = f"position('\\x{NAME.hex()}'::bytea IN body)"
 _SAYS_MORE = f"position('\\x{NAME.hex()}'::bytea IN substr(body, {_SAYS} + 1))"
@@ -53,8 +53,7 @@ NAME_SAID = (
     f"CASE WHEN {_SAYS} = 0 THEN NULL WHEN {_SAYS_MORE} > 0 THEN ''::bytea"
     f" ELSE substr(body, {_SAYS}, {INDEXED}) END"
 )
-"""Gives what such a row says from there on where it says a name; of one that does in several
-places, and is looked through, no bytes."""
+"""The bytes of such a row from a name on; empty for a row with several names, which is scanned."""
 
 _OF_BANK = ("record", "link", "node", "word", "generation", "vector", "blob", "piece")
 TABLES = ("store", "tenant", "bank", "side", *_OF_BANK)
@@ -196,7 +195,7 @@ CREATE POLICY own ON bank USING (id = (SELECT only_bank()));
 ALTER TABLE side ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON side USING (bank = (SELECT only_bank()));
 """
-# The number of a new bank is known only after it was made, so it is asked anew in each statement.
+# The number of a new bank is known only after its creation, so each statement queries it.
 _OWN = """
 ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON {table} USING (bank = (SELECT only_number()));
@@ -204,7 +203,7 @@ CREATE POLICY own ON {table} USING (bank = (SELECT only_number()));
 
 
 def make(connection: Any, schema: str) -> None:
-    """Make the tables in an empty schema, inside a transaction."""
+    """Create the tables in an empty schema, inside a transaction."""
     policies = "".join(_OWN.format(table=table) for table in _OF_BANK)
     connection.execute(_MAKE + _ONLY.format(schema=schema, setting=BANK_SETTING) + policies)
     connection.execute("INSERT INTO store VALUES (true, %s, %s)", (APPLICATION, VERSION))
@@ -212,9 +211,9 @@ def make(connection: Any, schema: str) -> None:
 
 
 def add_units(connection: Any) -> None:
-    """Have vectors compared on the server, where pgvector is installed in the database.
+    """Add a column of vectors for pgvector, if the database has that extension.
 
-    The bytes stay what is believed: the extension has 32-bit numbers, and 16,000 of them at most.
+    The exact numbers stay authoritative: the extension has 32-bit numbers, 16,000 at most.
     """
     found = connection.execute(_EXTENSION).fetchall()
     if found and extension_of(connection) is None:
@@ -222,7 +221,7 @@ def add_units(connection: Any) -> None:
 
 
 def extension_of(connection: Any) -> str | None:
-    """Return the schema of pgvector, quoted, where vectors are compared on the server."""
+    """Return the quoted schema of pgvector, if vectors are compared on the server."""
     found = connection.execute(_UNITS).fetchall()
     return str(found[0][0]) if found else None
 
@@ -237,10 +236,10 @@ WHERE attrelid = to_regclass('vector') AND attname = 'unit'"""
 
 
 def found_version(connection: Any, schema: str, name: str) -> int | None:
-    """Return the version of the tables in a schema; None where there is none of ours.
+    """Return the version of the tables in a schema; None if it has none.
 
     Raises:
-        StoreVersionError: If it is something else, or newer than this program.
+        StoreVersionError: If the tables are not Satchel's, or newer than this program.
     """
     sql = (
         "SELECT relname FROM pg_class"
@@ -278,7 +277,7 @@ DRIVER: Any = psycopg
 """The driver; untyped here, since it is an extra."""
 
 _PASSING = frozenset({"53300", "57P03", "40001", "40P01"})
-"""No room for another connection, still starting, beaten by another, in each other's way."""
+"""Too many connections, starting, serialization failure, deadlock."""
 
 _BUSY = frozenset({"55P03", "57014", "40001", "40P01", "53300"})
 _DENIED = frozenset({"28000", "28P01"})
@@ -288,13 +287,13 @@ _DAMAGED = frozenset({"XX001", "XX002"})
 
 
 class translated:  # noqa: N801 - used as a function
-    """Turn errors of the driver in a block into ours.
+    """Translate errors of the driver in a block.
 
     Args:
         name: The store's name.
 
     Raises:
-        StoreError: Which says what to do.
+        StoreError: With a hint.
     """
 
     __slots__ = ("_name",)
@@ -307,19 +306,19 @@ class translated:  # noqa: N801 - used as a function
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DRIVER.Error):
-            # Without what it was: a server that cannot be reached is named with its address.
+            # Without its cause: an unreachable server is named with its address there.
             raise _ours(error, self._name) from None
         if isinstance(error, UnicodeDecodeError):
             raise damaged(self._name, "it contains invalid text") from error
 
 
 def is_passing(error: Any) -> bool:
-    """Tell whether the same may go well in a moment."""
+    """Return whether an error is temporary."""
     return error.sqlstate in _PASSING or _is_starting(error)
 
 
 def _is_starting(error: Any) -> bool:
-    # While it connects, the driver does not say under which code the server refused.
+    # During connecting, the driver does not expose the code of the server's refusal.
     said = str(error)
     return error.sqlstate is None and (
         "the database system is" in said or "too many clients" in said or "remaining conn" in said
@@ -327,7 +326,7 @@ def _is_starting(error: Any) -> bool:
 
 
 def _ours(error: Any, name: str) -> SatchelError:
-    """Return what to say instead of what PostgreSQL says."""
+    """Return the error for an error of PostgreSQL."""
     code = error.sqlstate
     said = (error.diag.message_primary or "").strip() if code else ""
     if code in _BUSY:
@@ -393,7 +392,7 @@ def _failed(error: Any, code: str | None, said: str, name: str) -> StoreError:
 
 
 def gone(name: str) -> StoreError:
-    """Return the error for a server that does not answer, or not any more."""
+    """Return the error for a server that does not respond."""
     return StoreError(
         "the server does not respond",
         file=name,
@@ -408,24 +407,24 @@ def damaged(name: str, problem: str) -> StoreDamagedError:
 
 MOST_AT_ONCE = 500
 MOST_PLACE = (1 << 62) - 1
-"""A log and its tree have fewer places."""
+"""The largest position of a log or a tree."""
 
 _COPIED = 32
-"""Rows from which on they are copied in one stream rather than inserted one by one."""
+"""Minimum number of rows that are copied in one stream instead of inserted one by one."""
 
 
 def raw_text(text: str | None) -> bytes | None:
-    """Return a text as its column holds it."""
+    """Return a text as in its column."""
     return None if text is None else text.encode()
 
 
 def same(column: str) -> str:
-    """Return the condition that a column is a value, asked twice: of its index, and whole."""
+    """Return the condition that a column equals a value, passed twice: for its index, and whole."""
     return f"(substr({column}, 1, {INDEXED}) = substr(%s, 1, {INDEXED}) AND {column} = %s)"
 
 
 def among(column: str) -> str:
-    """Return the condition that a column is one of some values, asked twice as in ``same``."""
+    """Return the condition that a column is one of some values, passed twice as in ``same``."""
     starts = f"SELECT substr(value, 1, {INDEXED}) FROM unnest(%s::bytea[]) AS given (value)"  # noqa: S608 - our own names
     return (
         f"(substr({column}, 1, {INDEXED}) = ANY (ARRAY({starts})) AND {column} = ANY (%s::bytea[]))"
@@ -433,7 +432,7 @@ def among(column: str) -> str:
 
 
 class PostgresSession:
-    """A connection inside one block, and what was learnt in it."""
+    """A connection during a block, with the state of the block."""
 
     def __init__(self, connection: Any, name: str, extension: str | None) -> None:
         self.connection = connection
@@ -441,9 +440,9 @@ class PostgresSession:
         self.extension = extension
         """The schema of pgvector, where vectors are compared on the server."""
         self.numbers: dict[str, int] = {}
-        """Of the banks that were asked about; those of a writer are locked."""
+        """Numbers of the banks used; those of a writer are locked."""
         self.awaited: set[str] = set()
-        """Banks that are not here, and that nobody else makes until the block ends."""
+        """Banks that do not exist, and that no other client creates until the block ends."""
         self.locked: Callable[[str], int | None] | None = None
         """Locks a bank and returns its number; None where nothing is written."""
         self.cursors = count()
@@ -453,12 +452,12 @@ class PostgresSession:
         self._process = os.getpid()
 
     def require(self) -> None:
-        """Refuse what is asked after the block, or in a child of the process that began it."""
+        """Refuse statements after the block, or in a child of its process."""
         if self.is_over or os.getpid() != self._process:
             raise StoreError("the view is over", file=self.name)
 
 
-class PostgresStatements(Tables):
+class PostgresStatements(StoreTables):
     """Running statements, on the connection of a session."""
 
     _UNTOUCHED = "it"
@@ -468,7 +467,7 @@ class PostgresStatements(Tables):
         self._name = session.name
 
     def _known(self, bank: str) -> int | None:
-        """Return the number of a bank, or None where it is not here."""
+        """Return the number of a bank, or None for an unknown bank."""
         if self._session.locked is not None:
             return self._session.locked(bank)
         known = self._session.numbers.get(bank)
@@ -485,7 +484,7 @@ class PostgresStatements(Tables):
         return number
 
     def _all(self, sql: str, *values: Any) -> list[Any]:
-        """Run a statement and return what it answers, all of it."""
+        """Run a statement and return all of its rows."""
         self._session.require()
         with translated(self._name):
             self._tidy()
@@ -493,14 +492,14 @@ class PostgresStatements(Tables):
             return found.fetchall() if found.description else []
 
     def _in(self, sql: str, wanted: Sequence[Any], *values: Any) -> list[Any]:
-        """Run a statement for some of the wanted values at a time, which are its last value."""
+        """Run a statement for batches of the wanted values, which are its last parameter."""
         rows = list[Any]()
         for start in range(0, len(wanted), MOST_AT_ONCE):
             rows += self._all(sql, *values, list(wanted[start : start + MOST_AT_ONCE]))
         return rows
 
     def _each(self, sql: str, *values: Any, together: int = MOST_AT_ONCE) -> Iterator[Any]:
-        """Yield what a statement answers, fetched from the server a few at a time."""
+        """Yield the rows of a statement, fetched from the server in batches."""
         session = self._session
         session.require()
         number = next(session.cursors)
@@ -508,7 +507,7 @@ class PostgresStatements(Tables):
         with translated(self._name):
             self._tidy()
             sql = f"DECLARE {name} NO SCROLL CURSOR FOR {sql}"
-            # On the client's side: a cursor cannot be declared with values from outside.
+            # On the client's side: a cursor cannot be declared with parameters.
             with DRIVER.ClientCursor(session.connection) as cursor:
                 cursor.execute(sql, values)
         try:
@@ -517,7 +516,7 @@ class PostgresStatements(Tables):
                 if len(found) < together:
                     break
         finally:
-            # Whoever stops in the middle does so anywhere, so it is closed with the next statement.
+            # Iteration may stop anywhere, so the cursor is closed with the next statement.
             session.stale.append(number)
 
     def _tidy(self) -> None:
@@ -534,11 +533,11 @@ class PostgresStatements(Tables):
             cursor.executemany(sql, values)
 
     def _add_rows(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Put rows into a table: many at once are copied, where its policies do not forbid that.
+        """Add rows to a table: many are copied, unless its policies forbid that.
 
         Args:
-            table: Its name, and its columns where not all are given.
-            types: Of each column.
+            table: Its name, and its columns unless all are passed.
+            types: The type of each column.
             rows: The values, one for each column.
         """
         if len(rows) < _COPIED:
@@ -565,7 +564,7 @@ class PostgresStatements(Tables):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Do all of a block or nothing of it, whatever becomes of the transaction around it."""
+        """Roll back a block that fails, and only that, whatever the transaction around it does."""
         session, connection = self._session, self._session.connection
         self._all("SAVEPOINT whole")
         first = next(session.cursors)
@@ -584,21 +583,21 @@ class PostgresStatements(Tables):
 
 
 _MOST = 1_000
-"""Stretches that are remembered; before them a transaction counts as somebody else's."""
+"""The number of ranges that are stored; transactions before them count as another client's."""
 
 
 class OwnTransactions:
-    """The transactions that one store object began."""
+    """The transactions of one store object."""
 
     def __init__(self) -> None:
         self.number = secrets.randbits(62)
-        """What older programs, which compare ``bank.changed_by``, tell this object by."""
+        """Identifies this object for older programs, which compare ``bank.changed_by``."""
 
         self._lock = threading.Lock()
         self._stretches: list[list[int]] = []
 
     def add(self, transaction: int) -> None:
-        """Note a transaction, before it is committed."""
+        """Add a transaction, before it is committed."""
         with self._lock:
             position = bisect_right(self._stretches, [transaction]) - 1
             before = self._stretches[position] if position >= 0 else None
@@ -609,7 +608,7 @@ class OwnTransactions:
             del self._stretches[:-_MOST]
 
     def stamp(self, snapshot: str) -> int:
-        """Return a number that is another one once somebody else's transaction can be seen.
+        """Return a number that changes when another client's transaction becomes visible.
 
         Args:
             snapshot: As ``pg_current_snapshot`` writes it: ``xmin:xmax:running,running``.
@@ -624,7 +623,7 @@ class OwnTransactions:
         return hash((last, *others))
 
     def _start_of(self, transaction: int) -> int | None:
-        """Return where the stretch begins that a transaction is in."""
+        """Return the start of the range of a transaction."""
         position = bisect_right(self._stretches, [transaction, transaction + 1]) - 1
         if position < 0 or transaction > self._stretches[position][1]:
             return None

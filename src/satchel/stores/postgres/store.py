@@ -1,4 +1,4 @@
-"""A store in PostgreSQL; after an erasure, segments of the server's log are overwritten."""
+"""A store in one schema of a PostgreSQL database."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,10 +55,10 @@ _SEGMENTS = "SELECT count(*) FROM pg_ls_waldir()"
 
 
 def written_over(connection: Any) -> bool:
-    """Write over the segments of the log that are not needed any more; tell whether that went.
+    """Overwrite the unused segments of the server's log; return whether that was done.
 
-    A segment that is not needed is used again under a new name, with its bytes until it is its
-    turn. So there are as many rounds as there are segments, each of 16 MiB as a rule.
+    The server recycles an unused segment under a new name, with its old bytes until it is written.
+    So there are as many rounds as segments, usually of 16 MiB.
     """
     try:
         ((segments,),) = connection.execute(_SEGMENTS).fetchall()
@@ -72,14 +72,14 @@ def written_over(connection: Any) -> bool:
 
 
 Connecting = Callable[[], AbstractContextManager[Any]]
-"""Gives a connection for as long as a block."""
+"""Opens a connection for a block."""
 
 _PIECE = 1 << 20
 _MAY_READ = """
 SELECT has_function_privilege('pg_read_binary_file(text,bigint,bigint,boolean)', 'EXECUTE')
 AND has_function_privilege('pg_ls_waldir()', 'EXECUTE')"""
 _MAY_SWITCH = "SELECT has_function_privilege('pg_switch_wal()', 'EXECUTE')"
-# Tables and indexes of the schema, what is kept aside of long values, and sampled values.
+# Tables and indexes of the schema, their TOAST tables, and sampled values.
 _FILES = """
 WITH own AS (
   SELECT oid, reltoastrelid FROM pg_class
@@ -93,14 +93,14 @@ _READ_FILE = "SELECT pg_read_binary_file(%s, %s, %s, true)"
 
 
 def laid_open(connecting: Connecting, schema: str) -> Iterator[Extent]:
-    """Yield the files of a schema and of the server's log; none where the role may not read."""
+    """Yield the files of a schema and of the server's log; none if the role may not read them."""
     with connecting() as connection:
         if connection.execute(_MAY_READ).fetchall() != [(True,)]:
             return
         tables = [path for (path,) in connection.execute(_FILES, (schema,)).fetchall() if path]
         log = [path for (path,) in connection.execute(_LOG).fetchall()]
-    # Bytes go from the log to the tables, and the log is written over then. Whoever looked at the
-    # tables first could miss what goes there meanwhile, because of somebody else's checkpoint.
+    # A checkpoint moves bytes from the log to the tables and recycles the log. A scan of the
+    # tables first could miss bytes that another client's checkpoint moves in the meantime.
     for path in log:
         yield Extent(path, lambda path=path: _file(connecting, path))  # type: ignore[misc]
     for path in sorted(tables):
@@ -108,7 +108,7 @@ def laid_open(connecting: Connecting, schema: str) -> Iterator[Extent]:
 
 
 def out_of_reach(connecting: Connecting) -> list[str]:
-    """Return where the server may have bytes that nobody here can look at."""
+    """Return where the server may have bytes that cannot be scanned, in words."""
     found = ["replicas, snapshots and base backups of the server"]
     with connecting() as connection:
         if connection.execute(_MAY_READ).fetchall() != [(True,)]:
@@ -121,7 +121,7 @@ def out_of_reach(connecting: Connecting) -> list[str]:
 
 
 def _table(connecting: Connecting, path: str) -> Iterator[bytes]:
-    """Yield the bytes of a table, which is in several files when it is large."""
+    """Yield the bytes of a table, in several files if it is large."""
     number = 0
     while True:
         name, there = path if not number else f"{path}.{number}", False
@@ -174,14 +174,14 @@ _LINK_TYPES = ("bigint", "bigint", "bytea", "bytea", "bytea")
 
 
 class PostgresTransaction(PostgresView):
-    """The right to write. A bank is locked when it is first asked about, until the block ends."""
+    """A write transaction. A bank is locked from its first use until the block ends."""
 
     def __init__(self, session: PostgresSession, own: OwnTransactions) -> None:
         super().__init__(session, own)
         session.locked = self._locked
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
-        # Nobody may add one while whoever asked goes by the answer.
+        # No other client may add one while the caller relies on the result.
         self._all(_LOCK)
         return super().banks(start, limit=limit)
 
@@ -192,7 +192,7 @@ class PostgresTransaction(PostgresView):
     def append(self, bank: str, commit: Commit) -> None:
         with self._whole():
             number = self._bank(bank, commit.head)
-            # Who leaves a slot first, so that who takes it over finds it free.
+            # Rows that leave a slot first, so that it is free for its next holder.
             for sweep in commit.sweeps:
                 if sweep.retired is not None:
                     self._sweep(number, sweep)
@@ -239,7 +239,7 @@ class PostgresTransaction(PostgresView):
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
         number = self._number(bank)
         with self._whole():
-            # A slot may have to change hands among them, so each gets its own back at the end.
+            # Rows may exchange slots, so all slots are set at the end.
             self._all("CREATE TEMPORARY TABLE moved (seq bigint, slot bytea) ON COMMIT DROP")
             after = set[int]()
             for row in rows:
@@ -261,7 +261,7 @@ class PostgresTransaction(PostgresView):
             )
             self._all(sql, number)
             self._all("DROP TABLE moved")
-            for place in sorted(after):  # their index row holds the words of those before them
+            for place in sorted(after):  # their index rows include the words of those before them
                 self._index_again(number, place, place)
             self._touched(number)
 
@@ -284,7 +284,7 @@ class PostgresTransaction(PostgresView):
     # -- banks -----------------------------------------------------------------------------
 
     def _locked(self, bank: str) -> int | None:
-        """Return the number of a bank, which nobody else changes from here on, if it is here."""
+        """Lock a bank, and return its number; None for an unknown bank."""
         known = self._session.numbers.get(bank)
         if known is not None or "\0" in bank:
             return known
@@ -293,7 +293,7 @@ class PostgresTransaction(PostgresView):
         sql = "SELECT number FROM bank WHERE id = %s FOR UPDATE"
         found = self._all(sql, bank)
         if not found:
-            # There is no row to lock yet; somebody may have made it while we waited.
+            # There is no row to lock yet; another client may have created it during the wait.
             self._all(_NEW_BANK, bank)
             found = self._all(sql, bank)
         if not found:
@@ -315,7 +315,7 @@ class PostgresTransaction(PostgresView):
         return number
 
     def _touched(self, number: int) -> None:
-        """Have older programs see that a bank was changed in another way than by its head."""
+        """Mark a bank as changed for older programs, where its head did not change."""
         sql = "UPDATE bank SET changed = nextval('change'), changed_by = %s WHERE number = %s"
         self._all(sql, self._own.number, number)
 
@@ -326,7 +326,7 @@ class PostgresTransaction(PostgresView):
         self._add_derived(number, rows)
 
     def _add_derived(self, number: int, rows: Sequence[Row]) -> None:
-        """Index links, and words: of each entry with those before it in its session or run."""
+        """Index links, and words: each entry's own and those of the turn before it."""
         links = [
             (number, row.seq, *map(raw_text, link))
             for row in rows
@@ -357,20 +357,20 @@ class PostgresTransaction(PostgresView):
             self._delete("word", *stretch)
 
     def _index_again(self, number: int, first: int, last: int) -> None:
-        """Index the words of rows, where they are searched."""
+        """Index the words of rows that are searched."""
         self._delete("word", number, first, last)
         at = first - 1
         while found := self._all(_SEARCHED, number, at + 1, last):
             with translated(self._name):
                 rows = [_spoken(*said) for said in found]
             at = rows[-1].seq
-            # One by one: between those that are searched, others are said.
+            # One by one: searched rows alternate with others.
             self._add_rows(
                 "word", WORD_TYPES, [said for row in rows for said in self.indexed(number, [row])]
             )
 
     def _erase(self, number: int, seq: int) -> None:
-        """Empty a row; what follows it in its session or run is indexed without its words."""
+        """Empty a row; the row after it in its session or run is indexed without its words."""
         followed = self._following(number, seq)
         self._all(_EMPTY, number, seq)
         self._delete("word", number, seq, seq)
@@ -380,7 +380,7 @@ class PostgresTransaction(PostgresView):
             self._index_again(number, place, place)
 
     def _following(self, number: int, seq: int) -> list[int]:
-        """Return the place of what is said next where a row that is there was said."""
+        """Return the log position of the row after an existing one in its session or run."""
         for run, session, body in self._all(_SAID, number, seq):
             with translated(self._name):
                 row = _spoken(seq, run, session, body)
@@ -388,7 +388,7 @@ class PostgresTransaction(PostgresView):
         return []
 
     def _next(self, number: int, thread: tuple[str, str] | None, seq: int) -> list[int]:
-        """Return the place of what is said next in a session or run, where there is anything."""
+        """Return the log position of the next row in a session or run, if any."""
         if thread is None:
             return []
         column, value = thread
@@ -403,7 +403,7 @@ class PostgresTransaction(PostgresView):
         self._all(f"DELETE FROM {table} WHERE {_STRETCH}", number, first, last)  # noqa: S608 - our own names
 
     def _drop_vectors(self, number: int, seq: int) -> None:
-        """Remove the vectors of a row; a generation is there while it has any."""
+        """Remove the vectors of a row; a generation exists while it has any."""
         for (generation,) in self._all("SELECT number FROM generation WHERE bank = %s", number):
             sql = "DELETE FROM vector WHERE generation = %s AND seq = %s"
             self._all(sql, generation, seq)
@@ -418,17 +418,17 @@ _SLOT = 9  # among the values of a row
 
 
 def _spoken(seq: int, run: bytes | None, session: bytes | None, body: bytes | None) -> Row:
-    """Return a row with what it is indexed by."""
+    """Return a row with the members that it is indexed by."""
     text = None if body is None else words_of(body)
     one, other = (None if value is None else value.decode() for value in (run, session))
     return Row(seq=seq, id="", type="", at="", body=body, text=text, run=one, session=other)
 
 
 Step = str | Callable[[Any], object]
-"""SQL, or what works on a connection inside the transaction, that leads to the next version."""
+"""SQL, or a function of a connection inside the transaction, that migrates to the next version."""
 
 STEPS: Mapping[int, Step] = MappingProxyType({})
-"""By the version that each step leads away from. Nothing older than version 1 was released."""
+"""Steps by the version that they migrate from. Version 1 is the oldest release."""
 
 _BANKS = """
 SELECT id, head, peaks, (SELECT count(*) FROM record WHERE record.bank = bank.number),
@@ -439,22 +439,22 @@ _ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('satchel schema 
 
 
 def prepare(connection: Any, schema: str, name: str, steps: Mapping[int, Step]) -> str | None:
-    """Make the tables where there are none, or bring older ones up to date.
+    """Create the tables, or migrate older ones.
 
-    Several programs may try at once; one does it, the others wait for it.
+    Concurrent programs wait for the one that does it.
 
     Args:
         connection: For writing, in no transaction.
-        schema: Where the tables are, or are to be.
+        schema: The schema of the tables.
         name: The store's.
         steps: As ``STEPS``.
 
     Returns:
-        The schema with the copy of how they were; None where nothing had to be brought up to date.
+        The schema with a copy of the older tables; None if nothing was migrated.
 
     Raises:
-        StoreVersionError: If no step leads from their version, or they are not ours.
-        StoreDamagedError: If the steps lost something; the tables are as they were.
+        StoreVersionError: If no step migrates their version, or they are not Satchel's.
+        StoreDamagedError: If the steps lost something; the tables are unchanged.
     """
     if found_version(connection, schema, name) == VERSION:
         return None
@@ -501,7 +501,7 @@ BUSY_MS = 30_000
 """How long to wait for another writer of the same bank."""
 
 PATIENCE = 10.0
-"""Seconds after which a server that is starting or has no room is given up."""
+"""Seconds to wait for a server that is starting or has too many connections."""
 
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Each statement sees what was committed when it began; a bank that is locked does not change.
@@ -522,24 +522,24 @@ class PostgresStore:
     """Banks in one schema of a database.
 
     May be used from any thread, and after a fork: every block has a connection of its own. Writers
-    of different banks do not wait for each other; one who works on several in a block, in another
-    order than somebody else does, may be told that the store is busy. A view that was open when the
+    of different banks do not wait for each other; a writer of several banks may get
+    ``StoreBusyError`` if another one uses them in a different order. A view that was open when the
     process forked is the parent's; in the child it cannot be read, and leaving its block does
     nothing. Do not fork within ``writing``.
 
     Args:
-        address: ``postgresql://USER@HOST/DATABASE?schema=NAME&bank=ID``, the last two as needed: a
-            schema of another name than ``satchel``, and the one bank that is to be seen.
-        read_only: Open what is there for reading only.
+        address: ``postgresql://USER@HOST/DATABASE?schema=NAME&bank=ID``, the last two optional: a
+            schema other than ``satchel``, and the only bank to see.
+        read_only: Open an existing store for reading only.
         busy_ms: How long to wait for another writer.
-        patience: Seconds after which a server that is starting or has no room is given up.
-        steps: How older tables are brought up to date, as ``migrations.STEPS``.
+        patience: Seconds to wait for a server that is starting or has too many connections.
+        steps: Migrations of older tables, as ``STEPS``.
 
     Raises:
-        UsageError: If it is no address.
-        StoreVersionError: If the tables are not ours, or newer; or older and only to be read.
-        StoreError: If it cannot be opened; or if one bank is to be seen by a role that row level
-            security does not hold.
+        UsageError: If the address is invalid.
+        StoreVersionError: If the tables are not Satchel's, or newer; or older, for reading only.
+        StoreError: If it cannot be opened; or if the address has a bank, and row level security
+            does not apply to the role.
     """
 
     traits = StoreTraits(full_text=True, vectors=True, traversal=True, concurrent_writers=True)
@@ -557,7 +557,7 @@ class PostgresStore:
         self.address = address
         self.name = found.name
         self.kept: str | None = None
-        """The schema with the tables as they were before this object brought them up to date."""
+        """The schema with a copy of the tables before this object migrated them."""
         self._schema = found.schema
         self._read_only = read_only
         self._connections = PostgresConnections(found, busy_ms=busy_ms, patience=patience)
@@ -575,7 +575,7 @@ class PostgresStore:
 
     @contextmanager
     def reading(self) -> Iterator[PostgresView]:
-        """Give a consistent view; within a block of the same thread, that block's."""
+        """Open a consistent view; within a block of the same thread, that block's."""
         session: PostgresSession | None = getattr(self._local, "session", None)
         if session is not None and not session.is_over:
             yield PostgresView(session, self._own)
@@ -585,13 +585,13 @@ class PostgresStore:
 
     @contextmanager
     def writing(self) -> Iterator[PostgresTransaction]:
-        """Give the right to write; committed when the block ends without an error.
+        """Open a write transaction; committed when the block ends without an error.
 
-        A bank is locked when it is first asked about.
+        A bank is locked from its first use.
 
         Raises:
-            StoreError: Also when the server is gone before it answers whether it committed. Then
-                what was written may be there, whole, or not.
+            StoreError: Also if the server does not respond to the commit: then all was written, or
+                nothing.
         """
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
@@ -616,17 +616,17 @@ class PostgresStore:
             session.require()
             with translated(self.name):
                 said = session.connection.execute("COMMIT").statusmessage
-            if said != "COMMIT":  # a statement in it had failed, and whoever saw that went on
+            if said != "COMMIT":  # a statement in it had failed, and the error was ignored
                 raise StoreError("the transaction was already rolled back", file=self.name)
 
     def scrub(self) -> None:
-        """Write every table anew without what was removed.
+        """Rewrite every table without removed rows.
 
-        The server's log is written over, where the role may have that done; else it has those
-        bytes until a checkpoint and its settings decide it. Its backups and replicas keep them.
+        The server's log is overwritten, if the role may do that; otherwise it has those bytes until
+        a checkpoint recycles them. Backups and replicas keep them.
 
         Raises:
-            StoreBusyError: If somebody reads or writes; rows that he may still see would stay.
+            StoreBusyError: If another client reads or writes: rows visible to it would remain.
             UsageError: Within a block of the same thread.
         """
         if self._read_only:
@@ -646,7 +646,7 @@ class PostgresStore:
             written_over(connection)
 
     def laid_open(self) -> Iterator[Extent]:
-        """Yield the files of its tables and of the server's log, where the role may read them."""
+        """Yield the files of its tables and of the server's log, if the role may read them."""
         yield from laid_open(self._looking, self._schema)
 
     def out_of_reach(self) -> list[str]:
@@ -658,7 +658,7 @@ class PostgresStore:
             yield connection
 
     def check(self) -> list[str]:
-        """Return which indexes the server calls invalid, and how many pages it found damaged."""
+        """Return the indexes that the server reports as invalid, and its damaged pages."""
         with self._connections.begun("SELECT 1") as (connection, _), translated(self.name):
             invalid = connection.execute(_INVALID, (self._schema,)).fetchall()
             sql = (
@@ -670,11 +670,11 @@ class PostgresStore:
         return found + ([f"{failed} pages failed their checksum"] if failed else [])
 
     def close(self) -> None:
-        """Close the connections that no block has, and those of others when they end."""
+        """Close unused connections, and those of blocks when they end."""
         self._connections.close()
 
     def _set_own(self) -> None:
-        """Begin to note which changes are this object's; a child's parent goes on with its own."""
+        """Start the list of this object's transactions; a child process has its own."""
         self._own = OwnTransactions()
         self._local = threading.local()
 
@@ -703,7 +703,7 @@ class PostgresStore:
 
     @contextmanager
     def _block(self, sql: str) -> Iterator[tuple[PostgresSession, list[tuple[object, ...]]]]:
-        """Give a transaction of this thread, rolled back at the end where it is still open."""
+        """Open a transaction of this thread; rolled back at the end if it is still open."""
         with self._connections.begun(sql) as (connection, found):
             session = self._local.session = PostgresSession(connection, self.name, self._extension)
             try:
@@ -714,12 +714,12 @@ class PostgresStore:
 
 
 def is_made(address: str, *, patience: float = PATIENCE) -> bool:
-    """Tell whether there is a store at an address; nothing is made.
+    """Return whether there is a store at an address, without creating one.
 
     Raises:
-        UsageError: If it is no address.
-        StoreVersionError: If the tables there are not ours, or newer.
-        StoreError: If the server does not answer.
+        UsageError: If the address is invalid.
+        StoreVersionError: If its tables are not Satchel's, or newer.
+        StoreError: If the server does not respond.
     """
     there = read_address(address)
     connections = PostgresConnections(there, busy_ms=BUSY_MS, patience=patience)

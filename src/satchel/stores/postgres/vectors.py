@@ -1,8 +1,8 @@
 """Vectors in the tables: a generation is one stretch of a table, in log order.
 
-Where pgvector is installed, the server looks at all of them in 32 bits and sends those that may be
-among the nearest, with room for its rounding; what is sent is compared as in any other store, so
-the answer is the same with and without.
+Where pgvector is installed, the server compares all vectors in 32 bits and returns those that may
+be among the nearest, with a margin for its rounding; these are compared as in any other store, so
+the result is the same with and without.
 """
 
 import struct
@@ -25,7 +25,7 @@ from satchel.stores.vectors import (
 
 _KEY = "bank = %s AND model = %s AND dimensions = %s AND generation = %s"
 _NUMBERS = "CASE WHEN octet_length(numbers) = width * %s THEN numbers END"
-"""What has another length is never loaded, however long it is."""
+"""Values of another length are never loaded, however long they are."""
 
 _TOGETHER_BYTES = 1 << 20
 _PUT = """
@@ -33,12 +33,12 @@ INSERT INTO vector (generation, seq, bank, width, numbers{unit}) VALUES (%s, %s,
 ON CONFLICT (generation, seq) DO UPDATE SET width = excluded.width, numbers = excluded.numbers
 {again}"""
 _MOST_UNITS = 16_000
-"""Numbers in a vector of the extension."""
+"""Maximum length of a vector of the extension."""
 
 _ROUNDING = 2.0**-22
-"""Of a product of two vectors of length 1 on the server, for each number, at the very most."""
+"""Maximum rounding error on the server of a product of two unit vectors, for each number."""
 
-_LEAST = 1e-30  # what is smaller counts for nothing, and may be none for the extension
+_LEAST = 1e-30  # smaller numbers do not matter, and the extension may reject them
 _FROM = """
  FROM vector JOIN record ON record.bank = %s AND record.seq = vector.seq
  WHERE vector.generation = %s AND retired IS NULL AND NOT hold"""
@@ -101,7 +101,7 @@ class PostgresVectors(PostgresStatements, TableVectors):
     def _current(
         self, bank: int, number: int, wanted: tuple[float, ...], limit: int
     ) -> Iterator[tuple[int, bytes | None]]:
-        """Yield the vectors of current records that may be the nearest, in the log's order."""
+        """Yield the vectors of current records that may be the nearest, in log order."""
         count, extension = len(wanted), self._session.extension
         together = max(1, min(MOST_AT_ONCE, _TOGETHER_BYTES // (8 * count)))
         if extension is None or count > _MOST_UNITS or limit < 1:
@@ -165,7 +165,7 @@ class PostgresVectorsWriter(PostgresVectors, TableVectorsWriter):
 
 
 def _unit(numbers: Sequence[float]) -> str:
-    """Return the direction of a vector as the extension reads it."""
+    """Return the unit vector as a text for the extension."""
     short = struct.pack(f"<{len(numbers)}f", *unit_of(numbers))
     rounded = struct.unpack(f"<{len(numbers)}f", short)
     return f"[{','.join(repr(one) if abs(one) > _LEAST else '0' for one in rounded)}]"

@@ -1,11 +1,10 @@
-"""Finding words: stems as SQLite's index has them, in a ``tsvector`` of ours.
+"""Word search: the stems of SQLite's index, in a ``tsvector``.
 
-The server only tells which rows have them. A word of a bank is indexed with the bank's number
-before it, so that the words of one bank are not looked through for another. A ``tsvector`` takes
-about a mebibyte of different words; a row with more is looked at by every query. Words that have
-to stand together are looked for in the row's text of stems. How good a match is, is reckoned as
-FTS5 does: in a bank of at most 10,000 records by all of its rows, to the same scores; in a larger
-one by the rows that were found.
+The server only returns which rows have them. A word is indexed with its bank's number before it, so
+that a query reads the words of one bank only. A ``tsvector`` holds about a mebibyte of different
+words; a row with more is read by every query. Adjacent words are searched in the row's text of
+stems. Scores are those of FTS5: the same in a bank of at most 10,000 records, computed from all of
+its rows; in a larger one, computed from the matching rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,16 +17,16 @@ from satchel.stores.postgres.statements import PostgresStatements, raw_text, sam
 from satchel.stores.tables import COLUMNS, ID_PREFIX, raw_id, raw_slot, words_of
 
 LARGE = 1 << 14
-"""Bytes of a record from which on it is fetched alone."""
+"""Bytes of a record that is fetched alone."""
 
 RECORD_TYPES = (
     *("bigint", "bigint", "bytea", "text", "text", "bytea", "bigint", "bigint", "boolean"),
     *(["bytea"] * 9),
 )
-"""Of the columns of the table: the bank's number comes first."""
+"""The types of the columns, the bank's number first."""
 
 _SAID = ("kind", "user", "agent", "run", "app", "session", "moment", "expires_at")
-"""Columns with what people wrote, kept as bytes."""
+"""Columns with text of users, stored as bytes."""
 
 _LONG = frozenset(("body", *_SAID))
 _NAMES = {name: f'record."{name}"' for name in ("seq", *COLUMNS)}
@@ -42,7 +41,7 @@ SELECT_SMALL = (
     )
     + " FROM record"
 )
-"""Rows without what is long of a large one; the first column says which those are."""
+"""Rows without the long columns of large ones, which the first column marks."""
 
 _CURRENT = "record.retired IS NULL"
 
@@ -51,7 +50,7 @@ def row_of(found: Sequence[Any]) -> Row:
     """Return a row of the table.
 
     Raises:
-        UnicodeDecodeError: If a text in it is none.
+        UnicodeDecodeError: If a text is not valid UTF-8.
     """
     values = dict(zip(_NAMES, found, strict=True))
     for name in _SAID:
@@ -64,7 +63,7 @@ def row_of(found: Sequence[Any]) -> Row:
 
 
 def values_of(row: Row, number: int) -> tuple[Any, ...]:
-    """Return what the table holds of a row."""
+    """Return the values of a row in the table."""
     said = (raw_text(getattr(row, name)) for name in _SAID)
     return (
         *(number, row.seq, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
@@ -92,7 +91,7 @@ def clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _standing(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the conditions on what rows are, and were."""
+    """Yield the conditions on the state of rows."""
     then = [] if wanted.as_of is None else [wanted.as_of]
     if then:
         yield "record.seq < %s", then
@@ -105,19 +104,19 @@ def _standing(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
 WORD_TYPES = ("bigint", "bigint", "integer", "boolean", "text", "tsvector")
 
 _MOST_BYTES = 900_000
-"""Of all different words of a row together, as they are indexed; a tsvector holds 1 MiB."""
+"""Maximum bytes of the different words of a row, as indexed; a tsvector holds 1 MiB."""
 
 _MOST_LEXEME = 2_000
-"""Bytes of one; a tsvector takes 2,046."""
+"""Maximum bytes of a word; a tsvector accepts 2,046."""
 
 _COUNTED = 10_000
-"""Words in a row up to which it is counted how often one is there."""
+"""Maximum words of a row in which terms are counted."""
 
 _WHOLE = 10_000
-"""Records of a log up to which all of its words are counted for a ranking; that takes 2 ms."""
+"""Maximum records of a log whose words are all counted for a ranking, in 2 ms."""
 
-# A sum is in no index, so that only that of the words is left to look in, whether or not the server
-# has counted yet what the table holds: going through a bank for a rare word would be all of it.
+# A sum is in no index, so the server has to use the index of words, with or without statistics of
+# the table: scanning a bank for a rare word would read all of it.
 _NOMINATED = """
 SELECT word.seq, word.size{counts} FROM word {joined}
 WHERE word.bank + 0 = %s AND {found} {narrowed} ORDER BY word.seq + 0 DESC LIMIT %s"""
@@ -132,18 +131,18 @@ ORDER BY seq DESC LIMIT 1"""
 
 
 class _Sought(NamedTuple):
-    """A term of a query, as the server is asked for it."""
+    """The condition and parameters of a term of a query."""
 
     found: str
     """The condition that a row has it."""
 
     values: tuple[Any, ...]
     pattern: str
-    """The start of it in a row's stems."""
+    """Its substring in a row's stems."""
 
 
 class PostgresWords(PostgresStatements):
-    """Nominating rows by their words, and the words of each row."""
+    """Nominates rows by their words, and indexes words."""
 
     def nominated(
         self,
@@ -153,7 +152,7 @@ class PostgresWords(PostgresStatements):
         wanted: Filter | None,
         without: Sequence[tuple[int, int]],
     ) -> list[tuple[int, float]]:
-        """Return places of rows with a score, as ``Reader.candidates``."""
+        """Return log positions of rows with scores, as ``Reader.candidates``."""
         terms = {term.expression: term for term in matching.terms_of(text)}
         last = self._all("SELECT max(seq) FROM record WHERE bank = %s", number)[0][0]
         size = 0 if last is None else last + 1
@@ -191,7 +190,7 @@ class PostgresWords(PostgresStatements):
         wanted: Filter | None,
         hidden: tuple[str, tuple[Any, ...]],
     ) -> tuple[Any, ...]:
-        """Return a statement with its values, but for how many rows are wanted."""
+        """Return a statement with its parameters, except for the limit."""
         counts, counted = "", list[Any]()
         for term in phrases.values():
             counts += (
@@ -223,7 +222,7 @@ class PostgresWords(PostgresStatements):
         return matching.Spread(term.expression, rows, reach)
 
     def is_searched_by_its_words(self, number: int, row: Row) -> bool:
-        """Tell whether the index has of a row what it has to, and nothing else."""
+        """Return whether the index has exactly the words of a row."""
         sql = "SELECT size, huge, terms, lexemes = %s::tsvector FROM word"
         wanted = None
         if row.text and is_searched(row):
@@ -235,7 +234,7 @@ class PostgresWords(PostgresStatements):
         return there == [(*wanted[2:5], True)]
 
     def indexed(self, number: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
-        """Yield what the table of words holds of rows, each with the words said before it."""
+        """Yield the rows of the table of words, each with the words of the turn before."""
         before = dict[tuple[str, str], str]()
         for row in rows:
             words, thread = row.text or "", thread_of(row)
@@ -257,7 +256,7 @@ class PostgresWords(PostgresStatements):
 
 
 def _indexed(number: int, tokens: Sequence[str]) -> tuple[int, bool, str, str]:
-    """Return how many words there are, whether they are too many, and both forms of them."""
+    """Return the number of words, whether they are too many, and both indexed forms."""
     different = dict.fromkeys(tokens)
     sizes = [len(f"{number}.{token}".encode()) for token in different]
     huge = sum(sizes) > _MOST_BYTES or max(sizes, default=0) > _MOST_LEXEME
@@ -271,7 +270,7 @@ def _lexeme(number: int, token: str) -> str:
 
 
 def _pattern(term: matching.Term) -> str:
-    """Return what stands in a row's stems where it has a term."""
+    """Return the substring of a row's stems where it has a term."""
     pattern = "".join(f" {token} " for token in term.tokens)
     return pattern[:-1] if term.prefix else pattern
 
@@ -288,14 +287,14 @@ def _sought(number: int, term: matching.Term) -> _Sought:
 
 
 def _having(spread: matching.Spread, few: int, size: int) -> int:
-    """Return in how many rows a term is, or may be by how close the newest are together."""
+    """Return the number of rows with a term, estimated from the newest for a common term."""
     if spread.rows <= few:
         return spread.rows
     return min(size, max(spread.rows, spread.rows * size // max(size - spread.reach, 1)))
 
 
 def _estimated(rows: Sequence[Sequence[int]], size: int) -> matching.CorpusTotals:
-    """Return what a whole bank has, if the rows that were found are like the others."""
+    """Return the totals of a whole bank, estimated from the matching rows."""
     texts = max(size, 1)
     return matching.CorpusTotals(texts, sum(row[1] for row in rows) * texts // max(len(rows), 1))
 
@@ -307,7 +306,7 @@ def _scored(
     having: dict[str, int],
     totals: matching.CorpusTotals,
 ) -> list[tuple[int, float]]:
-    """Return the score of rows that were found, best first."""
+    """Return the scores of matching rows, best first."""
     rarities = [
         search.phrases.count(name) * matching.rarity(having[name], totals) for name in phrases
     ]

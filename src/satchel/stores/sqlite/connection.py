@@ -43,7 +43,7 @@ from satchel.stores.sqlite.statements import (
 )
 
 KEY_ENDING = ".key"
-"""What a store's name gets for the file with its key."""
+"""The suffix of the file with a store's key."""
 
 _CIPHER = "chacha20"
 _MAGIC = b"SQLite format 3\x00"
@@ -53,16 +53,16 @@ _CONSTANTS = b"\x40\x20\x20"
 
 
 def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
-    """Have a connection that was just opened use a key.
+    """Set the key of a new connection.
 
     Args:
-        connection: Of a file system that ``with_ciphers`` names.
+        connection: A connection of a file system of ``with_ciphers``.
         secret: 32 bytes.
-        name: What to call the store.
+        name: The name of the store.
 
     Raises:
         MissingExtraError: If this SQLite cannot encrypt.
-        EncryptionError: If the file is not one that the key opens.
+        EncryptionError: If the key does not open the file.
         apsw.Error: If it cannot be read.
     """
     if not has_ciphers():
@@ -84,42 +84,42 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
 
 
 def answers(connection: apsw.Connection) -> bool:
-    """Tell whether a connection with a key can still be used.
+    """Return whether a connection with a key can still be used.
 
-    Once a page could not be read, such a connection takes every page for damaged, although the
-    next read of it might succeed; one that is opened anew does not.
+    After a page could not be read, such a connection reports every page as damaged, although the
+    next read might succeed; a new connection does not.
     """
     try:
         connection.pragma("schema_version")
     except (apsw.CorruptError, apsw.NotADBError):
         return False
     except apsw.Error:
-        pass  # told to whoever uses it
+        pass  # raised where it is used
     return True
 
 
 def has_ciphers() -> bool:
-    """Tell whether this SQLite can encrypt."""
+    """Return whether this SQLite can encrypt."""
     return hasattr(apsw, "mc_version")
 
 
 def with_ciphers(vfs: str | None) -> str | None:
-    """Return the file system that encrypts what goes to another; None is the usual one of each."""
+    """Return the file system that encrypts the files of another; None for the default of each."""
     return vfs if vfs is None else f"multipleciphers-{vfs}"
 
 
 def is_plain(path: Path) -> bool | None:
-    """Tell whether a file is an SQLite database in plain; None where it has no beginning.
+    """Return whether a file is a plain SQLite database; None if it is too short.
 
-    It is read through SQLite: when a program closes a descriptor of its own, the system drops the
-    locks that SQLite holds on the file for that program.
+    It is read through SQLite: when a program closes a descriptor of its own, the system releases
+    SQLite's locks on the file.
     """
     head = _head(path)
     return head.startswith(_MAGIC) if head else None
 
 
 def looks_encrypted(path: Path) -> bool:
-    """Tell whether a file begins like an encrypted store."""
+    """Return whether a file has the header of an encrypted store."""
     head = _head(path)
     return not head.startswith(_MAGIC) and head[_UNCHANGED] == _CONSTANTS
 
@@ -135,7 +135,7 @@ def _head(path: Path) -> bytes:
 
 
 PAGES = 256
-"""Copied at a time: 1 MiB."""
+"""Pages copied per step: 1 MiB."""
 
 _COPY_CACHE_KIB = 2 * 1024
 
@@ -148,19 +148,19 @@ def copy_database(
     vfs: str | None,
     secret: bytes | None = None,
 ) -> None:
-    """Copy what a connection sees to a new private file, forced to disk with its name.
+    """Copy the view of a connection to a new private file, flushed to disk with its name.
 
     Args:
-        source: Inside a transaction that reads. Others may write meanwhile; their log grows for
-            as long as it takes.
+        source: A connection in a read transaction. Others may write during the run; the log grows
+            in the meantime.
         path: The new file.
-        progress: Told after each ``PAGES``.
-        vfs: Name of the SQLite file system that is written to.
-        secret: The key of the source, which the copy gets as well.
+        progress: Called after each ``PAGES``.
+        vfs: Name of the SQLite file system to write to.
+        secret: The key of the source and of the copy.
 
     Raises:
-        TargetExistsError: If it is there, or a file that SQLite would take for a part of it.
-        TargetError: If it cannot be written; nothing of it is left.
+        TargetExistsError: If it exists, or a file that SQLite would treat as a part of it.
+        TargetError: If it cannot be written; nothing remains of it.
         apsw.Error: If the source cannot be read.
     """
     for ending in ("", *COMPANIONS):
@@ -170,7 +170,7 @@ def copy_database(
                 file=str(taken),
                 hint="Choose another path.",
             )
-    # The first read settles what is seen; before it, each step would see something newer.
+    # The first read fixes the view; before it, each step would see newer data.
     source.pragma("schema_version")
     with writing_by_name(path) as temporary:
         try:
@@ -191,7 +191,7 @@ def _copy(
     with closing(apsw.Connection(str(path), flags=flags, vfs=system)) as target:
         if secret is not None:
             unlock(target, secret, str(path))
-        # It is forced to disk at the end, and thrown away when anything goes wrong.
+        # It is flushed to disk at the end, and deleted after any error.
         target.pragma("journal_mode", "off")
         target.pragma("synchronous", "off")
         target.pragma("cache_size", -_COPY_CACHE_KIB)
@@ -204,9 +204,9 @@ def _copy(
 
 _CACHE_KIB = 16 * 1024
 _LOG_PAGES = 4096
-"""Pages in the write-ahead log after which they go to the file. With SQLite's own 1,000 that is
-after every commit of a large import: the pages of an index would go there again and again."""
-_LEAST_INDEX = 32 * 1024  # bytes of an index in use; one that found no room stays smaller
+"""Pages in the write-ahead log before a checkpoint. With SQLite's default of 1,000, each commit of
+a large import would write the pages of an index to the file again."""
+_LEAST_INDEX = 32 * 1024  # bytes of an index in use; smaller if the disk was full
 
 
 def _always() -> bool:
@@ -214,27 +214,27 @@ def _always() -> bool:
 
 
 Seen = tuple[tuple[str, int, int, int, int], ...]
-"""Of each file of a database: ending, device, number, bytes, moment of the last change."""
+"""For each file of a database: suffix, device, inode, size, time of the last change."""
 
 
 Log = tuple[tuple[int, int] | None, ...]
-"""Of a database, its write-ahead log and its index: device and number, None where it is missing."""
+"""Device and inode of a database, its write-ahead log and the log's index; None if missing."""
 
 
 class ReadConnection(NamedTuple):
-    """A connection for reading, and what the files were like if it takes no locks."""
+    """A connection for reading, and the state of the files if it takes no locks."""
 
     connection: apsw.Connection
     seen: Seen | None
     serial: int = 0
-    """Tells connections of one thread apart: each counts the changes of others for itself."""
+    """Identifies connections of one thread: each counts the changes of others separately."""
 
 
 class _Alone(apsw.VFS):
-    """SQLite's file system for who reads files that nobody else uses: locks are not taken.
+    """A file system of SQLite without locks, to read files that no other program uses.
 
-    Not its own ``unix-none``: that one, when it closes a file, drops the locks that other
-    connections of the process have on it.
+    Not SQLite's ``unix-none``: when that closes a file, it releases the locks of other connections
+    of the process.
     """
 
     def __init__(self) -> None:
@@ -262,17 +262,17 @@ _ALONE = _Alone()
 def open_for_writing(
     path: Path, *, busy_ms: int, vfs: str | None, secret: bytes | None = None
 ) -> apsw.Connection:
-    """Open a file, or make an empty one that only its owner may read; nothing is written to it.
+    """Open a file, or create an empty one that only its owner may read; nothing is written to it.
 
     Args:
         path: The file.
         busy_ms: How long to wait for others.
         vfs: Name of the SQLite file system to use.
-        secret: Its key, where it is encrypted, or is going to be.
+        secret: Its key, if it is encrypted or will be.
 
     Raises:
         PathRefusedError: As ``secure_database``.
-        EncryptionError: If it does not open with its key.
+        EncryptionError: If the key does not open it.
         StoreError: If it cannot be opened.
     """
     secure_database(path, own_folder=False)
@@ -288,28 +288,27 @@ def open_for_reading(
     with_locks: bool = False,
     secret: bytes | None = None,
 ) -> ReadConnection:
-    """Open a file that is there. Nothing is made; nothing but ``-shm``, the locks, is written.
+    """Open an existing file for reading. Nothing is created; only ``-shm``, the locks, is written.
 
     Args:
         path: The file.
         busy_ms: How long to wait for others.
         vfs: Name of the SQLite file system to use.
-        with_locks: Take SQLite's own locks although nobody has the store open, where the files
-            that it needs for them can be made: who comes to write then disturbs nobody.
-        secret: Its key, where it is encrypted.
+        with_locks: Use SQLite's locks although no program has the store open, if their files can be
+            created: then a new writer does not disturb the view.
+        secret: Its key, if it is encrypted.
 
     Raises:
-        EncryptionError: If it does not open with its key.
+        EncryptionError: If the key does not open it.
         PathRefusedError: If it or a companion is a link or not a regular file.
-        StoreError: If it cannot be opened, or its last writer was killed in the middle of what
-            only a writer can undo.
+        StoreError: If it cannot be opened, or if only a writer can recover it after a crash.
     """
     files = database_files(path)
     if _is_filled(files, "-journal"):
         raise StoreError(
             "a program was killed while creating the store",
             file=str(path),
-            hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
+            hint="Complete it: satchel init. On a read-only medium, copy it with its -journal.",
         )
     seen = _seen(files)
     alone = seen is not None and _is_filled(files, "-wal")
@@ -326,14 +325,14 @@ def open_for_reading(
 
 
 def is_current(path: Path, seen: Seen | None) -> bool:
-    """Tell whether a connection for reading can still be used."""
+    """Return whether a connection for reading can still be used."""
     return seen is None or _seen(database_files(path)) == seen
 
 
 def has_moved(connection: apsw.Connection) -> bool:
-    """Tell whether the file of a connection is not at its path any more: deleted, or replaced.
+    """Return whether the file of a connection was deleted or replaced.
 
-    What is written to it then is lost, and SQLite does not say so while there is a log.
+    Later writes are lost, and SQLite does not report it while there is a log.
     """
     moved = ctypes.c_int()
     connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
@@ -341,10 +340,10 @@ def has_moved(connection: apsw.Connection) -> bool:
 
 
 def log_at(path: str) -> Log:
-    """Tell which log is beside a database, and which index of it.
+    """Return the identities of a database, its log and the log's index.
 
-    Who has a database open keeps both. So where others have come instead, or none, something else
-    removed them: SQLite goes on with the ones that it has open, which are gone when it ends.
+    An open database has both. If they were replaced or deleted, another program did that: SQLite
+    continues with its open ones, which are lost when it ends.
     """
     return tuple(_identity(path + ending) for ending in ("", "-wal", "-shm"))
 
@@ -358,9 +357,9 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def save_log(connection: apsw.Connection) -> bool:
-    """Bring into the file what a deleted log holds, and tell whether all of it is there now.
+    """Write the contents of a deleted log to the file, and return whether all of it was written.
 
-    Only where no other log is in its place: pages of two would be mixed.
+    Only if no other log replaced it: the pages of two logs would be mixed.
     """
     with suppress(apsw.Error):
         ((busy, pages, saved),) = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
@@ -373,7 +372,7 @@ def undisturbed(path: Path, seen: Seen) -> Iterator[None]:
     """Read a file without locks.
 
     Raises:
-        StoreBusyError: If it was written to meanwhile; then nothing that was read counts.
+        StoreBusyError: If it was written to in the meantime; then discard what was read.
     """
     problem: SatchelError | None = None
     try:
@@ -393,40 +392,40 @@ def closing_on_error(path: Path, connection: apsw.Connection) -> Iterator[None]:
     """Close a connection when the block fails.
 
     Raises:
-        StoreError: For what SQLite says.
+        StoreError: For an error of SQLite.
     """
     try:
         with translated(str(path), connection):
             yield
     except BaseException:
-        with suppress(apsw.Error):  # what went wrong first is what counts
+        with suppress(apsw.Error):  # the first error counts
             connection.close()
         raise
 
 
 @contextmanager
 def deferred(connection: apsw.Connection, here: Callable[[], bool] = _always) -> Iterator[None]:
-    """Hold one view for a block, settled by its first read.
+    """Begin a view for a block, fixed by its first read.
 
     Args:
-        connection: Of this thread.
-        here: Tells whether this is still the process that began the block.
+        connection: The connection of this thread.
+        here: Returns whether this is still the process that began the block.
     """
     connection.execute("BEGIN")
     try:
         yield
     finally:
-        # What fails so badly that SQLite ends the transaction itself leaves none.
+        # After some errors SQLite has ended the transaction itself.
         if here() and connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
 @contextmanager
 def immediate(connection: apsw.Connection, here: Callable[[], bool] = _always) -> Iterator[None]:
-    """Hold the right to write for a block; committed when it ends without an error.
+    """Begin a write transaction for a block; committed when it ends without an error.
 
     Args:
-        connection: Of this thread.
+        connection: The connection of this thread.
         here: As ``deferred``.
     """
     connection.execute("BEGIN IMMEDIATE")
@@ -434,17 +433,17 @@ def immediate(connection: apsw.Connection, here: Callable[[], bool] = _always) -
         yield
         connection.execute("COMMIT")
     finally:
-        # A commit that failed, on a full disk for one, leaves the transaction open.
+        # A failed commit, such as on a full disk, leaves the transaction open.
         if here() and connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
 @contextmanager
 def indexed(connection: apsw.Connection, here: Callable[[], bool]) -> Iterator[None]:
-    """Give an older file its index of names before a block that writes, where that can be.
+    """Add the index of names to an older file before a write transaction, if possible.
 
-    In a transaction of its own: one that meets a damaged page can do nothing more. Without the
-    index, names are looked for all the same.
+    In a transaction of its own, since one that finds a damaged page cannot continue. Names are
+    found without the index as well.
     """
     if lacks_names(connection):
         with suppress(apsw.CorruptError, apsw.FullError), immediate(connection, here):
@@ -453,7 +452,7 @@ def indexed(connection: apsw.Connection, here: Callable[[], bool]) -> Iterator[N
 
 
 def _address(path: Path) -> str:
-    # As an address, names of any bytes are taken for what they are.
+    # As a URI, so that file names may have any bytes.
     return "file:" + quote_from_bytes(os.fsencode(path.absolute()))
 
 
@@ -478,7 +477,7 @@ def _connected(
 
 
 def _seen(files: Mapping[str, os.stat_result]) -> Seen | None:
-    """Return what the files are like, or None where SQLite's locks are to be used."""
+    """Return the state of the files; None if SQLite's locks are to be used."""
     if "-wal" in files and "-shm" in files and files["-shm"].st_size >= _LEAST_INDEX:
         return None
     return tuple(
@@ -492,14 +491,15 @@ def _is_filled(files: Mapping[str, os.stat_result], ending: str) -> bool:
 
 
 PATIENCE = 10
-"""Seconds that a fork waits for the transactions of other threads; one may wait for the fork."""
+"""Seconds that a fork waits for transactions of other threads, one of which may wait for the fork.
+"""
 
 
 class ForkAware(Protocol):
-    """What has connections."""
+    """An object with connections."""
 
     def forget_parent(self) -> None:
-        """Close, in a child, the connections that it came with."""
+        """Close, in a child process, the parent's connections."""
         ...
 
 
@@ -510,15 +510,15 @@ _forking = False
 
 
 def watch(store: ForkAware) -> None:
-    """Tell a store when it finds itself in a child."""
+    """Call ``forget_parent`` of a store in child processes."""
     _known.add(store)
 
 
 @contextmanager
 def transaction() -> Iterator[Callable[[], bool]]:
-    """Have other threads wait with forking until the block has ended.
+    """Block forks of other threads until the block has ended.
 
-    Gives what tells whether this is still the process that began the block.
+    Yields a function that returns whether this is still the process that began the block.
     """
     thread, process = threading.get_ident(), os.getpid()
     with _change:
@@ -563,10 +563,10 @@ os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_
 
 
 Step = str | Callable[[apsw.Connection], object]
-"""SQL, or what works on a connection inside the transaction, that leads to the next version."""
+"""SQL, or a function of a connection inside the transaction, that migrates to the next version."""
 
 STEPS: Mapping[int, Step] = MappingProxyType({})
-"""By the version that each step leads away from. Nothing older than version 1 was released."""
+"""Steps by the version that they migrate from. Version 1 is the oldest release."""
 
 _BANKS = """
 SELECT bank.id, bank.head, bank.peaks, count(record.place),
@@ -583,22 +583,22 @@ def migrate(
     busy_ms: int,
     secret: bytes | None = None,
 ) -> Path | None:
-    """Bring a file to ``VERSION`` and return the copy of how it was; None if another just did.
+    """Migrate a file to ``VERSION``; return the copy of the older one, None if it is current.
 
-    Several programs may try at once; one does it, the others wait for it.
+    Concurrent programs wait for the one that does it.
 
     Args:
-        connection: Opened for writing.
+        connection: A connection for writing.
         path: The file.
         steps: As ``STEPS``.
         busy_ms: How long to wait for another writer.
-        secret: Its key, where it is encrypted; the copy has the same.
+        secret: Its key, if it is encrypted, and that of the copy.
 
     Raises:
-        StoreVersionError: If no step leads from its version.
-        StoreDamagedError: If it is damaged, or the steps lost something; it is as it was.
-        TargetError: If there is no room for the copy; it is as it was.
-        apsw.Error: If it cannot be written; it is as it was.
+        StoreVersionError: If no step migrates its version.
+        StoreDamagedError: If it is damaged, or the steps lost something; the file is unchanged.
+        TargetError: If there is no space for the copy; the file is unchanged.
+        apsw.Error: If it cannot be written; the file is unchanged.
     """
     name = str(path)
     with immediate(connection):
@@ -618,12 +618,12 @@ def migrate(
 
 
 def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
-    """Copy a file that is locked against writing, and return where."""
+    """Copy a file that is locked against writing, and return the path of the copy."""
     stem = path.with_name(f"{path.name}.v{version}")
     for stale in leftover_files(stem):
-        stale.unlink()  # of one that was killed; whoever holds the lock is the only one
+        stale.unlink()  # left by a killed process; the lock is exclusive
     kept = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
-    # SQLite does not copy what the same connection might be writing.
+    # SQLite does not copy a file that the same connection may be writing.
     source = open_for_reading(path, busy_ms=busy_ms, vfs=None, secret=secret).connection
     with closing(source), deferred(source):
         copy_database(source, kept, progress=None, vfs=None, secret=secret)
@@ -643,10 +643,10 @@ def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
         raise damaged(name, str(found[0][0]))
     if holds(connection) != before:
         raise damaged(name, "upgrading it would lose records")
-    # A full disk says so here, and not when it is being committed.
+    # A full disk fails here, not in the commit.
     connection.cache_flush()
 
 
 def holds(connection: apsw.Connection) -> list[Any]:
-    """Return each bank's head, and what cannot be built again, counted."""
+    """Return each bank's head, and the counts of rows that cannot be rebuilt."""
     return connection.execute(_BANKS).fetchall()

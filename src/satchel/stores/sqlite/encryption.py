@@ -1,7 +1,7 @@
-"""The key beside a store: ``NAME.key``, and ``NAME.key.next`` while it is being changed.
+"""The key beside a store: ``NAME.key``, and ``NAME.key.next`` during a change.
 
-A new key is on the disk before the file that it opens takes the place of the old one. Whoever is
-cut short in between leaves both, of which one opens the store.
+A new key is flushed to disk before the file that it opens replaces the old one. After an
+interruption both keys exist, one of which opens the store.
 """
 
 import math
@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, opened_store_key
+from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, open_store_key
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -22,7 +22,7 @@ from satchel.errors import (
     StoreDamagedError,
     VerificationError,
 )
-from satchel.ports.store import Extent, Progress
+from satchel.ports.store import Extent, Progress, beside, file_extent
 from satchel.runtime.files import (
     PRIVATE_FILE,
     atomic_write,
@@ -31,7 +31,6 @@ from satchel.runtime.files import (
     writing_by_name,
 )
 from satchel.runtime.private_files import require_secret
-from satchel.stores.raw_files import beside, file_extent
 from satchel.stores.sqlite.connection import (
     KEY_ENDING,
     has_moved,
@@ -47,41 +46,41 @@ _BUSY_MS = 30_000
 
 
 def key_file(path: Path) -> Path:
-    """Return where the key of a store is, if it has one."""
+    """Return the path of a store's key, existing or not."""
     return path.with_name(path.name + KEY_ENDING)
 
 
 def next_file(path: Path) -> Path:
-    """Return where the key is that a store is being given."""
+    """Return the path of the new key during a change."""
     return path.with_name(f"{path.name}{KEY_ENDING}.next")
 
 
 def is_keyed(path: Path) -> bool:
-    """Tell whether a store is encrypted, or is going to be when it is made."""
+    """Return whether a store is encrypted, or will be when it is created."""
     if os.path.lexists(key_file(path)):
         return True
     return os.path.lexists(next_file(path)) and is_plain(path) is False
 
 
 def key_for(path: Path, unlocking: Unlocker | None = None) -> StoreKey | None:
-    """Return the key that opens a store; None for one in plain, also one that is still to be made.
+    """Return the key of a store; None for a plain one, existing or not.
 
     Args:
         path: The store's file.
-        unlocking: What opens the file with the key.
+        unlocking: Decrypts the file with the key.
 
     Raises:
-        EncryptionError: If nothing here opens the key, it is not there, or it opens another store.
-        VerificationError: If the store is in plain although there is a key for it.
-        MalformedError: If the file with the key holds none.
-        MissingExtraError: If what decrypts is not installed.
+        EncryptionError: If the key cannot be decrypted, is missing, or belongs to another store.
+        VerificationError: If the store is plain although it has a key.
+        MalformedError: If the file contains no key.
+        MissingExtraError: If the package for decryption is not installed.
     """
     found = [one for one in (key_file(path), next_file(path)) if os.path.lexists(one)]
     plain = is_plain(path) if found else None
     if not found:
         return None
     if plain and found[0] == next_file(path):
-        return None  # it was cut short before the store was encrypted
+        return None  # interrupted before the store was encrypted
     if plain:
         raise VerificationError(
             "the store is not encrypted, although its key file exists",
@@ -111,22 +110,22 @@ def opened_key(file: Path, unlocking: Unlocker | None) -> StoreKey:
     if len(held) > MOST_BYTES:
         raise LimitError(f"a store's key can have at most {MOST_BYTES:,} bytes", file=str(file))
     try:
-        return opened_store_key(held, unlocking or Unlocker())
+        return open_store_key(held, unlocking or Unlocker())
     except SatchelError as error:
         raise error.located(file=str(file)) from error.__cause__
 
 
 def put_next(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
-    """Put a key on the disk that a store is going to be given, by who has it to himself.
+    """Write the next key of a store, which the caller has locked.
 
     Args:
         path: The store's file.
-        old: The key that it has. Where an earlier change was cut short, it is settled first.
-        new: The key that it gets; None for none.
+        old: Its present key. An interrupted change is completed first.
+        new: Its next key; None for a plain store.
 
     Raises:
         TargetError: If it cannot be written.
-        OSError: If the folder cannot be.
+        OSError: If the folder cannot be written.
     """
     file = next_file(path)
     if old is not None and os.path.lexists(file) and file.read_bytes() == old.held:
@@ -136,10 +135,10 @@ def put_next(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
 
 
 def put_key(path: Path, key: StoreKey) -> None:
-    """Put the key of a store that is to be made beside it.
+    """Write the key of a new store.
 
     Raises:
-        TargetExistsError: If there is one.
+        TargetExistsError: If it exists.
         TargetError: If it cannot be written.
     """
     _put(key_file(path), key, overwrite=False)
@@ -147,10 +146,10 @@ def put_key(path: Path, key: StoreKey) -> None:
 
 @contextmanager
 def copied_key(path: Path, key: StoreKey | None) -> Iterator[None]:
-    """Put the key of a store beside a copy that is made in a block, or nothing for one in plain.
+    """Write the key of a store beside a copy that is made in a block; nothing for a plain one.
 
     Raises:
-        TargetExistsError: If there is one.
+        TargetExistsError: If it exists.
         TargetError: If it cannot be written.
     """
     if key is None:
@@ -165,7 +164,7 @@ def copied_key(path: Path, key: StoreKey | None) -> Iterator[None]:
 
 
 def settle(path: Path, *, encrypted: bool) -> None:
-    """Have the key that a store was given be its key; or have it have none.
+    """Make the next key the key of the store; or remove its key.
 
     Raises:
         OSError: If the folder cannot be written.
@@ -184,11 +183,11 @@ def settle(path: Path, *, encrypted: bool) -> None:
 
 
 def require_key(path: Path) -> None:
-    """Say of a file that SQLite cannot read without a key that it is encrypted, where it is.
+    """Raise an error if a file that SQLite cannot read without a key is encrypted.
 
     Raises:
-        EncryptionError: If its key is not there.
-        StoreBusyError: If it is: somebody put it there since it was looked for.
+        EncryptionError: If its key is missing.
+        StoreBusyError: If the key exists: it was written in the meantime.
     """
     if is_keyed(path):
         raise StoreBusyError(
@@ -226,12 +225,13 @@ _LOG_HEAD, _FRAME_HEAD = 32, 24
 
 
 def laid_open(connection: apsw.Connection, path: Path, secret: bytes) -> Iterator[Extent]:
-    """Yield what is in a store's file and log, free pages too, and in the files beside it.
+    """Yield the contents of a store's file and log, decrypted, and of the files beside it.
 
-    Copies beside it that the same key opens are yielded in plain, whatever else is there as it is.
+    Free pages are included. Copies with the same key are decrypted; other files are yielded
+    unchanged.
 
     Args:
-        connection: Of the store, with its key.
+        connection: A connection to the store, with its key.
         path: The store's file.
         secret: Its key.
     """
@@ -248,7 +248,7 @@ def laid_open(connection: apsw.Connection, path: Path, secret: bytes) -> Iterato
 
 
 def _frames(connection: apsw.Connection, path: Path) -> Iterator[bytes]:
-    """Yield the pages in the log, also those that were left there by an earlier round."""
+    """Yield the pages in the log, also those of an earlier round."""
     size, _ = pages(connection)  # reads, so the log is open
     with suppress(FileNotFoundError):
         length = path.with_name(f"{path.name}{_LOG}").stat().st_size
@@ -257,7 +257,7 @@ def _frames(connection: apsw.Connection, path: Path) -> Iterator[bytes]:
 
 
 def pages(connection: apsw.Connection) -> tuple[int, int]:
-    """Return the size of a page, in bytes, and how many there are."""
+    """Return the size of a page in bytes, and the number of pages."""
     (found,) = connection.execute("SELECT * FROM pragma_page_size, pragma_page_count").fetchall()
     size, count = found
     assert isinstance(size, int)  # noqa: S101 - of SQLite itself
@@ -268,7 +268,7 @@ def pages(connection: apsw.Connection) -> tuple[int, int]:
 def _copy(path: Path, secret: bytes) -> Iterator[Extent]:
     try:
         opened = open_for_reading(path, busy_ms=_BUSY_MS, vfs=None, secret=secret).connection
-    except EncryptionError:  # of another key: of no use to anybody who has only this one
+    except EncryptionError:  # of another key: unreadable with this one
         yield file_extent(path)
         return
     with closing(opened):
@@ -284,7 +284,7 @@ def _pages(connection: apsw.Connection) -> Iterator[bytes]:
 
 
 _STEPS = 20_000
-"""Of SQLite's machine, after which it is told how far it is."""
+"""Instructions of SQLite's virtual machine between two calls of ``progress``."""
 
 _REPLACE_BUSY_MS = 5_000
 
@@ -298,20 +298,20 @@ def rewrite_with_key(
     last: Callable[[], None],
     progress: Progress | None = None,
 ) -> None:
-    """Write a store anew under another key, in its own place; it is there, whole, at any moment.
+    """Rewrite a store with another key, atomically.
 
     Args:
         path: The store's file.
-        old: Its key; None for one in plain.
-        new: The key that it gets; None for none.
-        first: Done when all is written and looked through, before it takes the store's place.
-        last: Done when it has, before anybody else can open it to write.
-        progress: Told of the bytes that are written, and how many there are about.
+        old: Its key; None for a plain one.
+        new: The new key; None for none.
+        first: Called when all is written and verified, before it replaces the store.
+        last: Called after that, before others can open it for writing.
+        progress: Called with the bytes written, and the approximate total.
 
     Raises:
         StoreBusyError: If another program has the store open.
-        StoreDamagedError: If what was written is not what was there; all is as it was.
-        TargetError: If there is no room; all is as it was.
+        StoreDamagedError: If the copy differs; nothing is changed.
+        TargetError: If there is no space; nothing is changed.
         StoreError: If the store cannot be read.
     """
     name = str(path)
@@ -323,7 +323,7 @@ def rewrite_with_key(
             _alone(connection, name)
             before = holds(connection)
         for stale in leftover_files(path):
-            stale.unlink()  # of one that was killed, and may be in plain; nobody else writes here
+            stale.unlink()  # left by a killed process, maybe plain; no other process writes here
         with writing_by_name(path, overwrite=True) as temporary:
             with translated(name, connection):
                 _write(connection, temporary, secret, progress)
@@ -333,14 +333,14 @@ def rewrite_with_key(
 
 
 def _alone(connection: apsw.Connection, name: str) -> None:
-    """Have the file to ourselves until the connection closes, with nothing left in a log."""
+    """Lock the file exclusively until the connection closes, with an empty log."""
     try:
         connection.pragma("locking_mode", "exclusive")
         mode = connection.pragma("journal_mode", "delete")
         connection.execute("BEGIN EXCLUSIVE; COMMIT")
     except (apsw.BusyError, apsw.LockedError) as error:
         raise _busy(name) from error
-    if mode != "delete" or has_moved(connection):  # somebody put another file there while we waited
+    if mode != "delete" or has_moved(connection):  # the file was replaced during the wait
         raise _busy(name)
 
 

@@ -1,4 +1,4 @@
-"""Reading rows from the tables."""
+"""Views: reading rows, links and words."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ _KINDS: Kinds = (
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
 _HOLD = "CASE WHEN record.hold IN (0, 1) THEN record.hold END"
-"""Gives no number, which is refused, where the column holds another one."""
+"""NULL, which is refused, if the column has another number."""
 
 _SELECT = (
     f"SELECT {', '.join(f'record.{name}' for name in ('place', *COLUMNS))} FROM record".replace(  # noqa: S608 - our own names
@@ -78,10 +78,10 @@ _ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
 _RAW = frozenset({"id", "slot", "body"})
 _MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
 _MANY = 1 << 14
-"""Positions of which the rows do not fit the cache."""
+"""Rows that do not fit the cache."""
 
 _LITTLE = -1024
-"""KiB of the cache, as SQLite takes them."""
+"""Size of the cache in KiB, negative as SQLite expects it."""
 
 _MOST_TERMS = 200
 _TOGETHER = 1024
@@ -91,20 +91,20 @@ _CURRENT = "record.retired IS NULL"
 
 
 Spreads = dict[tuple[Any, ...], matching.Spread]
-"""How words are spread over banks as they were at a head: questions have the same words."""
+"""Cache of the spread of words over banks at a head: queries share words."""
 
 _MOST_SPREADS = 5000
 
 
 class SqliteView(SqliteBanks):
-    """One consistent view, on a connection inside a transaction.
+    """A consistent view, on a connection inside a transaction.
 
     Args:
         connection: The connection.
-        name: Of the file, for errors.
-        spreads: What is known of words; nothing is kept where what is seen may be taken back.
-        indexes: The index of words, where it was read before.
-        serial: Of the connection, among those of the store.
+        name: The name of the file, for errors.
+        spreads: The cache of spreads; None in a transaction that may be rolled back.
+        indexes: The cache of the index of words.
+        serial: The number of the connection in the store.
     """
 
     words_apart = True
@@ -138,7 +138,7 @@ class SqliteView(SqliteBanks):
 
     def counts(self, bank: str) -> dict[str, int]:
         number = self._number(bank)
-        # The index holds no more than what is counted, and is checked against the table.
+        # The index has only the counted columns, and is checked against the table.
         sql = "SELECT type, count(*) FROM record WHERE bank = ? GROUP BY type"
         return dict(self._all(sql, number, kinds=(str, int)))
 
@@ -159,7 +159,7 @@ class SqliteView(SqliteBanks):
         ends = id_bounds(digits)
         if ends is None:
             return []
-        # The plus keeps SQLite from going through the whole bank instead of a stretch of ids.
+        # The plus keeps SQLite from scanning the whole bank instead of a range of IDs.
         sql = "SELECT id FROM record WHERE id BETWEEN ? AND ? AND +bank = ? ORDER BY id LIMIT ?"
         found = self._all(sql, *ends, number, limit, kinds=(bytes,))
         return [ID_PREFIX + identity.hex() for (identity,) in found]
@@ -208,11 +208,11 @@ class SqliteView(SqliteBanks):
     def _parts(
         self, bank: str, wanted: Filter, *, newest_first: bool
     ) -> Iterator[tuple[str, Filter]]:
-        """Yield what is selected from, and by which filter, together.
+        """Yield the parts of a query: a SELECT, and its filter.
 
-        Whoever wants the newest of some types stops soon. SQLite follows the index of each type
-        then, and merges; it would go through a whole bank for a type that few records have. Those
-        that are no memories are such types: a bank is known by them before anything else is read.
+        A query for the newest of some types ends early if SQLite follows the index of each type and
+        merges; otherwise it would scan a whole bank for a rare type. Types that are no memories are
+        rare: opening a bank reads them first.
         """
         bank = f"bank = {self._number(bank)} AND"
         if any(name is not None for name in (wanted.session, wanted.run, wanted.slot)):
@@ -250,10 +250,9 @@ class SqliteView(SqliteBanks):
 
     @contextmanager
     def _little_cache(self, first: int, last: int) -> Iterator[None]:
-        """Go through many rows with little of the cache.
+        """Scan many rows with a small cache.
 
-        What is read so is not read again soon, and to fill the cache, whose memory is new in a new
-        process, takes half as long as to read.
+        Scanned rows are not read again soon, and filling the cache takes half as long as reading.
         """
         ((newest,),) = self._all(_NEWEST, first, last)
         if newest is None or newest - first < _MANY:
@@ -270,7 +269,7 @@ class SqliteView(SqliteBanks):
         self, names: Sequence[str], place: int, last: int, bits: int, *, marked: bool
     ) -> Iterator[ColumnBlock]:
         number, size = place >> SEQ_BITS, 1 << bits
-        # SQLite puts the values of a block together: that takes half as long as to fetch them.
+        # SQLite concatenates the values of a block: half the time of fetching them.
         sql = (
             f"SELECT count(*), {f'sum({_IS_MARKED})' if marked else '? < 0'},"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
@@ -398,8 +397,8 @@ class SqliteView(SqliteBanks):
         return matching.Spread(term, rows, reach)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
-        # Only where it starts is asked of the key, which is in the order of its bytes: to see that
-        # a row is still before an end, SQLite reads the whole of it, and then once more.
+        # Only the start is a condition on the key, which is in byte order: to check that a row is
+        # before an end, SQLite would read all of it, and then once more.
         sql = "SELECT bank, name, value FROM side WHERE (bank, name) >= (?, ?) ORDER BY bank, name"
         found = dict[str, bytes]()
         for owner, name, value in self._each(sql, bank, prefix, kinds=(str, str, bytes)):
@@ -482,7 +481,7 @@ class SqliteView(SqliteBanks):
         return found
 
     def _stretches(self, table: str, bits: int) -> set[int]:
-        """Return the numbers that a table has stretches of, each looked up by the key."""
+        """Return the numbers with rows in a table, each looked up by the key."""
         found, start = set[int](), -(1 << 63)
         sql = f"SELECT min(place) FROM {table} WHERE place >= ?"  # noqa: S608 - our own names
         while (place := self._all(sql, start)[0][0]) is not None:
@@ -494,17 +493,17 @@ class SqliteView(SqliteBanks):
         return found
 
     def _word_sums(self) -> WordSums:
-        """Return what compares records with the index; it remembers the words that it met."""
+        """Return the sums of words for comparisons with the index; they cache words."""
         index = self._word_index()
         if self._sums is None or not self._sums.is_of(index):
             self._sums = index.comparing()
         return self._sums
 
     def _word_index(self) -> WordIndex:
-        """Return the index of words, read and checked once for as long as nobody writes.
+        """Return the index of words, read and verified once until the next write.
 
         Raises:
-            StoreDamagedError: If it contradicts itself.
+            StoreDamagedError: If it is inconsistent.
         """
         self._all(VOCABULARY)  # the first time, it counts as a change
         moment = self.stamp(), self._connection.total_changes()
@@ -513,12 +512,12 @@ class SqliteView(SqliteBanks):
             self._require_sound_words()
             found = WordIndex(self._each(INSTANCES, kinds=None))
             if self._connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
-                self._indexes.clear()  # what is seen while one writes may be taken back
+                self._indexes.clear()  # a write transaction may be rolled back
                 self._indexes[moment] = found
         return found
 
     def _require_sound_words(self) -> None:
-        """Require that the tables of the index of words fit together."""
+        """Require that the tables of the index of words are consistent."""
         problems = [text for (text,) in self._all("PRAGMA integrity_check(words)")]
         if problems != ["ok"]:
             raise self._damaged(f"the index of words is damaged: {problems[0]}")
@@ -532,13 +531,13 @@ class SqliteView(SqliteBanks):
             raise self._damaged("the index of words has settings that are not ours")
 
     def indexed_text(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
-        """Return the words to index of a row: its own, and those of the one before it.
+        """Return the words to index for a row: its own, and those of the row before it.
 
         Args:
-            number: Of the bank.
+            number: The number of the bank.
             row: The row.
-            before: The terms of rows that came just before it, by session or run; they are not
-                looked up then. The row's own are put in.
+            before: The terms of the preceding rows, by session or run, which are not queried then.
+                The row's own are added.
         """
         terms, thread = _terms.index_text(row.text or ""), thread_of(row)
         if thread is None:
@@ -548,7 +547,7 @@ class SqliteView(SqliteBanks):
             words = self._last_words(number, thread, (number << SEQ_BITS) + row.seq)
             last = _terms.index_text(words)
         before[thread] = terms
-        return f"{last} {terms}"  # no term reaches over the end of a line, so none is cut here
+        return f"{last} {terms}"  # no term spans lines, so none is cut here
 
     def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
         column, value = thread
@@ -569,13 +568,13 @@ class SqliteView(SqliteBanks):
 
 
 def _together(name: str) -> str:
-    """Return what gives all values of a column at once, none of which can be taken for others."""
+    """Return an expression with all values of a column, unambiguous."""
     value = f'quote("{name}")' if name in _RAW else f'"{name}"'
     return f"CAST(json_group_array({value}) AS BLOB)"
 
 
 def _varint(number: int) -> bytes:
-    """Return a number as SQLite writes it, seven bits to a byte."""
+    """Return a number as SQLite encodes it, seven bits to a byte."""
     found = bytes([number & 0x7F])
     while number := number >> 7:
         found = bytes([0x80 | number & 0x7F]) + found
@@ -615,7 +614,7 @@ def _standing_clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
-    """Return what joins the table of rows to that of words, and what is asked of it."""
+    """Return the join of the table of rows to that of words, the conditions, and their values."""
     if wanted is None:
         return "", "", []
     clauses, values = "", list[Any]()
@@ -627,7 +626,7 @@ def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
 
 def _row(found: Sequence[Any]) -> Row:
     place, identity, tag, at, body, batch, retired, hold, slot, *owners_and_times = found
-    return Row(  # in the order of the columns: a question has hundreds of rows
+    return Row(  # in the order of the columns, for speed: a query has hundreds of rows
         place & SEQ_MASK,
         ID_PREFIX + identity.hex(),
         tag,

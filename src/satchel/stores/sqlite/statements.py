@@ -26,13 +26,13 @@ from satchel.errors import (
 )
 from satchel.ports.rows import CONFIG, NAME
 from satchel.ports.store import StoredHead
-from satchel.stores.tables import NODE_BITS, SEQ_BITS, SEQ_MASK, Tables, damaged_store
+from satchel.stores.tables import NODE_BITS, SEQ_BITS, SEQ_MASK, StoreTables, damaged_store
 
 APPLICATION_ID = 0x53415443
 """Marks the file as ours (``SATC``)."""
 
 VERSION = 1
-"""Of the tables; a newer file is refused, an older one is migrated."""
+"""The version of the tables; a newer file is refused, an older one is migrated."""
 
 SLOT_INDEX = (
     "CREATE UNIQUE INDEX record_slot ON record (bank, slot)"
@@ -40,10 +40,10 @@ SLOT_INDEX = (
 )
 
 NAMING = f"(place & {SEQ_MASK} = 0 OR type = '{CONFIG}')"
-"""Says which rows may give a bank a name."""
+"""The condition on the rows that may name a bank."""
 
 NAME_BYTES = 100
-"""Bytes of what such a row says from there on where it says a name."""
+"""Bytes of such a row in the index, from the name on."""
 
 _SAYS = f"instr(body, X'{NAME.hex()}')"
 NAME_SAID = (
@@ -51,10 +51,10 @@ NAME_SAID = (
     f" WHEN instr(substr(body, {_SAYS} + 1), X'{NAME.hex()}') > 0 THEN X''"
     f" ELSE substr(body, {_SAYS}, {NAME_BYTES}) END"
 )
-"""Gives these bytes; none of a row that says names in several places, which is looked through."""
+"""These bytes; empty for a row with several names, which is scanned."""
 
 NAME_INDEX = f"CREATE INDEX record_name ON record ({NAME_SAID}) WHERE {NAMING}"
-"""Of names as rows say them. Not every file has it: see ``index_names``."""
+"""The index of names. Not every file has it: see ``index_names``."""
 
 _TABLES = f"""
 CREATE TABLE bank (
@@ -144,10 +144,10 @@ _FOREIGN = "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') LIM
 
 
 def found_version(connection: apsw.Connection, name: str) -> int | None:
-    """Return the version of the tables of a file that is ours; None for one that is empty.
+    """Return the version of the tables of a file; None for an empty one.
 
     Raises:
-        StoreVersionError: If it is something else, or newer than this program.
+        StoreVersionError: If the file is not Satchel's, or newer than this program.
     """
     found: list[Any] = connection.execute(_MARKS).fetchall()
     ((application, version, tables),) = found
@@ -166,7 +166,7 @@ def found_version(connection: apsw.Connection, name: str) -> int | None:
 
 
 def require_no_triggers(connection: apsw.Connection, name: str) -> None:
-    """Refuse a file with triggers or views: they would act with the hands of whoever writes.
+    """Refuse a file with triggers or views, which would act on behalf of a writer.
 
     Raises:
         StoreDamagedError: If it has some.
@@ -180,22 +180,22 @@ def require_no_triggers(connection: apsw.Connection, name: str) -> None:
 
 
 def make(connection: apsw.Connection) -> None:
-    """Make the tables in an empty file, inside a transaction."""
+    """Create the tables in an empty file, inside a transaction."""
     connection.execute(_TABLES)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def has_names(connection: apsw.Connection) -> bool:
-    """Tell whether names have an index, and the very one that is meant here."""
+    """Return whether names have exactly the expected index."""
     sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = 'record_name'"
     return connection.execute(sql).fetchall() == [(NAME_INDEX,)]
 
 
 def index_names(connection: apsw.Connection) -> None:
-    """Give names their index in a file that was made before there was one, inside a transaction.
+    """Add the index of names to a file of an older program, inside a transaction.
 
-    It is no new version: SQLite keeps it up by itself, whatever program writes.
+    The version stays the same: SQLite maintains the index itself, whichever program writes.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchall()
     if version == (VERSION,) and lacks_names(connection):
@@ -203,7 +203,7 @@ def index_names(connection: apsw.Connection) -> None:
 
 
 def lacks_names(connection: apsw.Connection) -> bool:
-    """Tell whether names have no index, not even one that is not meant here."""
+    """Return whether names have no index at all."""
     return not connection.execute("SELECT 1 FROM pragma_index_info('record_name')").fetchall()
 
 
@@ -213,20 +213,20 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 def translated(
     name: str, connection: apsw.Connection | None = None
 ) -> AbstractContextManager[None]:
-    """Turn errors of SQLite in a block into ours.
+    """Translate errors of SQLite in a block.
 
     Args:
         name: The store's name.
-        connection: That knows what the system said last.
+        connection: The connection, for the last error of the system.
 
     Raises:
-        StoreError: Which says what to do.
+        StoreError: With a hint.
     """
     return _Translated(name, connection)
 
 
 def decoding(name: str, connection: apsw.Connection) -> AbstractContextManager[None]:
-    """Turn what damaged rows do to whoever fetches them into our error, and SQLite's as well.
+    """Translate errors of decoding damaged rows, and of SQLite, in a block.
 
     Raises:
         StoreError: As ``translated``.
@@ -235,7 +235,7 @@ def decoding(name: str, connection: apsw.Connection) -> AbstractContextManager[N
 
 
 class _Translated:
-    """A block around each statement: as a class, it costs a third of a generator."""
+    """A context for each statement: a class costs a third of a generator."""
 
     __slots__ = ("_connection", "_name")
 
@@ -261,7 +261,7 @@ class _Decoding(_Translated):
 
 
 def _ours(error: apsw.Error, name: str, connection: apsw.Connection | None) -> SatchelError:
-    """Return what to say instead of what SQLite says."""
+    """Return the error for an error of SQLite."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreBusyError(
             "another process is writing and did not finish in time",
@@ -287,7 +287,7 @@ def damaged(name: str, problem: str) -> StoreDamagedError:
 
 
 def _failed(name: str, error: apsw.Error, connection: apsw.Connection | None) -> StoreError:
-    """Return the error for a system that refuses; SQLite itself calls only some a full disk."""
+    """Return the error for a failure of the system; SQLite reports a full disk only sometimes."""
     said = connection.system_errno if connection is not None else 0
     if (
         isinstance(error, apsw.FullError)
@@ -306,7 +306,7 @@ def _failed(name: str, error: apsw.Error, connection: apsw.Connection | None) ->
 
 
 Kinds = Sequence[type | tuple[type, ...]]
-"""What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
+"""The type of each column. SQLite checks it on writing; a damaged file may have any."""
 
 _NAMED = "SELECT id FROM bank WHERE length(head) > 0 AND number IN ({found}) ORDER BY id"
 _INDEXED = "SELECT place >> {bits} FROM record INDEXED BY record_name WHERE {naming} AND {said}"
@@ -329,7 +329,7 @@ _MOST_AT_ONCE = 500
 _PADDED_TO = 32
 
 
-class SqliteStatements(Tables):
+class SqliteStatements(StoreTables):
     """Running statements, on a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, name: str) -> None:
@@ -357,7 +357,7 @@ class SqliteStatements(Tables):
             try:
                 yield from found if kinds is None else self._typed(found, kinds)
             finally:
-                # Who stops early, or asks something else meanwhile, leaves no statement that runs:
+                # A reader that stops early, or runs another query, leaves no running statement:
                 # apsw 3.54.0.0 never frees a cursor beside which another one ended. (Nor one that
                 # is closed so: this is not for those that are read at once.)
                 found.close(force=True)
@@ -366,7 +366,7 @@ class SqliteStatements(Tables):
         found = []
         for start in range(0, len(values), _MOST_AT_ONCE):
             part = [*values[start : start + _MOST_AT_ONCE]]
-            # The last one again and again: few lengths are few statements to prepare.
+            # Padded with the last value: few lengths are few statements to prepare.
             part += part[-1:] * (-len(part) % _PADDED_TO)
             found += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
         return found
@@ -376,7 +376,7 @@ class SqliteStatements(Tables):
             self._connection.executemany(sql, values)
 
     def _require_kinds(self, columns: Sequence[Sequence[Any]], kinds: Kinds) -> None:
-        """Require of many rows what ``_typed`` requires of each, given their columns."""
+        """Check the columns of many rows, as ``_typed`` checks each row."""
         for column, kind in zip(columns, kinds, strict=True):
             if not all(issubclass(one, kind) for one in set(map(type, column))):
                 raise damaged(self._name, "a column contains an invalid value")
@@ -393,9 +393,9 @@ class SqliteStatements(Tables):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Do all of a block or nothing of it, whatever becomes of the transaction around it."""
+        """Roll back a block that fails, and only that, whatever the transaction around it does."""
         if not self._connection.in_transaction:
-            # After an error such as a full disk; a savepoint would be committed by itself now.
+            # After an error such as a full disk; a savepoint would be committed on its own now.
             raise StoreError("the transaction was already rolled back", file=self._name)
         with translated(self._name, self._connection):
             self._connection.execute("SAVEPOINT whole")
@@ -410,14 +410,14 @@ class SqliteStatements(Tables):
 
 
 class SqliteBanks(SqliteStatements):
-    """Which banks there are."""
+    """Queries for banks."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         sql, values = "SELECT id FROM bank WHERE length(head) > 0", list[Any]()
         if start:
             sql += " AND id >= ? AND id < ?"
             values += (start, start[:-1] + chr(ord(start[-1]) + 1))
-        sql += " ORDER BY id LIMIT ?"  # of which less than nothing is no limit
+        sql += " ORDER BY id LIMIT ?"  # a negative one is no limit
         values.append(-1 if limit is None else limit)
         return [bank for (bank,) in self._all(sql, *values, kinds=(str,))]
 
@@ -428,7 +428,7 @@ class SqliteBanks(SqliteStatements):
         if is_indexed:
             *first, last = start = said[:NAME_BYTES]
             found = self._all(_BY_INDEX, said, start, bytes((*first, last + 1)), kinds=(str,))
-        if not found:  # that nobody has a name is not for an index to say
+        if not found:  # the index alone cannot show that no bank has the name
             found = self._all(_ONE_BY_ONE, said, kinds=(str,))
         return [bank for (bank,) in found]
 

@@ -1,6 +1,6 @@
-"""The SQLite store: one writer at a time, any number of readers, durable when it says so.
+"""The SQLite store: one writer at a time, any number of readers, durable commits.
 
-WAL with ``synchronous=FULL``: with NORMAL, a power loss takes acknowledged commits with it.
+WAL with ``synchronous=FULL``: with NORMAL, a power failure may lose acknowledged commits.
 """
 
 import threading
@@ -32,9 +32,9 @@ from satchel.ports.store import (
     RangeChange,
     RetiredFilter,
     StoreTraits,
+    beside,
 )
 from satchel.stores.matching import is_searched, thread_of
-from satchel.stores.raw_files import beside
 from satchel.stores.sqlite.connection import (
     STEPS,
     Log,
@@ -101,12 +101,12 @@ _TOGETHER = 256
 
 
 class SqliteTransaction(SqliteView):
-    """The right to write, inside an immediate transaction."""
+    """A write transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
         with self._whole():
             number = self._bank(bank, commit)
-            # Who leaves a slot first, so that who takes it over finds it free.
+            # Rows that leave a slot first, so that it is free for its next holder.
             for sweep in commit.sweeps:
                 if sweep.retired is not None:
                     self._sweep(number, sweep)
@@ -154,7 +154,7 @@ class SqliteTransaction(SqliteView):
         self._many("INSERT OR IGNORE INTO link VALUES (?, ?, ?, ?, ?)", links)
 
     def _index(self, number: int, rows: Sequence[Row]) -> None:
-        """Index words, each entry with those of the one before it in its session or run."""
+        """Index the words of entries: its own and those of the turn before it."""
         self._many(_INDEX, self._indexed(number, rows))
 
     def _indexed(self, number: int, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
@@ -186,7 +186,7 @@ class SqliteTransaction(SqliteView):
             self._all("DELETE FROM words WHERE rowid BETWEEN ? AND ?", first, last)
 
     def _index_again(self, number: int, first: int, last: int) -> None:
-        """Index the words of rows that are searched again."""
+        """Index the words of rows that become searchable again."""
         at = first - 1
         while found := self._all(_SEARCHED, at + 1, last):
             self._many("DELETE FROM words WHERE rowid = ?", ((place,) for place, *_ in found))
@@ -196,7 +196,7 @@ class SqliteTransaction(SqliteView):
                 self._index(number, [row])
 
     def _erase(self, number: int, erased: Sequence[int]) -> None:
-        """Empty rows; what follows one in its session or run is indexed without its words."""
+        """Empty rows; the row after each in its session or run is indexed without its words."""
         first, followed = number << SEQ_BITS, list[tuple[str, str, int]]()
         with self._overwriting():
             for start in range(0, len(erased), _TOGETHER):
@@ -210,20 +210,20 @@ class SqliteTransaction(SqliteView):
             self._index_again(number, place, place)
 
     def _put_back(self, number: int, rows: Sequence[Row]) -> None:
-        """Put rows in places that were emptied."""
+        """Replace emptied rows."""
         after = set[int]()
         for row in rows:
             self._all("DELETE FROM record WHERE place = ?", (number << SEQ_BITS) + row.seq)
             self._add(number, [row])
             self._index(number, [row])
             after.update(self._next_place(number, row, thread_of(row)))
-        for place in sorted(after):  # their index row holds the words of those before them
+        for place in sorted(after):  # their index rows include the words of those before them
             self._index_again(number, place, place)
 
     def _emptied(
         self, number: int, place: int, run: str | None, session: str | None, body: bytes | None
     ) -> Iterator[tuple[str, str, int]]:
-        """Empty one row, and yield what it was said in, with its place."""
+        """Empty one row, and yield its thread, with its place."""
         self._all(_EMPTY, place)
         self._all("DELETE FROM words WHERE rowid = ?", place)
         self._unlink(number, place, body)
@@ -233,7 +233,7 @@ class SqliteTransaction(SqliteView):
             yield (*thread, place)
 
     def _unlink(self, number: int, place: int, body: bytes | None) -> None:
-        """Remove the links of a row: those that its bytes make, or whichever there are."""
+        """Remove the links of a row: those in its bytes, or all of a damaged one."""
         links = links_of(body) if body is not None else None
         if links is None:
             self._all("DELETE FROM link WHERE bank = ? AND place = ?", number, place)
@@ -242,7 +242,7 @@ class SqliteTransaction(SqliteView):
         self._many(one, ((number, link.source, link.kind, link.target, place) for link in links))
 
     def _drop_vectors(self, number: int, first: int, last: int) -> None:
-        """Remove the vectors of a stretch of the log; a generation is there while it has any."""
+        """Remove the vectors of a range of the log; a generation exists while it has any."""
         sql = "SELECT number FROM generation WHERE bank = ?"
         for (generation,) in self._all(sql, number, kinds=(int,)):
             start = self._start(generation, SEQ_BITS)
@@ -254,7 +254,7 @@ class SqliteTransaction(SqliteView):
 
     @contextmanager
     def _overwriting(self) -> Iterator[None]:
-        """Have what is deleted in a block overwritten where it was."""
+        """Overwrite data that is deleted in a block."""
         before = self._all("PRAGMA secure_delete")[0][0]
         self._all("PRAGMA secure_delete = 1")
         try:
@@ -284,7 +284,7 @@ class SqliteTransaction(SqliteView):
         number = self._number(bank)
         first = number << SEQ_BITS
         with self._whole():
-            # A slot may have to change hands among them.
+            # Rows may exchange slots.
             self._all("DROP INDEX record_slot")
             self._all("REINDEX")
             after = set[int]()
@@ -302,14 +302,14 @@ class SqliteTransaction(SqliteView):
                 self._add(number, [row])
                 self._index(number, [row])
             self._all(SLOT_INDEX)
-            for place in sorted(after):  # their index row holds the words of those before them
+            for place in sorted(after):  # their index rows include the words of those before them
                 self._index_again(number, place, place)
 
     def _next_place(self, number: int, row: Row, thread: tuple[str, str] | None) -> list[int]:
         return [] if thread is None else self._after(number, thread, (number << SEQ_BITS) + row.seq)
 
     def _after(self, number: int, thread: tuple[str, str], place: int) -> list[int]:
-        """Return the place of what is said next in a session or run, where there is anything."""
+        """Return the place of the next row in a session or run, if any."""
         sql = (
             f"SELECT place FROM record WHERE bank = ? AND {thread[0]} = ? AND place > ?"  # noqa: S608 - one of two words
             " ORDER BY place LIMIT 1"
@@ -345,29 +345,29 @@ _SAVED = {
 }
 
 _parents: list[apsw.Connection] = []
-"""Of a child: what it came with, kept from being closed when nobody names it any more."""
+"""Connections of the parent in a child process, referenced so that they are never closed."""
 
 
 class SqliteStore:
     """Banks in one database file.
 
-    May be used from any thread, and after a fork: every thread of every process has a connection
-    of its own. An older file is brought up to date when it is opened for writing. A view that was
-    open when the process forked is the parent's; in the child it cannot be read, and leaving its
-    block does nothing. Do not fork within ``writing``.
+    May be used from any thread, and after a fork: every thread of every process has a connection of
+    its own. An older file is migrated when it is opened for writing. A view that was open when the
+    process forked is the parent's; in the child it cannot be read, and leaving its block does
+    nothing. Do not fork within ``writing``.
 
     Args:
-        path: The file; made when it is not there.
-        read_only: Open what is there for reading only, also on media that cannot be written.
+        path: The file; created when missing.
+        read_only: Open an existing file for reading only, also on read-only media.
         busy_ms: How long to wait for another writer.
         vfs: Name of the SQLite file system to use.
-        steps: How older files are brought up to date, as ``migrations.STEPS``.
-        key: What it is encrypted under; ``at_rest.key_files`` finds it. None for one in plain.
+        steps: Migrations of older files, as ``STEPS``.
+        key: Its key, as ``key_for`` returns it; None for a plain file.
 
     Raises:
-        StoreVersionError: If the file is not ours, or newer; or older and only to be read.
-        PathRefusedError: If it or a file beside it is a link, or somebody else's to be written.
-        EncryptionError: If it is encrypted, and that is not its key.
+        StoreVersionError: If the file is not Satchel's, or newer; or older, for reading only.
+        PathRefusedError: If it or a file beside it is a link, or writable by others.
+        EncryptionError: If it is encrypted with another key.
         StoreError: If it cannot be opened.
     """
 
@@ -388,7 +388,7 @@ class SqliteStore:
         self.path = path
         self.name = str(path)
         self.kept: Path | None = None
-        """The copy of how the file was before this object brought it up to date."""
+        """The copy of the file before this object migrated it."""
         self._read_only = read_only
         self._disturbed = False
         self._busy_ms = busy_ms
@@ -409,12 +409,11 @@ class SqliteStore:
 
     @contextmanager
     def reading(self) -> Iterator[SqliteView]:
-        """Give a consistent view.
+        """Open a consistent view.
 
         Raises:
-            StoreBusyError: Also at the end, if somebody wrote beneath who was not there when
-                a store for reading was opened; then nothing that was read counts. The next
-                view is not disturbed again.
+            StoreBusyError: Also at the end, if a program wrote that had not opened the store before
+                it was opened for reading; then discard what was read. The next view takes locks.
         """
         connection, seen, serial = self._opened()
         if connection.in_transaction:  # within a block of the same thread: the same view
@@ -436,16 +435,16 @@ class SqliteStore:
                     serial=serial,
                 )
         except StoreBusyError:
-            self._disturbed = True  # the next view is to stand
+            self._disturbed = True  # the next view takes locks
             raise
 
     @contextmanager
     def writing(self) -> Iterator[SqliteTransaction]:
-        """Give the right to write; committed when the block ends without an error.
+        """Open a write transaction; committed when the block ends without an error.
 
         Raises:
-            StoreError: Also at the end, if the file was deleted or replaced meanwhile: then what
-                was written is lost.
+            StoreError: Also at the end, if the file was deleted or replaced in the meantime: then
+                the changes are lost.
         """
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
@@ -469,17 +468,16 @@ class SqliteStore:
         self._require_log(connection)
 
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
-        """Copy the store as it is now to a new file, while others use it.
+        """Copy the store to a new file, while others use it.
 
-        The copy is private, whole or not there, and forced to disk; that of an encrypted store
-        has the same key, which is put beside it. Memory is bounded. Inside a
-        block that reads, its view is what is copied.
+        The copy is private, complete or absent, and flushed to disk; that of an encrypted store has
+        the same key, written beside it. Memory is bounded. Within a view, the view is copied.
 
         Raises:
-            TargetExistsError: If there is something at ``path``, or files that SQLite would take
-                for a part of the copy.
+            TargetExistsError: If ``path`` exists, or files that SQLite would treat as a part of the
+                copy.
             TargetError: If it cannot be written.
-            UsageError: Inside a block that writes.
+            UsageError: Within a write transaction.
             StoreError: If the store cannot be read.
         """
         connection = self._connection()
@@ -491,12 +489,12 @@ class SqliteStore:
             copy_database(connection, path, progress=progress, vfs=self._vfs, secret=self._secret)
 
     def scrub(self) -> None:
-        """Write the words and then the whole file anew without what was removed; empty the log.
+        """Rewrite the index of words and the whole file without removed data; empty the log.
 
-        Needs as much space again as the file has. ``docs/decisions/0016`` says why all three.
+        Needs as much free space as the file has. ``docs/decisions/0016`` explains why.
 
         Raises:
-            StoreBusyError: If somebody reads or writes and does not end in time.
+            StoreBusyError: If another reader or writer does not finish in time.
             UsageError: Within a block of the same thread.
         """
         if self._read_only:
@@ -516,9 +514,9 @@ class SqliteStore:
             )
 
     def laid_open(self) -> Iterator[Extent]:
-        """Yield the file, its log, and the copies of how it was before it was brought up to date.
+        """Yield the file, its log, and the copies of it before migrations.
 
-        Another store beside it whose name goes on from this one's is looked through as well.
+        Another store beside it whose name begins with its name is included.
         """
         if self._secret is None:
             yield from beside(self.path)
@@ -529,12 +527,12 @@ class SqliteStore:
         return []
 
     def check(self) -> list[str]:
-        """Return what SQLite's own check finds."""
+        """Return the findings of SQLite's own check."""
         connection = self._connection()
         try:
             with decoding(self.name, connection):
                 found = connection.execute("PRAGMA integrity_check(100)").fetchall()
-        except StoreDamagedError as error:  # so badly that the check itself ends there
+        except StoreDamagedError as error:  # so badly that the check itself fails
             return [error.message]
         return [str(message) for (message,) in found if message != "ok"]
 
@@ -547,9 +545,9 @@ class SqliteStore:
         self._local = threading.local()
 
     def forget_parent(self) -> None:
-        """Close, in a child, the connections that it came with."""
+        """Close, in a child process, the parent's connections."""
         for connection in self._open:
-            # One in the middle of a write is left alone: ending it here would end the parent's.
+            # One in a write transaction stays open: closing it here would end the parent's.
             with suppress(apsw.Error):
                 if connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
                     connection.close()
@@ -562,7 +560,7 @@ class SqliteStore:
         return self._opened().connection
 
     def _opened(self) -> ReadConnection:
-        """Return what this thread has open, opened again where that cannot be used any more."""
+        """Return the connection of this thread, reopened if it is no longer usable."""
         held: ReadConnection | None = getattr(self._local, "held", None)
         if held is not None:
             if held.connection.in_transaction or self._is_usable(held):
@@ -570,7 +568,7 @@ class SqliteStore:
             self._local.held = None
             self._open.remove(held.connection)
             held.connection.close()
-            self._log = None  # who leaves last removes it
+            self._log = None  # the last connection removes it
         if self._is_made and not self._is_filled():
             raise self._vanished()
         if self._open:
@@ -611,10 +609,10 @@ class SqliteStore:
         )
 
     def _require_log(self, connection: apsw.Connection | None = None) -> None:
-        """Require that the log which is in use has not been deleted or replaced.
+        """Require that the open log was not deleted or replaced.
 
         Raises:
-            StoreError: If it was. What it holds is brought into the file first, where that can be.
+            StoreError: If it was. Its contents are written to the file first, if possible.
         """
         if self._log is None or None in self._log:
             return
@@ -657,12 +655,14 @@ class SqliteStore:
             version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
-            connection.pragma("user_version")  # opens the log of a file that had none, to keep it
+            connection.pragma(
+                "user_version"
+            )  # opens the log of a file without one, to keep it open
             if version is None and self._is_made:
                 raise self._vanished()
             if version is None:
                 with immediate(connection):
-                    # Another process may have been faster.
+                    # Another process may have created them.
                     if found_version(connection, self.name) is None:
                         make(connection)
             elif version < VERSION:

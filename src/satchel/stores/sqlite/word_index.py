@@ -1,9 +1,9 @@
-"""Which words the index has of each record, as one number for each record.
+"""The words of each record in the index, as one number for each record.
 
-FTS5 stores its index by word, so what it has of one record is only known when all of it was read.
-That is done once, in order: of each record the sum over its words is kept, of a secret number of
-the word times a secret number of its position. The secrets are drawn whenever the index is read, so
-nobody can prepare other words that have the same sum.
+FTS5 stores its index by word, so the words of one record are only known after reading all of it.
+That is done once, in order: for each record, the sum over its words of a secret number of the word
+times a secret number of its position. The secrets are drawn whenever the index is read, so other
+words with the same sum cannot be prepared.
 """
 
 from array import array
@@ -22,10 +22,10 @@ INSTANCES = 'SELECT term, doc, "offset" FROM temp.words_listed'
 """Every word of every record, with its position; sorted by the word, as FTS5 has them."""
 
 TOTALS = "SELECT block FROM words_data WHERE id = 1"
-"""How many records the index has, and how many words: what scores are computed from."""
+"""The number of records and of words in the index, from which scores are computed."""
 
 FTS5_VERSION = 4
-"""Of its tables; a later one is for settings that are not used here."""
+"""The version of its tables; later ones are for settings that are not used here."""
 
 _KEY_BYTES, _SEVEN_BITS = 32, 0x7F
 _SECRET = (1 << 30) - 1  # the product of two of them is quickly computed
@@ -36,7 +36,7 @@ class WordIndex:
     """The index of words of a store at one moment.
 
     Args:
-        instances: As ``INSTANCES`` gives them.
+        instances: The rows of ``INSTANCES``.
     """
 
     def __init__(self, instances: Iterable[tuple[str, int, int]]) -> None:
@@ -51,7 +51,7 @@ class WordIndex:
         self._sums = array("Q", (sums[place] & _MASK for place in self._places))
 
     def comparing(self) -> "WordSums":
-        """Return what compares records with the index."""
+        """Return the sums for comparisons of records with the index."""
         return WordSums(self, *self._secrets())
 
     def at(self, place: int) -> int:
@@ -61,7 +61,7 @@ class WordIndex:
         return self._sums[found] if is_there else 0
 
     def between(self, first: int, last: int) -> Sequence[int]:
-        """Return the places of a stretch that have words."""
+        """Return the places in a range that have words."""
         return self._places[bisect_left(self._places, first) : bisect_left(self._places, last + 1)]
 
     def banks(self) -> list[int]:
@@ -77,12 +77,12 @@ class WordIndex:
 
 
 class WordSums:
-    """Compares the words of records with those that the index has.
+    """Compares the words of records with those in the index.
 
     Args:
         index: The index.
-        numbers: Of the words.
-        positions: Of the positions.
+        numbers: Secret numbers of words.
+        positions: Secret numbers of positions.
     """
 
     def __init__(self, index: WordIndex, numbers: "_Secrets", positions: "_Secrets") -> None:
@@ -91,11 +91,11 @@ class WordSums:
         self._positions = positions
 
     def is_of(self, index: WordIndex) -> bool:
-        """Tell whether records are compared with an index."""
+        """Return whether the sums are of an index."""
         return self._index is index
 
     def are(self, place: int, words: Sequence[str]) -> bool:
-        """Tell whether the index has exactly these words of a record, in this order."""
+        """Return whether the index has exactly these words of a record, in this order."""
         numbers = map(self._numbers.__getitem__, words)
         positions = map(self._positions.__getitem__, range(len(words)))
         total: int = sum(map(mul, numbers, positions))
@@ -110,14 +110,14 @@ class _Secrets(dict[str | int, int]):
         self._key = key
 
     def __missing__(self, name: str | int) -> int:
-        """Return the number of something that is met for the first time."""
+        """Draw the number of a new key."""
         digest = blake3(str(name).encode(), key=self._key).digest(length=4)
         found = self[name] = int.from_bytes(digest) & _SECRET
         return found
 
 
 def varints(block: bytes) -> list[int]:
-    """Return the numbers in a block, as SQLite writes them: seven bits to a byte."""
+    """Return the numbers in a block, as SQLite encodes them: seven bits to a byte."""
     found, number = list[int](), 0
     for byte in block:
         number = number << 7 | byte & _SEVEN_BITS
@@ -128,4 +128,4 @@ def varints(block: bytes) -> list[int]:
 
 
 WordIndexes = dict[tuple[int, int], WordIndex]
-"""The index as it was read last, by what changes whenever somebody writes."""
+"""The last index that was read, by a stamp that changes with every write."""

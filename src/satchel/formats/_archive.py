@@ -1,0 +1,276 @@
+"""The files of an export: those in a ZIP archive, or the file itself.
+
+An archive is checked before a file in it is opened: number of files, paths, depth, sizes and
+compression. Paths in it are never used for writing.
+"""
+
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple, cast
+
+from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
+from satchel.crypto.json_reader import ForeignReader
+from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError
+from satchel.ports.format import HEAD_BYTES, Place, ReadContext
+from satchel.runtime.contained_folder import parts_of
+
+ZIP_MAGIC = b"PK\x03\x04"
+
+_MOST_FILES = 100_000
+_MOST_DIRECTORY = 64 * 2**20
+_DEEPEST = 16
+_LOOKED_AT = 64
+_SHOWN = 200
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
+_END_BYTES, _LOCATOR_BYTES = 22, 20
+_FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
+_OF_SYSTEMS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+_BESIDE, _FORKS = "__MACOSX/", "._"
+_ENCRYPTED = 1
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, ValueError)
+
+
+class ArchiveFile(NamedTuple):
+    """One file of an export."""
+
+    path: str
+    info: zipfile.ZipInfo | None
+    """Its member of the archive; None if the input is the file itself."""
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+    def ends(self, suffix: str | tuple[str, ...]) -> bool:
+        """Return whether its name has a suffix, in any case."""
+        return self.name.lower().endswith(suffix)
+
+
+class ChatArchive:
+    """The files of an input.
+
+    Args:
+        place: The input.
+        files: Its files.
+        opened: The open archive; None for a single file.
+        limits: Limits on the expansion of a file.
+    """
+
+    def __init__(
+        self, place: Place, files: list[ArchiveFile], opened: zipfile.ZipFile | None, limits: Limits
+    ) -> None:
+        self.files = files
+        """Its files, sorted by path."""
+
+        self._place = place
+        self._opened = opened
+        self._limits = limits
+
+    def of(self, files: list[ArchiveFile]) -> "ChatArchive":
+        """Return an archive with only some of the files."""
+        return ChatArchive(self._place, files, self._opened, self._limits)
+
+    def file_of(self, file: ArchiveFile) -> str:
+        """Return the name of a file in errors, below the input; empty for the input itself."""
+        return file.path if self._opened is not None else ""
+
+    @contextmanager
+    def stream(self, file: ArchiveFile) -> Iterator[BinaryIO]:
+        """Open one of the files.
+
+        Raises:
+            MalformedError: While it is read, if it is damaged.
+            LimitError: While it is read, if it expands too far.
+        """
+        if self._opened is None or file.info is None:
+            with self._place.open() as stream:
+                yield stream
+            return
+        try:
+            with self._opened.open(file.info) as stream:
+                yield cast("BinaryIO", _Bounded(cast("BinaryIO", stream), file, self._limits))
+        except _BROKEN as error:
+            if isinstance(error, InputError):
+                raise
+            raise _damaged(file.path, error) from None
+
+    @contextmanager
+    def document(
+        self, file: ArchiveFile, reading: ReadContext, *, mends: bool = True
+    ) -> Iterator[ForeignReader]:
+        """Open one of the files as JSON; errors name its lines.
+
+        Args:
+            file: The file.
+            reading: The limits; counts unpaired surrogates.
+            mends: Whether unpaired surrogates are counted instead of being errors.
+        """
+        with self.stream(file) as stream:
+            document = foreign_reader(stream, self._place.name, reading, mends=mends)
+            reading.line = lambda: document.value_line
+            yield document
+        reading.line = lambda: None
+
+
+def foreign_reader(
+    stream: BinaryIO, name: str, reading: ReadContext, *, mends: bool = True
+) -> ForeignReader:
+    """Return a JSON reader for a chat; unpaired surrogates are counted as lost."""
+    most, mending = reading.limits.line_bytes, reading.mended if mends else None
+    return ForeignReader(stream, name, item_bytes=most, mending=mending)
+
+
+@contextmanager
+def open_archive(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[ChatArchive]:
+    """Open an input: an archive, or one file.
+
+    Raises:
+        MalformedError: If it is a damaged archive, or has members that exports never have.
+        LimitError: If it exceeds a limit.
+        PathRefusedError: If a path leads out of it.
+    """
+    if not place.head.startswith(ZIP_MAGIC):
+        yield ChatArchive(place, [ArchiveFile(place.path.name, None)], None, limits)
+        return
+    with place.open() as stream:
+        try:
+            _require_small_directory(stream)
+            archive = zipfile.ZipFile(stream)
+        except (*_BROKEN, OSError) as error:
+            if isinstance(error, InputError):
+                raise error.located(file=place.name) from None
+            raise _damaged("the archive", error, file=place.name) from None
+        with archive:
+            files = sorted(_files_in(archive, place.name))
+            yield ChatArchive(place, files, archive, limits)
+
+
+def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
+    """Yield the first bytes of the files with a suffix; damaged files are skipped.
+
+    Raises:
+        InputError: If the archive cannot be read.
+    """
+    if not place.head.startswith(ZIP_MAGIC):
+        yield place.head
+        return
+    with open_archive(place) as archive:
+        named = [one for one in archive.files if one.ends(suffix)]
+        for file in likely(named, "conversation", "memor"):
+            try:
+                with archive.stream(file) as stream:
+                    head = stream.read(HEAD_BYTES)
+            except InputError:
+                continue
+            yield head
+
+
+def likely(files: list[ArchiveFile], *words: str) -> list[ArchiveFile]:
+    """Return the files to inspect for recognition: a limited number, likely names first."""
+
+    def rank(file: ArchiveFile) -> bool:
+        return not any(word in file.path.casefold() for word in words)
+
+    return sorted(files, key=rank)[:_LOOKED_AT]
+
+
+def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[ArchiveFile]:
+    seen = set[str]()
+    for info in archive.infolist():
+        if info.is_dir() or info.filename.endswith("\\"):
+            continue
+        path = _path_of(info.filename)
+        try:
+            _require_plain(path, info)
+            if path in seen:
+                raise MalformedError("two files of the archive have the same name")
+        except InputError as error:
+            error.field = info.filename[:_SHOWN]
+            raise error.located(file=name) from None
+        seen.add(path)
+        if not _is_of_a_system(path):
+            yield ArchiveFile(path, info)
+
+
+def _path_of(name: str) -> str:
+    """Return a path with slashes, since Windows PowerShell writes backslashes."""
+    return name.replace("\\", "/").removeprefix("./")
+
+
+def _is_of_a_system(path: str) -> bool:
+    """Return whether a file is metadata of macOS or Windows."""
+    name = path.rpartition("/")[2]
+    return path.startswith(_BESIDE) or name.startswith(_FORKS) or name in _OF_SYSTEMS
+
+
+def _require_plain(path: str, info: zipfile.ZipInfo) -> None:
+    if len(parts_of(path)) > _DEEPEST:
+        raise LimitError(f"folders more than {_DEEPEST} deep in an archive")
+    mode = info.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        raise PathRefusedError("a link or a device in an archive")
+    if info.flag_bits & _ENCRYPTED:
+        raise MalformedError(
+            "the archive is password-protected", hint="Unpack it, and use the folder."
+        )
+    if info.compress_type not in _PACKINGS:
+        raise MalformedError(
+            "compressed with an unsupported method",
+            hint="Unpack it, and repack it without a password.",
+        )
+
+
+def _require_small_directory(stream: BinaryIO) -> None:
+    """Check the size of the central directory before it is read as a whole."""
+    size = stream.seek(0, 2)
+    start = max(0, size - _END_BYTES - _FULL16 - _LOCATOR_BYTES)
+    stream.seek(start)
+    tail = stream.read()
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) < at + _END_BYTES:
+        raise MalformedError("the archive is truncated", byte=size)
+    count, length = struct.unpack_from("<HI", tail, at + 10)
+    if at >= _LOCATOR_BYTES and (count == _FULL16 or length == _FULL32):
+        (where,) = struct.unpack_from("<Q", tail, at - _LOCATOR_BYTES + 8)
+        stream.seek(min(where, size))
+        more = stream.read(56)
+        if more.startswith(_END64) and len(more) == 56:  # noqa: PLR2004 - its length
+            count, length = struct.unpack_from("<QQ", more, 32)
+    if count > _MOST_FILES or length > _MOST_DIRECTORY:
+        raise LimitError(f"an archive can have at most {_MOST_FILES} files", field="files")
+    stream.seek(0)
+
+
+def _damaged(what: str, error: Exception, *, file: str | None = None) -> MalformedError:
+    return MalformedError(f"{what} is damaged: {error}", file=file, byte=0)
+
+
+class _Bounded:
+    """A file of an archive whose expansion is limited."""
+
+    def __init__(self, stream: BinaryIO, file: ArchiveFile, limits: Limits) -> None:
+        self._stream = stream
+        self._path = file.path
+        packed = file.info.compress_size if file.info else 0
+        self._factor = limits.expansion
+        self._most = max(limits.expansion_free_bytes, limits.expansion * packed)
+        self._given = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Return some bytes more."""
+        # Never the whole size at once: a declared size may be wrong.
+        data = self._stream.read(size if 0 <= size <= _CHUNK else _CHUNK)
+        self._given += len(data)
+        if self._given > self._most:
+            problem = f"the file expands to more than {self._factor} times its size"
+            raise LimitError(problem, field=self._path)
+        return data
+
+
+_CHUNK = 1 << 18

@@ -1,1 +1,0 @@
-"""What the readers of conversations share: archives, and conversations with branches."""
