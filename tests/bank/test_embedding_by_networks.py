@@ -14,7 +14,7 @@ from satchel.evaluation.recall import evaluate_recall
 from satchel.inference import onnx
 from satchel.inference.onnx import Network, WordPieces
 from satchel.recall.embedding import STEP, embed_bank, keep_up
-from satchel.recall.fusion import USUAL, weights_of
+from satchel.recall.fusion import DEFAULT_WEIGHTS, weights_of
 from satchel.recall.models import embedder_of
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
@@ -124,8 +124,8 @@ def test_a_folder_that_is_not_there_is_an_error_of_the_settings(
 
 def test_signals_weigh_by_the_model_of_the_vectors() -> None:
     """Better vectors count for more; the names are those of the models."""
-    assert weights_of(onnx.MINILM).meaning > USUAL.meaning
-    assert weights_of("wordllama-l2-256-int8-idf") == weights_of(None) == USUAL
+    assert weights_of(onnx.MINILM).meaning > DEFAULT_WEIGHTS.meaning
+    assert weights_of("wordllama-l2-256-int8-idf") == weights_of(None) == DEFAULT_WEIGHTS
 
 
 def _promised(row: str) -> list[str]:

@@ -79,7 +79,6 @@ DOCSTRINGS = {
     "backup": 52,
     "erasure": 28,
     "inference": 14,
-    "recall": 55,
     "rehydrate": 22,
     "screening": 15,
 }

@@ -168,13 +168,13 @@ from satchel.bank.open_bank import open_bank as opened_bank
 from satchel.recall import vector_index
 vector_index._TOGETHER = 8
 left = [int(sys.argv[1])]
-put = vector_index._put
+put = vector_index._embed
 def counting(*given):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return put(*given)
-vector_index._put = counting
+vector_index._embed = counting
 with opened_bank(load_settings(), "b", writes=True) as bank:
     embed_bank(bank, "static-idf")
 """

@@ -308,13 +308,13 @@ from satchel.bank.open_bank import open_bank as opened_bank
 from satchel.recall import vector_index
 vector_index._STEP_SIZE = 8
 left = [int(sys.argv[1])]
-keep = vector_index.keep
+keep = vector_index.store_vectors
 def counting(*given):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return keep(*given)
-vector_index.keep = counting
+vector_index.store_vectors = counting
 settings = load_settings()
 with opened_bank(settings, "b", writes=True) as bank:
     vector_index.keep_up(bank.store, bank.ledger, automatic_embedders(settings), 10**6)

@@ -126,7 +126,7 @@ def test_a_question_is_answered_by_words_meaning_and_edges(plain: dict[str, Any]
     """What the stores are compared by below is more than nothing."""
     hits, plan, *_ = plain["hybrid"]
     assert hits[0][0] == "I bought a sailing boat last week, she is called Petrel"
-    assert (plan.model, plan.note) == ("wordllama-l2-256-int8-idf", "")
+    assert (plan.vectors, plan.note) == ("wordllama-l2-256-int8-idf", "")
     assert plan.by_words
     assert plain["an edge"][1].by_edges
     hits, plan, *_ = plain["meaning alone"]

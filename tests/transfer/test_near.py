@@ -20,7 +20,7 @@ from satchel.inference.static_table import StaticTable
 from satchel.model.records import Entry
 from satchel.recall import near_duplicates
 from satchel.recall.duplicates import NearDuplicateMode, duplicates
-from satchel.recall.near_duplicates import DuplicateIndex, may_be_same, telling
+from satchel.recall.near_duplicates import DuplicateIndex, may_be_same, text_features
 from satchel.transfer import import_job, import_stage
 from satchel.transfer.import_results import ConflictPolicy
 from satchel.transfer.imports import undo_import
@@ -62,8 +62,8 @@ SEATS = ("Ada prefers window seats on long flights", "Ada prefers a window seat 
 )
 def test_texts_that_differ_in_what_matters_are_never_duplicates(one: str, other: str) -> None:
     """Numbers, negations, names, likings and who did what to whom are compared, not guessed."""
-    assert not may_be_same(telling(one), telling(other))
-    assert not may_be_same(telling(other), telling(one))
+    assert not may_be_same(text_features(one), text_features(other))
+    assert not may_be_same(text_features(other), text_features(one))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_texts_that_differ_in_what_matters_are_never_duplicates(one: str, other:
 )
 def test_texts_that_say_the_same_may_be_duplicates(one: str, other: str) -> None:
     """Other words for the same, articles and full stops are no difference."""
-    assert may_be_same(telling(one), telling(other))
+    assert may_be_same(text_features(one), text_features(other))
 
 
 _WORDS = [
@@ -121,7 +121,7 @@ def test_what_is_found_is_what_comparing_each_with_each_finds(
             alike = said[before] == said[later]
             if alike or (
                 vectors[before] @ vectors[later] >= least
-                and may_be_same(telling(said[before]), telling(said[later]))
+                and may_be_same(text_features(said[before]), text_features(said[later]))
             ):
                 slow.add(str(later))
     with DuplicateIndex(model) as there:

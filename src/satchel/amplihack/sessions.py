@@ -19,7 +19,7 @@ from satchel.ledger.view import View
 from satchel.model.records import Entry, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, now
 from satchel.ports.rows import Filter, slot_of
-from satchel.recall.near_duplicates import may_be_same, telling
+from satchel.recall.near_duplicates import may_be_same, text_features
 from satchel.screening.records import SecretScreener
 
 MEMORY_TYPES = ("conversation", "decision", "pattern", "context", "learning", "artifact")
@@ -270,7 +270,7 @@ def is_same(one: Entry, other: Entry) -> bool:
     facts = [fact_of("", Semantic(text=text), place) for place, text in enumerate((mine, theirs))]
     if jaccard(facts[0].words, facts[1].words) < ALIKE:
         return False
-    return may_be_same(telling(mine), telling(theirs))
+    return may_be_same(text_features(mine), text_features(theirs))
 
 
 def _is_known(view: View, entry: Entry) -> bool:

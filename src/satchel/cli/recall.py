@@ -11,6 +11,7 @@ from satchel.files.catch_up import is_behind
 from satchel.recall import search as actions
 from satchel.recall.embedding import opened_to_ask
 from satchel.recall.operations import RecallOptions, recall_in
+from satchel.recall.query import SearchPlan
 
 _SHOWN_DIGITS = len("blake3:") + 8
 _SHOWN_TEXT = 2000
@@ -81,7 +82,7 @@ def _show_passage(passage: actions.FilePassage) -> None:
         line("  changed since", style="yellow")
 
 
-def _tell_time(plan: actions.SearchPlan) -> None:
+def _tell_time(plan: SearchPlan) -> None:
     if plan.time and plan.time_dropped:
         message(f"no memories from {plan.time!r}: the time was ignored")
     elif plan.time:
@@ -90,7 +91,7 @@ def _tell_time(plan: actions.SearchPlan) -> None:
         message(f"ranked higher: {span} ({plan.time!r}); to ignore the time: --any-time")
 
 
-def _tell_plan(plan: actions.SearchPlan) -> None:
+def _tell_plan(plan: SearchPlan) -> None:
     message(f"searched for: {', '.join(plan.terms) or 'the newest'}")
     message(f"vectors: {plan.vectors or plan.note or 'none; to compute them: satchel embed'}")
     if plan.reranker is not None:

@@ -1,4 +1,4 @@
-"""Making the vectors of a bank."""
+"""Computing the vectors of a bank, on request and as memories are added or imported."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,8 +33,8 @@ from satchel.recall.vector_index import (
     begin_generation,
     current_generation,
     fill,
-    keep,
     pending_generation,
+    store_vectors,
     without_vectors,
 )
 
@@ -43,7 +43,7 @@ _TOGETHER = 256
 
 
 class EmbedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was done to a bank's vectors."""
+    """Result of computing a bank's vectors."""
 
     bank: str
     name: str | None
@@ -51,13 +51,13 @@ class EmbedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     dimensions: int
     generation: int
     made: int
-    """Vectors that were made now."""
+    """Vectors that were computed."""
 
     kept: int
-    """Memories that had one already."""
+    """Memories that had a vector already."""
 
     dropped: int
-    """Vectors of another generation that were removed."""
+    """Vectors of the previous generation that were removed."""
 
     notes: list[str] = []
 
@@ -69,10 +69,10 @@ class VectorStats(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int
     generation: int
     count: int
-    """Vectors, also of memories that are in the past."""
+    """Vectors, including those of memories that are not current."""
 
     missing: int
-    """Current memories that have none."""
+    """Current memories without a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> EmbedResult:
 
 
 class VectorCounter:
-    """Counts the memories that have no vector, some at a time.
+    """Counts the memories without a vector, in batches.
 
     Args:
-        view: Of the bank.
+        view: A view of the bank.
     """
 
     def __init__(self, view: View) -> None:
@@ -145,7 +145,7 @@ class VectorCounter:
         self._ids: list[str] = []
 
     def take(self, identity: str) -> None:
-        """Take a current memory."""
+        """Add a current memory."""
         if self._made is not None:
             self._ids.append(identity)
             if len(self._ids) == _TOGETHER:
@@ -153,7 +153,7 @@ class VectorCounter:
 
     @property
     def stats(self) -> VectorStats | None:
-        """What there is; None for a bank without vectors."""
+        """The counts; None for a bank without vectors."""
         if self._made is None:
             return None
         self._count()
@@ -168,28 +168,27 @@ class VectorCounter:
 
     def _count(self) -> None:
         if self._made is not None:
-            there = self._view.vectors(self._made.generation, self._ids)
-            self._missing += len(self._ids) - len(there)
+            vectors = self._view.vectors(self._made.generation, self._ids)
+            self._missing += len(self._ids) - len(vectors)
         self._ids.clear()
 
 
 STEP = 512
-"""What a step may cost: short memories that are looked at, about a tenth of a millisecond each."""
+"""Budget of a step: short memories that are read, about a tenth of a millisecond each."""
 
-_at_it = set[tuple[int, int, str]]()
+_running = set[tuple[int, int, str]]()
 _changing = Lock()
 
 
 def keep_up(bank: OpenBank, most: int = STEP) -> int:
-    """Make vectors that a bank's memories lack, and return how many.
+    """Compute some of the vectors that a bank lacks, and return how many.
 
-    Nothing is done for the holder of a token, in a bank that is open for reading, or where the
-    settings say so; nothing that goes wrong with it hinders anybody. Nor where another thread is at
-    it for the same bank: many who ask at once would all make the same vectors.
+    Nothing is done for the holder of a token, in a bank that is open for reading, if the settings
+    disable it, or while another thread does it for the same bank. Errors are ignored.
     """
     if bank.bearer is not None or not bank.ledger.writes:
         return 0
-    with suppress(SatchelError), _alone(bank) as is_alone:
+    with suppress(SatchelError), _exclusive(bank) as is_alone:
         if is_alone:
             return vector_index.keep_up(
                 bank.store, bank.ledger, automatic_embedders(bank.settings), most
@@ -198,18 +197,18 @@ def keep_up(bank: OpenBank, most: int = STEP) -> int:
 
 
 @contextmanager
-def _alone(bank: OpenBank) -> Iterator[bool]:
-    """Tell whether no other thread of this process is at it, and keep them away if so."""
+def _exclusive(bank: OpenBank) -> Iterator[bool]:
+    """Yield whether no other thread of this process computes vectors of the bank; exclude them."""
     name = os.getpid(), id(bank.store), bank.id
     with _changing:
-        is_alone = name not in _at_it
-        _at_it.add(name)
+        is_alone = name not in _running
+        _running.add(name)
     try:
         yield is_alone
     finally:
         if is_alone:
             with _changing:
-                _at_it.discard(name)
+                _running.discard(name)
 
 
 @contextmanager
@@ -220,16 +219,16 @@ def opened_to_ask(
     *,
     also: Callable[[OpenBank], bool] = lambda _: False,
 ) -> Iterator[OpenBank]:
-    """Open a bank for a question: for reading, unless something is to be written for it first.
+    """Open a bank for a query: for reading, unless something must be written first.
 
     Args:
-        settings: Where it is.
-        wanted: Which, as ``opened_bank`` takes it.
-        text: The question; vectors that are missing are made for one in words.
-        also: Tells whether anything else is to be written first.
+        settings: Settings with the store.
+        wanted: The bank, as for ``open_bank``.
+        text: The query; if it has words, missing vectors are computed first.
+        also: Returns whether anything else must be written first.
 
     Raises:
-        SatchelError: As ``opened_bank``.
+        SatchelError: As for ``open_bank``.
     """
     with ExitStack() as stack:
         opened = stack.enter_context(open_bank(settings, wanted))
@@ -239,7 +238,7 @@ def opened_to_ask(
     with ExitStack() as stack:
         try:
             opened = stack.enter_context(open_bank(settings, wanted, writes=True))
-        except SatchelError:  # what cannot be written can be read
+        except SatchelError:  # a bank that cannot be written may be readable
             opened = stack.enter_context(open_bank(settings, wanted))
         yield opened
 
@@ -255,19 +254,19 @@ def _is_behind(bank: OpenBank) -> bool:
 _GROUP = 256
 
 Find = Callable[[Sequence[str]], Mapping[str, bytes]]
-"""Gives the vectors that came, by the marks of their texts."""
+"""Returns imported vectors, by the marks of their texts."""
 
 
 class VectorReuse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of vectors that came with memories."""
+    """The use of imported vectors."""
 
     model: str
     dimensions: int
     reused: int = 0
-    """How many are in use now."""
+    """Number of vectors that are used."""
 
     reason: str = ""
-    """Why none is."""
+    """Why none is used."""
 
 
 def reuse_vectors(
@@ -278,48 +277,52 @@ def reuse_vectors(
     find: Find,
     configured: Callable[[], Embedder],
 ) -> VectorReuse:
-    """Give the memories of an import the vectors that came with them.
+    """Use the vectors that were imported with memories, if the bank would compute the same.
+
+    They are added to the generation that the bank uses, or start its first one: model, dimensions
+    and revision must be equal. Vectors of a model that weighs words by the memories of a bank
+    differ in each bank, so they are never used.
 
     Args:
-        store: Where the bank is.
+        store: The store.
         ledger: The bank.
-        source: Id of the import's source record. Other memories get none of them.
-        maker: What made the vectors.
-        find: Gives them.
-        configured: Gives what makes vectors where the bank has none.
+        source: ID of the import's source record; only its memories get vectors.
+        maker: The model that computed the vectors.
+        find: Returns the imported vectors.
+        configured: Returns the configured embedder, for a bank without vectors.
 
     Raises:
         StoreError: If the store cannot be written.
     """
-    told = VectorReuse(model=maker.model, dimensions=maker.dimensions)
+    result = VectorReuse(model=maker.model, dimensions=maker.dimensions)
     made = _target_generation(store, ledger, maker, configured)
     if isinstance(made, str):
-        return msgspec.structs.replace(told, reason=made)
+        return msgspec.structs.replace(result, reason=made)
     reused, place = 0, _import_position(ledger, source)
     batch = place
     while True:
         with ledger.reading() as view:
-            some = list(islice(view.scan(CURRENT, after=place, complete=False), _GROUP))
-            came = [one for one in some if one.row.batch == batch]
-            wanted = without_vectors(view, made.generation, came)
-        if not some:
+            group = list(islice(view.scan(CURRENT, after=place, complete=False), _GROUP))
+            imported = [each for each in group if each.row.batch == batch]
+            lacking = without_vectors(view, made.generation, imported)
+        if not group:
             break
-        place = some[-1].seq
-        reused += _store_found(store, ledger.bank, made, wanted, find)
+        place = group[-1].seq
+        reused += _store_imported(store, ledger.bank, made, lacking, find)
     activate_generation(store, ledger.bank, made)
-    return msgspec.structs.replace(told, reused=reused)
+    return msgspec.structs.replace(result, reused=reused)
 
 
 def _import_position(ledger: Ledger, source: str) -> int:
-    """Return the place of an import in the log: it is behind that, whatever else is."""
+    """Return the log position of an import's source record; its memories follow it."""
     with ledger.reading() as view:
-        return next(one.place for one in view.imports() if one.source == source)
+        return next(each.place for each in view.imports() if each.source == source)
 
 
 def _target_generation(
     store: Store, ledger: Ledger, maker: Maker, configured: Callable[[], Embedder]
 ) -> GenerationInfo | str:
-    """Return the generation that vectors may go into, or why there is none."""
+    """Return the generation that may take the vectors, or the reason why none may."""
     if maker.learnt:
         return "its word weights come from the memories of another bank"
     with ledger.reading() as view:
@@ -327,39 +330,39 @@ def _target_generation(
     if used is not None:
         if used.learnt is not None:
             return f"the bank uses {used.model}, which weighs words by its own memories"
-        there = Maker(model=used.model, dimensions=used.dimensions, revision=used.revision)
-        return used if there == maker else _described("the bank uses", there, maker)
+        own = Maker(model=used.model, dimensions=used.dimensions, revision=used.revision)
+        return used if own == maker else _difference("the bank uses", own, maker)
     try:
         embedder = configured()
     except SatchelError as error:
         return f"the configured model cannot be used: {error.message}"
     if making is not None and not making.is_of(embedder):
         return f"vectors of {making.model} are being computed"
-    return _mismatch(embedder, maker) or begin_generation(store, ledger, embedder)
+    return _first_mismatch(embedder, maker) or begin_generation(store, ledger, embedder)
 
 
-def _mismatch(embedder: Embedder, maker: Maker) -> str:
-    """Return why a bank's first vectors cannot be those of a file; empty where they can."""
+def _first_mismatch(embedder: Embedder, maker: Maker) -> str:
+    """Return why a bank's first vectors cannot be imported ones; empty if they can."""
     if isinstance(embedder, TrainableEmbedder):
         return f"{embedder.model} is configured, which weighs words by the memories of a bank"
-    there = Maker(model=embedder.model, dimensions=embedder.dimensions, revision=embedder.revision)
-    return "" if there == maker else _described("the configured model is", there, maker)
+    own = Maker(model=embedder.model, dimensions=embedder.dimensions, revision=embedder.revision)
+    return "" if own == maker else _difference("the configured model is", own, maker)
 
 
-def _described(what: str, there: Maker, maker: Maker) -> str:
-    if there.model == maker.model and there.dimensions == maker.dimensions:
-        return f"{what} another build of it"
-    return f"{what} {there.model}, of {there.dimensions:,} numbers"
+def _difference(subject: str, own: Maker, maker: Maker) -> str:
+    if own.model == maker.model and own.dimensions == maker.dimensions:
+        return f"{subject} another build of it"
+    return f"{subject} {own.model}, of {own.dimensions:,} numbers"
 
 
-def _store_found(
-    store: Store, bank: str, made: GenerationInfo, some: list[VerifiedRecord], find: Find
+def _store_imported(
+    store: Store, bank: str, made: GenerationInfo, lacking: list[VerifiedRecord], find: Find
 ) -> int:
     marks = {
-        one.record.id: text_mark(entry_texts(one.model))
-        for one in some
-        if isinstance(one.model, Entry)
+        each.record.id: text_mark(entry_texts(each.model))
+        for each in lacking
+        if isinstance(each.model, Entry)
     }
-    found = find(list(set(marks.values())))
-    wanted = {name: found[mark] for name, mark in marks.items() if mark in found}
-    return keep(store, bank, made, wanted) or 0 if wanted else 0
+    imported = find(list(set(marks.values())))
+    vectors = {name: imported[mark] for name, mark in marks.items() if mark in imported}
+    return store_vectors(store, bank, made, vectors) or 0 if vectors else 0

@@ -1,7 +1,8 @@
-"""Recall: words, meaning and edges nominate, the log proves, filters decide, a budget ends it.
+"""Recall: words, meaning and edges nominate memories; records are verified, filtered and ranked.
 
-Only current rows are in a full-text index. As of an earlier moment, what was retired since is
-read from the log, at most ``MOST_LOOKED_AT`` records, and ranked together with the rest.
+The full-text index has only current rows. For an earlier state of the bank, the records retired
+since then are read from the log, at most ``MOST_LOOKED_AT``, and ranked with the rest. Passages of
+memory files are found by words alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row
 from satchel.recall.fusion import AROUND, LINKED, WORDS, Scores, Signals
 from satchel.recall.order import ParsedQuery, SignalRanking
-from satchel.recall.query import FileHit, Passage, Query, QueryPlan, RecallResult, SearchHit
+from satchel.recall.query import FileHit, Passage, Query, RecallResult, SearchHit, SearchPlan
 from satchel.recall.texts import LONGEST, SearchTerms, forget_erased, search_text
 from satchel.recall.time_expressions import TimeRange, parse_time_range
 from satchel.recall.trust import effective_trust, is_trusted, lower
@@ -32,32 +33,32 @@ from satchel.recall.vector_index import Embedders, SemanticQuery
 from satchel.stores.matching import Term, relevance, terms_of, tokens_of
 
 NEAREST = 100
-"""Memories that are nominated by what they mean, at least."""
+"""Minimum number of memories that meaning nominates."""
 
 _MEMORIES = frozenset(map(str, Component))
 _FEW_LEFT = 30
 _NEXT_NEAREST = 1000
 _HOPPED_FROM = 5
-"""How many of the best memories edges are looked at of."""
+"""Number of the best memories whose edges are followed."""
 
 _MOST_LINKS = 40
 
-_LOOKED_BESIDE = 30
-"""Of how many of the best turns those around them are looked at, at least."""
+_WITH_NEIGHBOURS = 30
+"""Minimum number of the best turns whose neighbours are added."""
 
 _SUPERSEDES = "supersedes"
 
 
 class Pool:
-    """What was nominated, in order.
+    """The nominated memories of a query, ranked.
 
     Args:
-        view: The bank.
-        question: What is asked.
-        wanted: What columns tell of what is wanted.
-        meaning: What the question means.
-        at: The moment at which edges have to be valid.
-        most: How many memories are given at most.
+        view: A view of the bank.
+        question: The query.
+        wanted: The filter of columns.
+        meaning: The vector of the query.
+        at: The moment at which edges must be valid.
+        most: Maximum number of memories in the answer.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Pool:
         at: str,
         most: int,
     ) -> None:
-        self._told = question.told
+        self._time = question.time
         self._ranking = SignalRanking(question, meaning.weights)
         self._at = at
         self._most = most
@@ -77,69 +78,69 @@ class Pool:
         self._wanted = wanted
         self._meaning = meaning
         self.scores: dict[int, float] = {}
-        """Of the memories, by position, best first; equal ones in log order."""
+        """Scores by log position, best first; equal ones in log order."""
 
-        self._lifted = dict[int, Signals]()
+        self._linked = dict[int, Signals]()
         self.by_words = 0
         self.by_meaning = 0
         self.by_edges = 0
         self.is_of_time = False
-        """Whether any of it is of the time that the question names."""
+        """Whether any memory is of the time that the query names."""
 
     def fill(self, words: Scores) -> None:
-        """Put what words nominate in order, with what meaning and edges nominate."""
+        """Rank the nominees of words together with those of meaning and edges."""
         rows = self._rows(list(words))
-        # What the words nominate and the columns rule out has to be ruled out by its bytes too.
+        # The columns of nominees that the filter excludes are verified against their bytes.
         self._view.verified_columns(sorted(words.keys() - rows.keys()))
         self.by_words = len(rows)
-        near = self._near(rows)
-        self.by_meaning = len(near.keys() - rows.keys())
-        rows |= near
+        similar = self._similar(rows)
+        self.by_meaning = len(similar.keys() - rows.keys())
+        rows |= similar
         self.scores = self._ranking.add(rows, words, self._meaning.cosines(list(rows.values())))
-        beside = self._beside(rows)
-        if beside:
-            rows |= beside
-            cosines = self._meaning.cosines(list(beside.values()))
-            self.scores = self._ranking.add(beside, {}, cosines)
+        neighbours = self._neighbours(rows)
+        if neighbours:
+            rows |= neighbours
+            cosines = self._meaning.cosines(list(neighbours.values()))
+            self.scores = self._ranking.add(neighbours, {}, cosines)
         self.scores = self._ranking.with_phrases(self.scores)
         self.is_of_time = self._ranking.is_of_time
-        self._hop(rows)
+        self._follow_edges(rows)
 
     def signals(self, place: int) -> Signals:
-        """Return the signals of one of the memories."""
-        return self._lifted.get(place) or self._ranking.signals(place)
+        """Return the signals of a memory."""
+        return self._linked.get(place) or self._ranking.signals(place)
 
-    def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
-        """Return the turns around the best ones that nothing nominated."""
+    def _neighbours(self, rows: dict[int, Row]) -> dict[int, Row]:
+        """Return the turns around the best ones that were not nominated."""
         threads = dict[int, str]()
-        for place in islice(self.scores, max(_LOOKED_BESIDE, self._most)):
+        for place in islice(self.scores, max(_WITH_NEIGHBOURS, self._most)):
             thread = rows[place].run
             if thread is not None:
                 threads |= {place - far: thread for far in AROUND if place - far not in rows}
-        found = self._rows([place for place in threads if place > 0])
-        return {place: row for place, row in found.items() if row.run == threads[place]}
+        neighbours = self._rows([place for place in threads if place > 0])
+        return {place: row for place, row in neighbours.items() if row.run == threads[place]}
 
     def _rows(self, places: Sequence[int], *, memories: bool = False) -> dict[int, Row]:
-        """Return the rows at positions that are wanted; none is left out for an edit of it.
+        """Return the rows at positions that match the filter; excluded rows are verified.
 
         Args:
-            places: The positions.
+            places: The log positions.
             memories: Whether all of them should be memories.
         """
-        found = self._view.nominal(places)
-        rows = {place: row for place, row in found.items() if self._wanted.matches(row)}
-        excluded = [row for place, row in found.items() if place not in rows]
+        nominal = self._view.nominal(places)
+        rows = {place: row for place, row in nominal.items() if self._wanted.matches(row)}
+        excluded = [row for place, row in nominal.items() if place not in rows]
         self._view.require_excluded(excluded)
         if memories:
             others = sorted(row.seq for row in excluded if row.type not in _MEMORIES)
             self._view.verified_columns(others)
         return rows
 
-    def _near(self, known: Mapping[int, Row]) -> dict[int, Row]:
-        """Return what means nearly the same; filters may leave little of the first.
+    def _similar(self, known: Mapping[int, Row]) -> dict[int, Row]:
+        """Return the rows nearest in meaning; more are tried if the filter leaves few.
 
         Args:
-            known: Rows that need not be read again.
+            known: Rows that are read already.
         """
         if not self._meaning:
             return {}
@@ -147,82 +148,83 @@ class Pool:
         places = self._meaning.nearest(nearest)
         rows = {place: known[place] for place in places if place in known}
         rows |= self._rows([place for place in places if place not in known], memories=True)
-        if self._told is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
+        if self._time is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
             return dict(islice(rows.items(), nearest))
         places = self._meaning.nearest(_NEXT_NEAREST)
         rows = self._rows(places, memories=True)
         rows = {place: rows[place] for place in places if place in rows}
-        found = dict(islice(rows.items(), nearest))
-        if self._told is not None:
-            told = self._told
-            then = ((place, row) for place, row in rows.items() if told.includes(row.moment))
-            found |= islice(then, nearest)
-        return found
+        similar = dict(islice(rows.items(), nearest))
+        if self._time is not None:
+            time = self._time
+            of_time = ((place, row) for place, row in rows.items() if time.includes(row.moment))
+            similar |= islice(of_time, nearest)
+        return similar
 
-    def _hop(self, rows: dict[int, Row]) -> None:
-        """Give what the best memories are linked with a part of their scores."""
+    def _follow_edges(self, rows: dict[int, Row]) -> None:
+        """Pass a part of the scores of the best memories on to linked ones."""
         best = {rows[place].id: place for place in islice(self.scores, _HOPPED_FROM)}
         ends = dict[str, str]()
         for incoming in (False, True):
-            for one in self._links(list(best), incoming=incoming):
-                source, target, kind = one.link
-                here, there = (target, source) if incoming else (source, target)
-                if kind != _SUPERSEDES and here in best and there not in best and is_id(there):
-                    ends.setdefault(there, here)
+            for linked in self._links(list(best), incoming=incoming):
+                source, target, kind = linked.link
+                near, far = (target, source) if incoming else (source, target)
+                if kind != _SUPERSEDES and near in best and far not in best and is_id(far):
+                    ends.setdefault(far, near)
         if not ends:
             return
         others = self._rows(list(self._view.places(list(ends)).values()))
         for place, row in others.items():
-            self._lift(place, LINKED * self.scores[best[ends[row.id]]], ends[row.id])
+            self._add_linked(place, LINKED * self.scores[best[ends[row.id]]], ends[row.id])
         keys = sorted((-score, place) for place, score in self.scores.items())
         self.scores = {place: -score for score, place in keys}
 
-    def _lift(self, place: int, part: float, name: str) -> None:
+    def _add_linked(self, place: int, part: float, name: str) -> None:
+        """Raise the score of a memory to the part that a linked one passes on."""
         if place not in self.scores:
             self.by_edges += 1
-            lifted = Signals(linked=part, linked_to=name)
+            signals = Signals(linked=part, linked_to=name)
         elif self.scores[place] < part:
             linked = part - self.scores[place]
-            lifted = structs.replace(self.signals(place), linked=linked, linked_to=name)
+            signals = structs.replace(self.signals(place), linked=linked, linked_to=name)
         else:
             return
-        self._lifted[place], self.scores[place] = lifted, lifted.score
+        self._linked[place], self.scores[place] = signals, signals.score
 
     def _links(self, names: list[str], *, incoming: bool) -> list[LoggedLink]:
-        """Return links of records, proved, without those that are not valid now."""
+        """Return the verified links of records that are valid at the moment."""
         try:
-            found = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
+            links = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
         except StoreError:
-            return []  # a store that cannot be walked
-        if not found:
+            return []  # a store that cannot follow links
+        if not links:
             return []
-        made = {one.seq: one.model for one in self._view.at([each.place for each in found])}
-        return [each for each in found if self._is_valid(made.get(each.place))]
+        models = {each.seq: each.model for each in self._view.at([link.place for link in links])}
+        return [link for link in links if self._is_valid(models.get(link.place))]
 
     def _is_valid(self, model: Model | None) -> bool:
         if not isinstance(model, Edge):
-            return True  # an entry that names its parents
+            return True  # an entry with parents
         return (model.valid_from is None or model.valid_from <= self._at) and (
             model.valid_until is None or self._at < model.valid_until
         )
 
 
 FIRST = 30
-"""How many of the best are put in order again."""
+"""Number of the best memories that are reranked."""
 
 _LONGEST = 1 << 13
-"""Characters of a memory that are read, from its start."""
+"""Maximum characters of a memory that a reranker reads, from its start."""
 
 
-def reranked(reranker: Reranker, question: str, entries: Sequence[Entry]) -> list[float]:
-    """Return what each memory is scored at, from 0 for the worst to 1 for the best.
+def rerank_scores(reranker: Reranker, question: str, entries: Sequence[Entry]) -> list[float]:
+    """Return the reranker's score of each memory, scaled from 0 for the worst to 1 for the best.
 
-    A turn of a conversation is read with the name of its speaker before it.
+    A turn of a conversation is scored with the name of its speaker before it.
 
     Raises:
-        InferenceError: If the reranker fails, or gives what are no scores.
+        InferenceError: If the reranker fails, or does not return a score for each.
     """
-    texts = [_spoken(entry)[:_LONGEST] for entry in entries]
+    texts = [_with_speaker(entry)[:_LONGEST] for entry in entries]
     scores = reranker.scores(question, texts)
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
         raise InferenceError(
@@ -234,7 +236,7 @@ def reranked(reranker: Reranker, question: str, entries: Sequence[Entry]) -> lis
     return [(score - least) / (most - least) for score in scores]
 
 
-def _spoken(entry: Entry) -> str:
+def _with_speaker(entry: Entry) -> str:
     text = memory_text(entry)
     if isinstance(entry, Episodic) and entry.actor:
         return f"{entry.actor.rpartition(':')[2]}: {text}"
@@ -242,26 +244,27 @@ def _spoken(entry: Entry) -> str:
 
 
 _MOST = 20
-"""Earlier versions that are named of one memory."""
+"""Maximum earlier versions that are named for a memory."""
 
 
-def compared(view: View, hits: Sequence[SearchHit], *, past: bool) -> tuple[SearchHit, ...]:
-    """Return memories with what they replace, what replaced them, and what they conflict with.
+def with_relations(view: View, hits: Sequence[SearchHit], *, past: bool) -> tuple[SearchHit, ...]:
+    """Return memories with their earlier and newer versions, and the memories they contradict.
 
-    Two facts conflict where both are given, and say something else of one subject and predicate.
+    Two facts of an answer contradict each other if they have the same subject and predicate, and
+    different objects.
 
     Args:
-        view: The bank.
-        hits: What was found.
-        past: Whether the bank was asked as it was, so that there may be something newer.
+        view: A view of the bank.
+        hits: The memories.
+        past: Whether an earlier state of the bank was searched, so that newer versions may exist.
     """
-    clashes = _clashes(hits)
+    contradictions = _contradictions(hits)
     return tuple(
         replace(
             hit,
             superseded_by=_newer(view, hit) if past else None,
             replaces=_older(view, hit),
-            conflicts_with=clashes.get(number, ()),
+            conflicts_with=contradictions.get(number, ()),
         )
         for number, hit in enumerate(hits)
     )
@@ -269,12 +272,12 @@ def compared(view: View, hits: Sequence[SearchHit], *, past: bool) -> tuple[Sear
 
 def _newer(view: View, hit: SearchHit) -> str | None:
     row = view.nominal([hit.logged.seq]).get(hit.logged.seq)
-    said = None if row is None else view.retirement(row)
-    return None if said is None else said.by
+    status = None if row is None else view.retirement(row)
+    return None if status is None else status.by
 
 
 def _older(view: View, hit: SearchHit) -> tuple[str, ...]:
-    """Return the ids of the versions before a memory, in the order of the log."""
+    """Return the IDs of the versions before a memory, in log order."""
     name = hit.logged.record.id
     others = view.versions(name) - {name}
     places = view.places(sorted(others)) if others else {}
@@ -282,31 +285,31 @@ def _older(view: View, hit: SearchHit) -> tuple[str, ...]:
     return tuple(other for _, other in before[-_MOST:])
 
 
-def _clashes(hits: Sequence[SearchHit]) -> dict[int, tuple[str, ...]]:
-    said = dict[tuple[str, str], dict[int, str]]()
+def _contradictions(hits: Sequence[SearchHit]) -> dict[int, tuple[str, ...]]:
+    objects = dict[tuple[str, str], dict[int, str]]()
     for number, hit in enumerate(hits):
         fact = hit.entry
         if isinstance(fact, Semantic) and fact.subject and fact.predicate and fact.object:
             key = (fact.subject.casefold(), fact.predicate.casefold())
-            said.setdefault(key, {})[number] = fact.object.casefold()
+            objects.setdefault(key, {})[number] = fact.object.casefold()
     return {
         number: tuple(
             hits[other].logged.record.id for other, theirs in facts.items() if theirs != own
         )
-        for facts in said.values()
+        for facts in objects.values()
         for number, own in facts.items()
     }
 
 
 MOST_LOOKED_AT = 2000
-"""Records that are proved for one answer at most, whatever the filters leave of them."""
+"""Maximum records that are verified for an answer, whatever the filters leave of them."""
 
 _FIRST = 120
 _NEWEST = 20
-"""Memories at the end of the log of which the latest is what relative times count from."""
+"""Number of the newest memories; relative times count from the latest moment of these."""
 
-_Found = tuple[VerifiedRecord, Signals | None]
-_Kept = tuple[VerifiedRecord, Entry, Signals | None, TrustClass]
+_Nominee = tuple[VerifiedRecord, Signals | None]
+_Match = tuple[VerifiedRecord, Entry, Signals | None, TrustClass]
 
 
 def recall(
@@ -317,53 +320,53 @@ def recall(
     embedders: Embedders | None = None,
     reranker: Reranker | None = None,
 ) -> RecallResult:
-    """Return the memories of a bank that go with words and filters, best first.
+    """Return the memories of a bank that match words and filters, best first.
 
-    Without words, or with signs alone, the newest are given. A text of common words alone, such as
-    "to be", is searched by the rarest of them. Each memory is proved; one that does not fit what
-    is left of the budget is left out whole, and counted.
+    Without words, or with punctuation alone, the newest are returned. A text of common words only,
+    such as "to be", is searched by the rarest of them. Each record is verified. A memory that does
+    not fit what is left of the budget is skipped and counted.
 
-    A time that the words name is no filter: memories of that time rank higher, the others are
-    marked. Relative times ("last week") count from the newest memory, or from ``as_of``; from now
-    where there is nothing of the former.
+    A time that the words name is not a filter: memories of that time rank higher, the others are
+    marked. Relative times ("last week") count from the newest memory, or from ``as_of``; from now,
+    if no memory is of the former.
 
     Args:
-        view: The bank.
-        query: What is asked.
-        now: Tells the moment at which memories must be valid, when none is asked for.
-        embedders: Gives what makes a vector of the words; without it, or where the bank has no
-            vectors, words alone nominate.
-        reranker: Puts the best of what the filters leave in order again. Where it fails the order
-            stays, and the plan says why.
+        view: A view of the bank.
+        query: The query.
+        now: Returns the moment at which memories must be valid, if the query names none.
+        embedders: Returns the embedder for the query; without one, or if the bank has no vectors,
+            words alone nominate.
+        reranker: Reranks the best memories that pass the filters. If it fails, the order stays, and
+            the plan has the reason.
 
     Raises:
-        VerificationError: If a record is not what was logged.
+        VerificationError: If a record does not verify.
     """
     forget_erased(view)
     return _Recall(view, query, now, embedders, reranker).answer()
 
 
-def _told(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None:
-    """Return the time that a question names."""
+def _named_time(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None:
+    """Return the time that a query names; None if it names none, or has limits of its own."""
     if not query.times or not query.text or not (query.since is None and query.until is None):
         return None
-    told = parse_time_range(query.text, at)
-    if told is None or query.as_of is not None:
-        return told
+    absolute = parse_time_range(query.text, at)
+    if absolute is None or query.as_of is not None:
+        return absolute
     newest = (logged.row.moment for logged in islice(view.newest(wanted), _NEWEST))
     latest = max((moment for moment in newest if moment is not None and moment <= at), default=at)
     relative = parse_time_range(query.text, latest)
-    if relative is None or relative == told:
-        return told
-    for each in (relative, told):  # whichever there is something of
-        then = replace(wanted, since=each.since, until=each.until)
-        if view.nominees(query.text, limit=1, wanted=then):
-            return each
+    if relative is None or relative == absolute:
+        return absolute
+    for time in (relative, absolute):  # the first that a memory is of
+        of_time = replace(wanted, since=time.since, until=time.until)
+        if view.nominees(query.text, limit=1, wanted=of_time):
+            return time
     return relative
 
 
 class _Recall:
-    """One answer in the making."""
+    """The evaluation of a query."""
 
     def __init__(
         self,
@@ -377,34 +380,44 @@ class _Recall:
         self.query = query
         self.size, self.at = _moment(view, query, now)
         self.wanted = query.filter(None if query.as_of is None else self.size)
-        self.told = _told(view, query, self.wanted, self.at)
+        self.time = _named_time(view, query, self.wanted, self.at)
         self._is_of_time = False
         self.terms = terms_of(query.text)
         self._sought = SearchTerms(self.terms)
         self.complete = True
         self._embedders = embedders if self.terms else None
         self._reranker = reranker if self.terms else None
-        self._plan = QueryPlan(terms=tuple(term.words for term in self.terms), told=self.told)
+        self._plan = SearchPlan(
+            terms=[term.words for term in self.terms],
+            time=self.time.words if self.time else "",
+            since=self.time.since if self.time else None,
+            until=self.time.until if self.time else None,
+            by_words=0,
+            by_meaning=0,
+            by_edges=0,
+            looked_at=0,
+        )
         self._looked_at = 0
 
     def answer(self) -> RecallResult:
         query, hits, over = self.query, list[SearchHit](), 0
         files = find_files(self.view, query, self.terms, self.size)
         left, for_files = split_budget(query.budget, files)
-        for logged, entry, signals, trust in islice(self._again(), query.most):
+        for logged, entry, signals, trust in islice(self._reranked_matches(), query.most):
             tokens = estimated_tokens(memory_text(entry)) + PER_MEMORY
             if left is not None and tokens > left:
                 over += 1
                 continue
             left = None if left is None else left - tokens
             score = None if signals is None else signals.score
-            hit = SearchHit(logged, entry, score, trust, self._why(logged), tokens, signals)
+            terms = self._matching_terms(logged)
+            hit = SearchHit(logged, entry, score, trust, terms, tokens, signals)
             if self._is_of_time and signals is not None and not signals.time:
                 hit = replace(hit, other_time=True)
             hits.append(hit)
         fitting = fitting_files(files, None if left is None else left + for_files)
         return RecallResult(
-            hits=compared(self.view, hits, past=query.as_of is not None),
+            hits=with_relations(self.view, hits, past=query.as_of is not None),
             files=fitting,
             files_over_budget=len(files) - len(fitting),
             head=self.view.head,
@@ -412,38 +425,38 @@ class _Recall:
             at=self.at,
             over_budget=over,
             complete=self.complete,
-            plan=replace(
+            plan=structs.replace(
                 self._plan,
                 looked_at=self._looked_at,
-                told_dropped=self.told is not None and not self._is_of_time,
-                told_beyond=sum(hit.other_time for hit in hits),
+                time_dropped=self.time is not None and not self._is_of_time,
+                time_beyond=sum(hit.other_time for hit in hits),
             ),
         )
 
-    def _again(self) -> Iterator[_Kept]:
-        """Yield what is kept, the first of it in the order of the reranker, if there is one."""
-        kept = self._kept()
+    def _reranked_matches(self) -> Iterator[_Match]:
+        """Yield the matches, the best of them in the order of the reranker, if there is one."""
+        matches = self._matches()
         if self._reranker is not None:
-            first = list(islice(kept, FIRST))
-            yield from self._reordered(self._reranker, first)
-        yield from kept
+            first = list(islice(matches, FIRST))
+            yield from self._rerank(self._reranker, first)
+        yield from matches
 
-    def _reordered(self, reranker: Reranker, first: list[_Kept]) -> list[_Kept]:
+    def _rerank(self, reranker: Reranker, first: list[_Match]) -> list[_Match]:
         try:
-            scores = reranked(reranker, self.query.text, [entry for _, entry, _, _ in first])
+            scores = rerank_scores(reranker, self.query.text, [entry for _, entry, _, _ in first])
         except SatchelError as error:
             note = f"{reranker.model} did not respond; not reranked: {error.message}"
-            self._plan = replace(self._plan, reranker_note=note)
+            self._plan = structs.replace(self._plan, reranker_note=note)
             return first
-        self._plan = replace(self._plan, reranker=reranker.model)
-        found = [
+        self._plan = structs.replace(self._plan, reranker=reranker.model)
+        matches = [
             (logged, entry, signals and structs.replace(signals, reranked=score), trust)
             for (logged, entry, signals, trust), score in zip(first, scores, strict=True)
         ]
-        return sorted(found, key=lambda kept: -(kept[2].score if kept[2] else 0.0))
+        return sorted(matches, key=lambda match: -(match[2].score if match[2] else 0.0))
 
-    def _kept(self) -> Iterator[_Kept]:
-        """Yield the memories that all filters leave, best first."""
+    def _matches(self) -> Iterator[_Match]:
+        """Yield the nominated memories that pass all filters, best first."""
         for number, (logged, signals) in enumerate(self._nominated()):
             if number == MOST_LOOKED_AT:
                 self.complete = False
@@ -455,28 +468,28 @@ class _Recall:
                 if self.query.trust is None or is_trusted(trust, self.query.trust):
                     yield logged, entry, signals, trust
 
-    def _nominated(self) -> Iterator[_Found]:
+    def _nominated(self) -> Iterator[_Nominee]:
         if not self.terms:
             return ((logged, None) for logged in self.view.newest(self.wanted))
-        return self._as_it_is() if self.query.as_of is None else iter(self._as_it_was())
+        return self._nominated_now() if self.query.as_of is None else iter(self._nominated_then())
 
-    def _as_it_is(self) -> Iterator[_Found]:
-        """Yield what is nominated: few first, and more where filters leave too little."""
+    def _nominated_now(self) -> Iterator[_Nominee]:
+        """Yield the nominees: few first, then more if the filters leave too few."""
         limit = max(_FIRST, 2 * self.query.most)
-        # Asking the table for each row takes time; most often there is nothing to ask.
+        # Filtering in the store takes time, and most queries have no filter of columns.
         narrowed = self.wanted if self.query.narrows else None
         words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
         count = len(words)
-        if self.told is not None and count == limit:
-            # Of so many, those of the time that is named have to be nominated, too.
-            then = replace(self.wanted, since=self.told.since, until=self.told.until)
-            words = self.view.nominees(self.query.text, limit=limit, wanted=then) | words
+        if self.time is not None and count == limit:
+            # Among so many, memories of the named time must be nominated as well.
+            of_time = replace(self.wanted, since=self.time.since, until=self.time.until)
+            words = self.view.nominees(self.query.text, limit=limit, wanted=of_time) | words
         meaning = self._meaning()
         pool = Pool(self.view, self._question, self.wanted, meaning, self.at, self.query.most)
         pool.fill(words)
         self._is_of_time = pool.is_of_time
-        self._tell(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
-        yield from self._proved(pool.scores, pool.signals)
+        self._note_counts(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
+        yield from self._verified(pool.scores, pool.signals)
         if count < limit:
             return
         more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.wanted)
@@ -487,76 +500,76 @@ class _Recall:
             for seq, score in more.items()
             if seq not in pool.scores
         }
-        yield from self._proved(dict.fromkeys(rest, 0.0), rest.__getitem__)
+        yield from self._verified(dict.fromkeys(rest, 0.0), rest.__getitem__)
 
-    def _proved(
+    def _verified(
         self, scores: Mapping[int, float], signals: Callable[[int], Signals]
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Nominee]:
         for logged, _ in self.view.ranked(scores, self.wanted):
             yield logged, signals(logged.seq)
 
-    def _as_it_was(self) -> list[_Found]:
-        """Return what was there at the moment asked for, by one ranking for all of it.
+    def _nominated_then(self) -> list[_Nominee]:
+        """Return the nominees of an earlier state of the bank, ranked together.
 
-        What has been retired since has no place in an index, and no edge is gone along.
+        Records retired since then are in no index, so they are read. Edges are not followed.
         """
         meaning = self._meaning()
-        there = {logged.seq: logged for logged in self._there_now(meaning)}
-        near, since = len(there), self.view.retired_since(self.size)
+        records = {logged.seq: logged for logged in self._still_current(meaning)}
+        near, since = len(records), self.view.retired_since(self.size)
         for number, logged in enumerate(since):
             if number == MOST_LOOKED_AT:
                 self.complete = False
                 break
-            if self.wanted.matches(logged.row) and self._why(logged):
-                there[logged.seq] = logged
-        texts = {seq: tokens_of(logged.row.text or "") for seq, logged in there.items()}
-        rows = {seq: logged.row for seq, logged in there.items()}
+            if self.wanted.matches(logged.row) and self._matching_terms(logged):
+                records[logged.seq] = logged
+        texts = {seq: tokens_of(logged.row.text or "") for seq, logged in records.items()}
+        rows = {seq: logged.row for seq, logged in records.items()}
         words = relevance(self.terms, texts, self.size)
-        self._tell(meaning, len(words), max(0, near - len(words)), 0)
+        self._note_counts(meaning, len(words), max(0, near - len(words)), 0)
         ranking = SignalRanking(self._question, meaning.weights)
-        found = ranking.add(rows, words, meaning.cosines(list(rows.values())))
-        found = ranking.with_phrases(found)
+        scores = ranking.add(rows, words, meaning.cosines(list(rows.values())))
+        scores = ranking.with_phrases(scores)
         self._is_of_time = ranking.is_of_time
-        return [(there[seq], ranking.signals(seq)) for seq in found]
+        return [(records[seq], ranking.signals(seq)) for seq in scores]
 
-    def _there_now(self, meaning: SemanticQuery) -> Iterator[VerifiedRecord]:
+    def _still_current(self, meaning: SemanticQuery) -> Iterator[VerifiedRecord]:
         most = max(_FIRST, 2 * self.query.most)
-        found = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
-        found |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
-        return (logged for logged, _ in self.view.ranked(found, self.wanted))
+        scores = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
+        scores |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
+        return (logged for logged, _ in self.view.ranked(scores, self.wanted))
 
     @property
     def _question(self) -> ParsedQuery:
-        return ParsedQuery(self.terms, self.query.text, self.told)
+        return ParsedQuery(self.terms, self.query.text, self.time)
 
     def _meaning(self) -> SemanticQuery:
         return SemanticQuery(self.view, self.query.text, self._embedders)
 
-    def _tell(self, meaning: SemanticQuery, words: int, near: int, edges: int) -> None:
+    def _note_counts(self, meaning: SemanticQuery, words: int, near: int, edges: int) -> None:
         model = meaning.made.model if meaning and meaning.made is not None else None
-        self._plan = replace(
+        self._plan = structs.replace(
             self._plan,
-            model=model,
+            vectors=model,
             note=meaning.note,
             by_words=words,
             by_meaning=near,
             by_edges=edges,
         )
 
-    def _why(self, logged: VerifiedRecord) -> tuple[str, ...]:
-        """Return the terms that a memory has itself; a part of another one says nothing more."""
+    def _matching_terms(self, logged: VerifiedRecord) -> tuple[str, ...]:
+        """Return the terms that a memory contains, without terms that are parts of others."""
         text = (logged.row.text or "") if self.terms else ""
         if 0 < len(text) <= LONGEST:
             words = [self.terms[at].words for at in search_text(logged.row).times(self._sought)]
         else:
             tokens = tokens_of(text)
             words = [term.words for term in self.terms if term.times(tokens)]
-        parts = {one for one in words for other in words if one != other and one in other}
-        return tuple(dict.fromkeys(one for one in words if one not in parts))
+        parts = {word for word in words for other in words if word != other and word in other}
+        return tuple(dict.fromkeys(word for word in words if word not in parts))
 
 
 def _moment(view: View, query: Query, now: Callable[[], str]) -> tuple[int, str]:
-    """Return how many records of the log count, and when validity is judged."""
+    """Return the number of log records to search, and the moment at which validity is judged."""
     size = view.head.size
     if query.as_of is None:
         return size, now()
@@ -568,32 +581,33 @@ def _moment(view: View, query: Query, now: Callable[[], str]) -> tuple[int, str]
 
 
 MOST_FILES = 10
-"""Files that are given for one answer at most."""
+"""Maximum memory files of an answer."""
 
 MOST_RETIRED_FILES = 500
-"""Retired versions that are proved for an earlier moment at most."""
+"""Maximum retired versions of files that are verified for an earlier state of the bank."""
 
 FILE_SHARE = 4
-"""Of a budget one part in so many is kept for files, where there are any that fit."""
+"""The share of a budget that is reserved for files, as its divisor."""
 
 _FILE_VERSIONS = frozenset({"file_version"})
 _PASSAGE = 600
 
 
 def find_files(view: View, query: Query, terms: Sequence[Term], size: int) -> tuple[FileHit, ...]:
-    """Return the files that go with words, the best passage of each, best file first.
+    """Return the memory files that match words, best first, each with its best passage.
 
-    None where the query asks for what a file does not have: a component, tags, an owner, a
-    provider. A file is trusted as its writer at most, who is an agent: nothing proves who else.
+    None match a query that is restricted by type, tags, owner or provider, which files do not have.
+    A file is trusted at most as an agent, since its author is not verified. Versions without text
+    in the log, such as very large ones, are not found.
 
     Args:
-        view: The bank.
-        query: What is asked.
-        terms: Its words.
-        size: How many records of the log count.
+        view: A view of the bank.
+        query: The query.
+        terms: Its terms.
+        size: Number of log records to search.
 
     Raises:
-        VerificationError: If a record is not what was logged.
+        VerificationError: If a record does not verify.
     """
     if not terms or not query.asks_for_files or not view.head.counts.get("file_version", 0):
         return ()
@@ -603,56 +617,56 @@ def find_files(view: View, query: Query, terms: Sequence[Term], size: int) -> tu
         until=query.until,
         as_of=None if query.as_of is None else size,
     )
-    found = list[FileHit]()
+    hits = list[FileHit]()
     for logged, score in _nominated_files(view, query.text, wanted, terms, size):
         hit = _file_hit(view, logged, score, terms)
         if hit is not None and (query.trust is None or is_trusted(hit.trust, query.trust)):
-            found.append(hit)
-        if len(found) == min(MOST_FILES, query.most):
+            hits.append(hit)
+        if len(hits) == min(MOST_FILES, query.most):
             break
-    best = max((hit.score for hit in found), default=0.0) or 1.0
-    return tuple(replace(hit, score=hit.score / best) for hit in found)
+    best = max((hit.score for hit in hits), default=0.0) or 1.0
+    return tuple(replace(hit, score=hit.score / best) for hit in hits)
 
 
 def split_budget(budget: int | None, files: Sequence[FileHit]) -> tuple[int | None, int]:
-    """Return what memories may take of a budget, and what is kept for files.
+    """Return the part of a budget for memories, and the part reserved for files.
 
-    Memories that take less leave more to files.
+    What memories do not use is left to files.
     """
     if budget is None:
         return None, 0
-    kept = min(sum(hit.tokens for hit in files), budget // FILE_SHARE)
-    return budget - kept, kept
+    reserved = min(sum(hit.tokens for hit in files), budget // FILE_SHARE)
+    return budget - reserved, reserved
 
 
 def fitting_files(files: Sequence[FileHit], left: int | None) -> tuple[FileHit, ...]:
     """Return the files that fit what is left of a budget, best first."""
-    found = list[FileHit]()
+    fitting = list[FileHit]()
     for hit in files:
         if left is None or hit.tokens <= left:
             left = None if left is None else left - hit.tokens
-            found.append(hit)
-    return tuple(found)
+            fitting.append(hit)
+    return tuple(fitting)
 
 
 def _nominated_files(
     view: View, text: str, wanted: Filter, terms: Sequence[Term], size: int
 ) -> Iterator[tuple[VerifiedRecord, float]]:
-    """Yield versions that have some of the words, best first; of an earlier moment, those of it."""
+    """Yield the file versions that have some of the words, best first, with their scores."""
     scores = view.nominees(text, limit=MOST_RETIRED_FILES, wanted=wanted)
     if wanted.as_of is None:
         yield from view.ranked(scores, wanted)
         return
-    there = {logged.seq: logged for logged, _ in view.ranked(scores, wanted)}
+    versions = {logged.seq: logged for logged, _ in view.ranked(scores, wanted)}
     for number, logged in enumerate(view.retired_since(size)):
         if number == MOST_RETIRED_FILES:
             break
         if wanted.matches(logged.row):
-            there[logged.seq] = logged
-    texts = {seq: tokens_of(logged.row.text or "") for seq, logged in there.items()}
+            versions[logged.seq] = logged
+    texts = {seq: tokens_of(logged.row.text or "") for seq, logged in versions.items()}
     ranked = relevance(terms, texts, size)
     for seq in sorted(ranked, key=lambda seq: (-ranked[seq], seq)):
-        yield there[seq], ranked[seq]
+        yield versions[seq], ranked[seq]
 
 
 def _file_hit(
@@ -661,8 +675,8 @@ def _file_hit(
     file = logged.model
     if not isinstance(file, FileVersion) or not file.text:
         return None
-    passage, having = _best_passage(file.text, terms)
-    if not having:
+    passage, matching = _best_passage(file.text, terms)
+    if not matching:
         return None
     return FileHit(
         logged,
@@ -670,39 +684,39 @@ def _file_hit(
         passage,
         score,
         lower(TrustClass.AGENT, effective_trust(view, logged)),
-        having,
+        matching,
         estimated_tokens(f"{file.path}\n{passage.text}") + PER_MEMORY,
         view.retirement(logged.row) is not None,
     )
 
 
 def _best_passage(text: str, terms: Sequence[Term]) -> tuple[Passage, tuple[str, ...]]:
-    """Return the passage that has most of the words, the first of those that have as many."""
-    best, most, having = Passage(1, 1, ""), (0, 0), tuple[str, ...]()
+    """Return the passage with most of the terms, the first of equal ones, and its terms."""
+    best, most, matching = Passage(1, 1, ""), (0, 0), tuple[str, ...]()
     for passage in _passages(text):
         tokens = tokens_of(passage.text)
         times = [term.times(tokens) for term in terms]
         count = sum(map(bool, times)), sum(times)
         if count > most:
             best, most = passage, count
-            having = tuple(term.words for term, often in zip(terms, times, strict=True) if often)
-    return best, having
+            matching = tuple(term.words for term, often in zip(terms, times, strict=True) if often)
+    return best, matching
 
 
 def _passages(text: str) -> Iterator[Passage]:
-    """Yield a text in passages: whole lines, up to a length; a longer line is cut into several."""
-    first, some, length = 1, list[str](), 0
+    """Yield a text in passages of whole lines, up to a length; longer lines are split."""
+    first, lines, length = 1, list[str](), 0
     for number, line in enumerate(text.split("\n"), 1):
-        if some and (length + len(line) > _PASSAGE or not line.strip()):
-            yield Passage(first, number - 1, "\n".join(some))
-            some, length = [], 0
+        if lines and (length + len(line) > _PASSAGE or not line.strip()):
+            yield Passage(first, number - 1, "\n".join(lines))
+            lines, length = [], 0
         if not line.strip():
             continue
-        if not some:
+        if not lines:
             first = number
         for start in range(0, max(0, len(line) - _PASSAGE), _PASSAGE):
             yield Passage(number, number, line[start : start + _PASSAGE + _PASSAGE // 4])
-        some.append(line[max(0, len(line) - 1) // _PASSAGE * _PASSAGE :].rstrip("\r"))
-        length += len(some[-1]) + 1
-    if some:
-        yield Passage(first, first + len(some) - 1, "\n".join(some))
+        lines.append(line[max(0, len(line) - 1) // _PASSAGE * _PASSAGE :].rstrip("\r"))
+        length += len(lines[-1]) + 1
+    if lines:
+        yield Passage(first, first + len(lines) - 1, "\n".join(lines))

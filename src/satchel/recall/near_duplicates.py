@@ -1,9 +1,9 @@
-"""Finding near-duplicates among many texts, in little memory: some hundred bytes for each.
+"""Finding near-duplicates among many texts, with some hundred bytes of memory for each.
 
-Texts whose numbers or negations differ are never compared. For the rest every pair counts, but
-few are looked at whole: the first quarter of two vectors, with the lengths of what is left of
-them, bounds their cosine from above, and only what may reach the limit goes on. What is found is
-exact; the bound takes 65 products for each pair instead of 256.
+Texts whose numbers or negations differ are never compared. Of all other pairs, few are compared in
+full: the first quarter of two vectors, with the lengths of their rests, gives an upper bound of the
+cosine, and only pairs that may reach the limit are compared. The result is exact; the bound takes
+65 products for each pair instead of 256.
 """
 
 import re
@@ -31,7 +31,7 @@ _NEGATIONS = (
     "никогда ничего никто без inte aldrig ingen inget inga utan ikke aldri uten ei"
 )
 NEGATIONS = frozenset(_NEGATIONS.split())
-"""Turn what is said into its opposite, or mean something else in another of the languages."""
+"""Negations of several languages; some mean something else in another."""
 
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -63,7 +63,7 @@ _OPPOSITES = (
     "sister brother son daughter wife husband aunt uncle"
 )
 OPPOSITES = frozenset(_OPPOSITES.split())
-"""Words that stand where another one would change all: likings, directions, days, relations."""
+"""Words whose replacement changes the meaning: likings, directions, days, relations."""
 
 _PERSONS = (
     "i me my mine myself we us our ours you your yours he him his she her hers it its they "
@@ -71,7 +71,7 @@ _PERSONS = (
     "uns je tu il elle nous vous ils elles yo tú él ella nosotros"
 )
 PERSONS = frozenset(_PERSONS.split())
-"""Words that stand for somebody."""
+"""Pronouns for persons."""
 
 _BEGINNINGS = (
     "the a an this that these those there here and but or so if when while because as at by "
@@ -80,7 +80,7 @@ _BEGINNINGS = (
     "what where why how der die das ein eine und aber le la les un une et el los las il lo gli"
 )
 BEGINNINGS = frozenset(_BEGINNINGS.split())
-"""Words that begin sentences, with a capital, and are no names."""
+"""Words that start sentences, with a capital, and are not names."""
 
 
 _DIGITS = re.compile(r"\d+")
@@ -89,56 +89,56 @@ _ENDS = ".!?:;…\"'“”«»„。！？\n"  # noqa: RUF001 - idem
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'", "`": "'"})  # noqa: RUF001 - idem
 
 _LONG, _REMEMBERED = 1000, 64
-"""Digits of a number that is not read as one; characters of a word that is looked at each time."""
+"""Digits from which a number is compared as text; length from which a word is not cached."""
 
 
 class TextFeatures(NamedTuple):
-    """What tells a text apart from others that sound like it."""
+    """The features that distinguish a text from others with similar vectors."""
 
     numbers: tuple[str, ...]
-    """In their order."""
+    """In order."""
 
     negations: int
     names: tuple[str, ...]
-    """Names that stand where only names are capitalised, in their order."""
+    """Capitalized words within sentences, in order."""
 
     words: tuple[str, ...]
-    """All words, folded, in their order."""
+    """All words, case-folded, in order."""
 
     odd: frozenset[str]
-    """Words that must be in both texts: perhaps names, opposites, and those in scripts that show
-    neither where words end nor what is a name."""
+    """Words that both texts must have: possible names, opposites, and words in scripts without
+    spaces or capitals."""
 
     persons: frozenset[str]
-    """Words such as "she"; no other may stand in their place."""
+    """Pronouns such as "she", which must not be replaced by others."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What two texts must have in common; those with different ones need no comparison."""
+        """Features that must be equal; texts with different keys are not compared."""
         return self.numbers, self.negations
 
 
 class _Word(NamedTuple):
-    """What one word says, wherever it stands."""
+    """The features of a word, independent of its position."""
 
     folded: str
     numbers: tuple[str, ...]
     negates: bool
     odd: bool
-    """For other reasons than a capital at its start."""
+    """Whether both texts must have it, for other reasons than an initial capital."""
 
     capital: bool
     person: bool
     ends: bool
-    """Whether a sentence ends with it."""
+    """Whether it ends a sentence."""
 
 
-def telling(text: str) -> TextFeatures:
-    """Return what tells a text apart."""
-    found = [_word(raw) for raw in text.translate(_APOSTROPHES).split()]
+def text_features(text: str) -> TextFeatures:
+    """Return the features of a text."""
+    words = [_word(raw) for raw in text.translate(_APOSTROPHES).split()]
     names, odd = list[str](), set[str]()
     fresh = True
-    for word in found:
+    for word in words:
         if word.odd:
             odd.add(word.folded)
         if word.capital:
@@ -148,28 +148,28 @@ def telling(text: str) -> TextFeatures:
                 odd.add(word.folded)
         fresh = word.ends or (fresh and not word.folded)
     return TextFeatures(
-        numbers=tuple(number for word in found for number in word.numbers),
-        negations=sum(word.negates for word in found),
+        numbers=tuple(number for word in words for number in word.numbers),
+        negations=sum(word.negates for word in words),
         names=tuple(names),
-        words=tuple(word.folded for word in found if word.folded),
+        words=tuple(word.folded for word in words if word.folded),
         odd=frozenset(odd),
-        persons=frozenset(word.folded for word in found if word.person),
+        persons=frozenset(word.folded for word in words if word.person),
     )
 
 
-def may_be_same(one: TextFeatures, other: TextFeatures) -> bool:
-    """Tell whether nothing speaks against two texts being near-duplicates."""
-    if one.key != other.key:
+def may_be_same(text: TextFeatures, other: TextFeatures) -> bool:
+    """Return whether the features of two texts allow them to be near-duplicates."""
+    if text.key != other.key:
         return False
-    if Counter(one.words) == Counter(other.words):
-        return one.words == other.words  # a mean does not know who paid whom
-    mine, theirs = set(one.words), set(other.words)
-    if (one.odd - theirs) or (other.odd - mine):
+    if Counter(text.words) == Counter(other.words):
+        return text.words == other.words  # a mean vector ignores the order: who paid whom
+    words, other_words = set(text.words), set(other.words)
+    if (text.odd - other_words) or (other.odd - words):
         return False
-    if (one.persons - theirs) and (other.persons - mine):
+    if (text.persons - other_words) and (other.persons - words):
         return False
-    both = frozenset(one.names) | frozenset(other.names)
-    return _in_order(one.words, both) == _in_order(other.words, both)
+    names = frozenset(text.names) | frozenset(other.names)
+    return _in_order(text.words, names) == _in_order(other.words, names)
 
 
 def _in_order(words: tuple[str, ...], names: frozenset[str]) -> list[str]:
@@ -195,7 +195,7 @@ def _known(raw: str) -> _Word:
 
 
 def _word(raw: str) -> _Word:
-    """Return what a word says; of very long ones nothing is remembered."""
+    """Return the features of a word; those of very long words are not cached."""
     return _known(raw) if len(raw) <= _REMEMBERED else _known.__wrapped__(raw)
 
 
@@ -208,45 +208,45 @@ def _is_odd(word: str, folded: str) -> bool:
         return False
     plain = word.replace("'", "").replace("-", "")
     if not plain.isalpha():
-        return True  # an address, a path, a version, a sign
+        return True  # an address, a path, a version, a symbol
     return not plain.isascii() and any(letter.lower() == letter.upper() for letter in plain)
 
 
 LEAST = 0.92
-"""The cosine from which on two texts are near-duplicates."""
+"""Lowest cosine of near-duplicates."""
 
 _TOGETHER = 512
 _FIRST, _SECOND = 4096, 1024
-"""Rows of a block: those before, and those that are compared with them."""
+"""Rows of a block: earlier texts, and the texts that are compared with them."""
 
 _HIT = 64
 _PREFIX = 64
 _SLACK = 1e-4
 _CANDIDATES, _MOST = 32, 8
-"""Texts that one is compared with word by word, and that are told of."""
+"""Maximum texts that a text is compared with word by word, and that are returned for it."""
 
 Progress = Callable[[int, int], None]
-"""Is told how many pairs were compared, and of how many."""
+"""Called with the number of pairs compared, and the number of all."""
 
 
 class SimilarText(NamedTuple):
-    """An earlier text that one is like."""
+    """An earlier text that is a near-duplicate."""
 
     name: str
     similarity: float
 
 
 class DuplicateIndex:
-    """Texts, and which of them say the same. A context: temporary files go with it.
+    """Finds near-duplicates among texts. A context manager that deletes its temporary files.
 
     Args:
-        embedder: Makes their vectors.
+        embedder: Computes the vectors.
     """
 
     def __init__(self, embedder: Embedder) -> None:
         self._np = numpy()
         self._embedder = embedder
-        self._held: list[tuple[str, str, str]] = []
+        self._waiting: list[tuple[str, str, str]] = []
         self._names: list[str] = []
         self._places = array("Q")
         self._texts = SpoolStreams()
@@ -259,7 +259,7 @@ class DuplicateIndex:
         self._at = dict[str, int]()
         self._first_fresh = 0
         self.characters = 0
-        """How many all texts have."""
+        """Characters of all texts."""
 
     def __enter__(self) -> Self:
         return self
@@ -275,54 +275,55 @@ class DuplicateIndex:
         self._bounds.close()
 
     def add(self, name: str, text: str, group: str = "") -> None:
-        """Add a text under a name; one that is blank is like no other.
+        """Add a text; a blank one has no duplicates.
 
         Args:
-            name: Another one for each text; a name that is there already stays with its first text.
+            name: Its name; a name that is used twice keeps the first text.
             text: The text.
-            group: Only texts of one group are compared.
+            group: Only texts of the same group are compared.
         """
         if text.strip():
-            self._held.append((name, text, group))
+            self._waiting.append((name, text, group))
             self.characters += len(text)
-            if len(self._held) == _TOGETHER:
-                self._take()
+            if len(self._waiting) == _TOGETHER:
+                self._embed()
 
     def begin(self) -> None:
-        """Only look for the twins of what is added from here on."""
-        self._take()
+        """Search only for duplicates of the texts added from here on."""
+        self._embed()
         self._first_fresh = len(self._names)
 
     @property
     def count(self) -> int:
-        """How many texts there are."""
-        return len(self._names) + len(self._held)
+        """Number of texts."""
+        return len(self._names) + len(self._waiting)
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are to compare: what the time hangs on."""
-        self._take()
+        """Number of pairs to compare, on which the time depends."""
+        self._embed()
         return sum(
             len(group) * self._fresh(group) - self._fresh(group) * (self._fresh(group) + 1) // 2
             for group in self._groups.values()
         )
 
     def twins(
-        self, least: float = LEAST, told: Progress | None = None
+        self, least: float = LEAST, progress: Progress | None = None
     ) -> dict[str, list[SimilarText]]:
-        """Return for each text that has some the earlier ones that say the same.
+        """Return the earlier near-duplicates of texts that have some.
 
         Args:
             least: The lowest cosine, above 0.
-            told: Told how far it is.
+            progress: Called as pairs are compared.
 
         Returns:
-            By name, in the order in which they were added; the most alike first, at most eight.
+            Near-duplicates by name, in the order in which texts were added; at most eight, the most
+            similar first.
         """
-        self._take()
+        self._embed()
         self._vectors.flush()
         self._bounds.flush()
-        found = {
+        twins = {
             later: [SimilarText(self._names[first], 1.0)]
             for later, first in self._equal.items()
             if later >= self._first_fresh
@@ -330,12 +331,12 @@ class DuplicateIndex:
         done, total = 0, self.pairs
         for group in self._groups.values():
             for start in range(len(group) - self._fresh(group), len(group), _SECOND):
-                some = group[start : start + _SECOND]
-                found |= self._twins_of(group, start, some, least)
-                done += len(some) * start + len(some) * (len(some) - 1) // 2
-                if told is not None:
-                    told(done, total)
-        return {self._names[later]: found[later] for later in sorted(found)}
+                block = group[start : start + _SECOND]
+                twins |= self._twins_of(group, start, block, least)
+                done += len(block) * start + len(block) * (len(block) - 1) // 2
+                if progress is not None:
+                    progress(done, total)
+        return {self._names[later]: twins[later] for later in sorted(twins)}
 
     def text(self, name: str) -> str:
         """Return the text that was added under a name."""
@@ -346,19 +347,19 @@ class DuplicateIndex:
         return b"".join(self._texts.between(start, end)).decode()
 
     def _fresh(self, group: Sequence[int]) -> int:
-        """Return how many of a group are to be looked for; they are its last ones."""
+        """Return the number of texts at the end of a group whose duplicates are searched."""
         if not self._first_fresh:
             return len(group)
         return int(self._np.count_nonzero(self._np.array(group) >= self._first_fresh))
 
-    def _take(self) -> None:
-        """Make the vectors of what waits."""
-        held, self._held = self._held, []
-        if not held:
+    def _embed(self) -> None:
+        """Compute the vectors of the texts that wait for it."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
             return
-        vectors = self._embedder.embed([text for _, text, _ in held])
-        self._bound(vectors)
-        for (name, text, group), vector in zip(held, vectors, strict=True):
+        vectors = self._embedder.embed([text for _, text, _ in waiting])
+        self._write_bounds(vectors)
+        for (name, text, group), vector in zip(waiting, vectors, strict=True):
             place = len(self._names)
             self._names.append(name)
             self._at.setdefault(name, place)
@@ -370,11 +371,11 @@ class DuplicateIndex:
             if first != place:
                 self._equal[place] = first
             elif any(vector):
-                key = blake3(repr((group, telling(text).key)).encode()).digest(length=16)
+                key = blake3(repr((group, text_features(text).key)).encode()).digest(length=16)
                 self._groups.setdefault(key, array("Q")).append(place)
 
-    def _bound(self, vectors: list[bytes]) -> None:
-        """Keep the start of each vector, and how long the rest of it is, at length 1."""
+    def _write_bounds(self, vectors: list[bytes]) -> None:
+        """Write the start of each unit vector, and the length of its rest."""
         np = self._np
         rows = self._unit(np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1))
         start = rows[:, :_PREFIX]
@@ -392,62 +393,62 @@ class DuplicateIndex:
         return table[np.array(places, dtype=np.intp)]
 
     def _twins_of(
-        self, group: Sequence[int], start: int, some: Sequence[int], least: float
+        self, group: Sequence[int], start: int, block: Sequence[int], least: float
     ) -> dict[int, list[SimilarText]]:
-        """Return the twins of some texts of a group, which begin at a place of it."""
+        """Return the near-duplicates of a block of a group, which starts at an index of it."""
         np, dimensions = self._np, self._embedder.dimensions
-        rows = self._unit(self._rows(self._vectors, dimensions, some))
-        bounds = self._rows(self._bounds, self._width, some)
-        near: list[list[tuple[float, int]]] = [[] for _ in some]
-        end = start + len(some)
+        rows = self._unit(self._rows(self._vectors, dimensions, block))
+        bounds = self._rows(self._bounds, self._width, block)
+        near: list[list[tuple[float, int]]] = [[] for _ in block]
+        end = start + len(block)
         for at in range(0, end, _FIRST):
             earlier = group[at : min(at + _FIRST, end)]
             high = bounds @ self._rows(self._bounds, self._width, earlier).T
-            if at + len(earlier) > start:  # of texts of one block only those before
+            if at + len(earlier) > start:  # within a block, only earlier texts
                 high[np.arange(at, at + len(earlier)) >= np.arange(start, end)[:, None]] = 0
             touched = set[int]()
-            for mine, theirs in self._likely(high, least - _SLACK):
+            for own, theirs in self._likely(high, least - _SLACK):
                 others = [earlier[other] for other in theirs.tolist()]
-                there = self._unit(self._rows(self._vectors, dimensions, others))
-                cosines = np.einsum("ij,ij->i", rows[mine], there)
-                for one, other, cosine in zip(mine.tolist(), others, cosines.tolist(), strict=True):
+                other_rows = self._unit(self._rows(self._vectors, dimensions, others))
+                cosines = np.einsum("ij,ij->i", rows[own], other_rows)
+                for row, other, cosine in zip(own.tolist(), others, cosines.tolist(), strict=True):
                     if cosine >= least:
-                        near[one].append((cosine, other))
-                        touched.add(one)
-            for one in touched:
-                near[one] = sorted(near[one], key=_best_first)[:_CANDIDATES]
-        believed = ((place, self._believed(place, near[one])) for one, place in enumerate(some))
-        return {place: twins for place, twins in believed if twins}
+                        near[row].append((cosine, other))
+                        touched.add(row)
+            for row in touched:
+                near[row] = sorted(near[row], key=_best_first)[:_CANDIDATES]
+        checked = ((place, self._check(place, near[row])) for row, place in enumerate(block))
+        return {place: twins for place, twins in checked if twins}
 
     def _likely(self, high: Any, least: float) -> Iterator[tuple[Any, Any]]:
-        """Yield rows and columns that may reach the limit; of very many those that reach most."""
+        """Yield the rows and columns that may reach the limit; of very many, the highest."""
         np, most = self._np, 8 * _CANDIDATES
         hit = np.flatnonzero(high.max(axis=1) >= least)
         for at in range(0, len(hit), _HIT):
-            some = hit[at : at + _HIT]
-            mask = high[some] >= least
-            for one in np.flatnonzero(np.count_nonzero(mask, axis=1) > most):
-                best = np.argpartition(-high[some[one]], most)[:most]
-                mask[one] = False
-                mask[one, best] = True
-            mine, theirs = np.nonzero(mask)
-            for begin in range(0, len(mine), _FIRST):
-                yield some[mine[begin : begin + _FIRST]], theirs[begin : begin + _FIRST]
+            rows = hit[at : at + _HIT]
+            mask = high[rows] >= least
+            for row in np.flatnonzero(np.count_nonzero(mask, axis=1) > most):
+                best = np.argpartition(-high[rows[row]], most)[:most]
+                mask[row] = False
+                mask[row, best] = True
+            own, theirs = np.nonzero(mask)
+            for begin in range(0, len(own), _FIRST):
+                yield rows[own[begin : begin + _FIRST]], theirs[begin : begin + _FIRST]
 
-    def _believed(self, place: int, near: list[tuple[float, int]]) -> list[SimilarText]:
+    def _check(self, place: int, near: list[tuple[float, int]]) -> list[SimilarText]:
         if not near:
             return []
-        own = telling(self._text(place))
+        own = text_features(self._text(place))
         return [
             SimilarText(self._names[other], round(min(cosine, 1.0), 4))
             for cosine, other in near
-            if may_be_same(own, telling(self._text(other)))
+            if may_be_same(own, text_features(self._text(other)))
         ][:_MOST]
 
 
 def names_of(twins: Mapping[str, Sequence[SimilarText]]) -> dict[str, list[str]]:
-    """Return what texts are like by name alone, the most alike first."""
-    return {name: [twin.name for twin in found] for name, found in twins.items()}
+    """Return the names of near-duplicates, by name, the most similar first."""
+    return {name: [twin.name for twin in similar] for name, similar in twins.items()}
 
 
 def _best_first(pair: tuple[float, int]) -> tuple[float, int]:

@@ -1,4 +1,4 @@
-"""What is nominated for one question, put in order."""
+"""Ranking the nominated memories of a query by all signals."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,22 +12,22 @@ from satchel.ports.rows import Row
 from satchel.recall.fusion import (
     AROUND,
     BRIEF,
+    DEFAULT_WEIGHTS,
     LEAST_RARITY,
     PLACES,
     QUESTIONS,
     SHORT,
     SHORT_BYTES,
     TOGETHER,
-    USUAL,
     FusedScores,
     Nominees,
     Scores,
     Signals,
     SignalWeights,
-    even,
-    fused_plain,
-    ordered,
-    weighted,
+    fuse_plain,
+    fuse_signals,
+    normalized,
+    weighted_sum,
 )
 from satchel.recall.fusion import round_score as rounded
 from satchel.recall.texts import SearchTerms, SearchText, search_text
@@ -38,9 +38,9 @@ _COLUMNS = ("places", "lengths", "shares", "speaker", "dated", "time")
 
 
 class Matrix:
-    """The nominated memories of one question, as arrays.
+    """The nominated memories of a query as numpy arrays.
 
-    Memories that are added later are converted alone.
+    Only memories added since the last call are converted.
 
     Args:
         np: numpy.
@@ -52,42 +52,42 @@ class Matrix:
         self._nominees = nominees
         self._columns = {name: np.zeros(0, self._kind(name)) for name in _COLUMNS}
         self._numbers = dict[str, int]()
-        """Of the conversations."""
+        """Numbers of the conversations."""
 
         self._runs = np.zeros(0, int)
         """The number of each memory's conversation; -1 for none."""
 
         self._has = np.zeros((nominees.terms, 0))
-        """How often each memory has each term: (terms, memories)."""
+        """Occurrences of terms in memories: (terms, memories)."""
 
-    def fused(self, weights: SignalWeights, meant: Sequence[float]) -> FusedScores:
-        """Return memories in order, as ``fused_plain`` does.
+    def fuse(self, weights: SignalWeights, cosines: Sequence[float]) -> FusedScores:
+        """Return the scores of the memories, as ``fuse_plain`` does.
 
         Args:
-            weights: Of the signals.
-            meant: The cosines.
+            weights: Weights of the signals.
+            cosines: Cosine of each memory.
         """
         np = self._np
         self._grow()
         columns, runs = self._columns, self._runs
         places, lengths, shares = columns["places"], columns["lengths"], columns["shares"]
-        near = list(_near(np, places, runs))
+        near = list(_neighbours(np, places, runs))
         parts = [(at, AROUND[far] * np.minimum(shares[at], shares[by]), by) for at, far, by in near]
-        words = _around(self._by_words(lengths, near), parts)
+        words = _with_neighbours(self._word_scores(lengths, near), parts)
         asking = np.array(self._nominees.asking, dtype=int)
         words[asking] *= 1 - QUESTIONS * np.minimum(1.0, BRIEF / np.maximum(lengths[asking], 1))
-        words, covered = _even(np, words), self._covered()
+        words, covered = _normalized(np, words), self._covered()
         thread = np.zeros(len(words))
         if covered is not None:
             thread = np.where(runs < 0, words, covered[runs])
-        meaning = _even(np, _around(np.array(meant), parts))
+        meaning = _normalized(np, _with_neighbours(np.array(cosines), parts))
         own = (columns[name] for name in ("speaker", "dated", "time"))
-        scores = _rounded(np, weighted(weights, words, meaning, thread, *own))
+        scores = _rounded(np, weighted_sum(weights, words, meaning, thread, *own))
         best = np.lexsort((places, -scores))
         return FusedScores(*(each.tolist() for each in (words, meaning, thread, scores, best)))
 
     def _grow(self) -> None:
-        """Convert the memories that were added since the last time."""
+        """Convert the memories that were added since the last call."""
         np, nominees, start = self._np, self._nominees, len(self._runs)
         for name in _COLUMNS:
             added = np.array(getattr(nominees, name)[start:], self._kind(name))
@@ -113,23 +113,23 @@ class Matrix:
     def _kind(self, name: str) -> type:
         return int if name in {"places", "lengths"} else float
 
-    def _by_words(self, lengths: Any, near: Sequence[tuple[Any, int, Any]]) -> Any:
+    def _word_scores(self, lengths: Any, near: Sequence[tuple[Any, int, Any]]) -> Any:
         np, has = self._np, self._has
-        times, long = has.copy(), lengths.astype(float)
+        times, total_lengths = has.copy(), lengths.astype(float)
         for at, far, by in near:
             if far in TOGETHER:
                 longer = np.maximum(np.maximum(lengths[at], lengths[by]), 1)
                 share = TOGETHER[far] * np.minimum(1.0, BRIEF / longer)
-                long[at] += share * lengths[by]
+                total_lengths[at] += share * lengths[by]
                 times[:, at] += share * has[:, by]
-        total = sum(long.tolist())
+        total = sum(total_lengths.tolist())
         having = np.count_nonzero(has, axis=1).tolist()
         rarities = self._nominees.rarities(having, total)
         totals = CorpusTotals(len(lengths), total)
-        return _rounded(np, bm25(dict(enumerate(times)), rarities, long, totals))
+        return _rounded(np, bm25(dict(enumerate(times)), rarities, total_lengths, totals))
 
     def _covered(self) -> Any:
-        """Return how much of the question each conversation covers; None where none does."""
+        """Return how much of the query each conversation covers; None if none covers any."""
         np, size = self._np, len(self._numbers)
         covers = np.zeros((self._nominees.terms, size), bool)
         terms, memories = np.nonzero(self._has)
@@ -143,25 +143,26 @@ class Matrix:
         return spoken / most if most > 0 else None
 
 
-def _near(np: Any, places: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
-    """Yield the numbers of turns, and of those that are so far from them, for each distance."""
+def _neighbours(np: Any, places: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
+    """Yield for each distance the indices of turns and of the turns at that distance."""
     order = np.argsort(places)
-    there = places[order]
+    ascending = places[order]
     for far in AROUND:
-        found = np.minimum(np.searchsorted(there, places + far), len(there) - 1)
-        by = order[found]
-        at = np.flatnonzero((there[found] == places + far) & (runs[by] == runs) & (runs >= 0))
+        nearest = np.minimum(np.searchsorted(ascending, places + far), len(ascending) - 1)
+        by = order[nearest]
+        is_there = ascending[nearest] == places + far
+        at = np.flatnonzero(is_there & (runs[by] == runs) & (runs >= 0))
         yield at, far, by[at]
 
 
-def _around(scores: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
-    found = scores.copy()
+def _with_neighbours(scores: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
+    total = scores.copy()
     for at, part, by in parts:
-        found[at] += part * scores[by]
-    return found
+        total[at] += part * scores[by]
+    return total
 
 
-def _even(np: Any, scores: Any) -> Any:
+def _normalized(np: Any, scores: Any) -> Any:
     most = scores.max()
     return _rounded(np, scores / most) if most > 0 else np.zeros(len(scores))
 
@@ -171,23 +172,23 @@ def _rounded(np: Any, scores: Any) -> Any:
 
 
 FIRST = 30
-"""How many of the best memories are looked at."""
+"""Number of the best memories that are searched for phrases."""
 
 LEAST_WEIGHT = 0.05
-"""Of phrases; for less they are not looked for."""
+"""Lowest weight of phrases for which they are searched."""
 
 _NEAR = 2
-"""Words from one to the other, at most: one may stand between them."""
+"""Maximum distance of two words of a phrase: one word may be between them."""
 
 
-def phrases(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dict[int, float]:
-    """Return how much of a question's phrases each text has; the one with most has 1.
+def phrase_scores(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dict[int, float]:
+    """Return how much of a query's phrases each text has; the one with most has 1.
 
-    Those that have nothing of them are left out. A pair of words weighs by how rare they are.
+    Texts without any are omitted. Pairs of words are weighted by how rare the words are.
 
     Args:
-        terms: Of the question, in its order.
-        texts: The best memories, by position.
+        terms: Terms of the query, in order.
+        texts: The best memories, by log position.
     """
     words = [term.tokens[0] for term in terms if len(term.tokens) == 1 and not term.prefix]
     pairs = [pair for pair in pairwise(words) if len(set(pair)) > 1]
@@ -212,7 +213,7 @@ def phrases(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dict[int,
 
 
 def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
-    """Tell whether places of one word are near those of another; both are in order."""
+    """Return whether a position of one word is near one of another; both are ascending."""
     at = 0
     for place in some:
         while at < len(others) and others[at] < place - _NEAR:
@@ -223,32 +224,32 @@ def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
 
 
 class ParsedQuery(NamedTuple):
-    """What memories are compared with."""
+    """A query, parsed for ranking."""
 
     terms: Sequence[Term]
     text: str = ""
-    """As it was asked."""
+    """The query as written."""
 
-    told: TimeRange | None = None
+    time: TimeRange | None = None
     """The time that it names."""
 
 
 class SignalRanking:
-    """The memories that are nominated for one question, put in order by all signals.
+    """Ranks the nominated memories of a query by all signals.
 
-    A question has hundreds of memories, and most are put in order twice: first without the turns
-    around the best. What depends on one memory alone is worked out once. The rest is done with
-    numpy where that is loaded, and else without; both give the same, to the last digit.
+    A query has hundreds of nominees, and most are ranked twice: first without the turns around the
+    best. What depends on one memory alone is computed once. The rest uses numpy if it is loaded;
+    results are the same with and without, to the last digit.
 
     Args:
-        question: What is asked.
-        weights: Of the signals. Meaning counts for more, the longer
-            the nominated memories are: a long text has some of any question's words.
+        question: The query.
+        weights: Weights of the signals. The longer the nominees are, the more meaning counts: a
+            long text has some of any query's words.
     """
 
-    def __init__(self, question: ParsedQuery, weights: SignalWeights = USUAL) -> None:
+    def __init__(self, question: ParsedQuery, weights: SignalWeights = DEFAULT_WEIGHTS) -> None:
         self._question = question
-        self._usual = self._weights = weights
+        self._base_weights = self._weights = weights
         self._sought = SearchTerms(question.terms)
         self._asks_when = asks_when(question.text)
         # Words that may be the name of a speaker.
@@ -264,45 +265,46 @@ class SignalRanking:
         self._phrases = dict[int, float]()
 
     def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> dict[int, float]:
-        """Add memories, and return the scores of all by position, best first.
+        """Add memories, and return the scores of all by log position, best first.
 
         Args:
-            rows: By position.
-            words: The store's scores of their words. They count only where no memory is part of a
-                conversation; turns are scored by their own words and their neighbours'.
-            cosines: Of the vectors.
+            rows: Rows by log position.
+            words: The store's word scores. They count only if no memory is part of a conversation;
+                turns are scored by their own words and their neighbours'.
+            cosines: Cosines of the vectors.
         """
         self._rows |= rows
         self._words |= words
         self._cosines |= cosines
         if not self._has_turns and any(row.run is not None for row in rows.values()):
-            # What memories say is compared from now on: all of them.
+            # From now on, the texts of all memories are compared.
             self._has_turns, self._numbers = True, {}
             self._nominees, rows = Nominees(self._nominees.terms), self._rows
-        self._take({at: row for at, row in rows.items() if at not in self._numbers})
-        longer = self._usual.meaning * (1 + self._usual.long * self._nominees.length())
-        phrase = rounded(self._usual.phrase * self._nominees.length())
-        self._weights = structs.replace(self._usual, meaning=rounded(longer), phrase=phrase)
-        self._fused = self._in_order()
+        self._add_columns({at: row for at, row in rows.items() if at not in self._numbers})
+        base, length = self._base_weights, self._nominees.length()
+        meaning = rounded(base.meaning * (1 + base.long * length))
+        phrase = rounded(base.phrase * length)
+        self._weights = structs.replace(base, meaning=meaning, phrase=phrase)
+        self._fused = self._fuse()
         places, scores = self._nominees.places, self._fused.scores
         return {places[at]: scores[at] for at in self._fused.best}
 
     def with_phrases(self, scores: dict[int, float]) -> dict[int, float]:
-        """Return scores best first, those of the best with what their phrases count."""
+        """Return scores best first, with the phrase signal of the best memories added."""
         if self._weights.phrase < LEAST_WEIGHT:
             return scores
         texts = {place: search_text(self._rows[place]) for place in islice(scores, FIRST)}
-        self._phrases = phrases(self._question.terms, texts)
-        found = scores | {place: self.signals(place).score for place in self._phrases}
-        return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+        self._phrases = phrase_scores(self._question.terms, texts)
+        updated = scores | {place: self.signals(place).score for place in self._phrases}
+        return dict(sorted(updated.items(), key=lambda pair: (-pair[1], pair[0])))
 
     @property
     def is_of_time(self) -> bool:
-        """Whether any of it is of the time that the question names."""
+        """Whether any memory is of the time that the query names."""
         return any(self._nominees.time)
 
     def signals(self, place: int) -> Signals:
-        """Return the signals of one of the memories."""
+        """Return the signals of a memory."""
         at = self._numbers[place]
         return Signals(
             words=self._fused.words[at],
@@ -316,68 +318,69 @@ class SignalRanking:
             weights=self._weights,
         )
 
-    def _take(self, rows: Mapping[int, Row]) -> None:
-        """Put memories to the columns."""
-        one, given, told = self._nominees, list(rows.values()), self._question.told
-        start, none = len(one.places), [0.0] * len(rows)
+    def _add_columns(self, rows: Mapping[int, Row]) -> None:
+        """Add memories to the columns of the nominees."""
+        nominees, added, time = self._nominees, list(rows.values()), self._question.time
+        start, none = len(nominees.places), [0.0] * len(rows)
         self._numbers |= zip(rows, range(start, start + len(rows)), strict=True)
-        runs, named, dated = [row.run for row in given], [False] * len(rows), none
+        runs, named, dated = [row.run for row in added], [False] * len(rows), none
         if self._has_turns:
-            sought, texts = self._sought, list(map(search_text, given))
+            sought, texts = self._sought, list(map(search_text, added))
             lengths = [text.length for text in texts]
-            one.asking += [
+            nominees.asking += [
                 at
                 for at, (text, run) in enumerate(zip(texts, runs, strict=True), start)
                 if text.asks and run is not None
             ]
-            one.has += [text.times(sought) for text in texts]
-            one.speaker += [self._speaks(text) if text.who else 0.0 for text in texts]
-            if told is not None:
-                named = [text.names(row, told) for text, row in zip(texts, given, strict=True)]
+            nominees.has += [text.times(sought) for text in texts]
+            nominees.speaker += [self._speaks(text) if text.who else 0.0 for text in texts]
+            if time is not None:
+                named = [text.names(row, time) for text, row in zip(texts, added, strict=True)]
                 dated = [*map(float, named)]
             if self._asks_when:
                 dated = [text.dated or other for text, other in zip(texts, dated, strict=True)]
         else:
             lengths = [0] * len(rows)
-            one.has += [{}] * len(rows)
-            one.speaker += [
+            nominees.has += [{}] * len(rows)
+            nominees.speaker += [
                 self._speaks(search_text(row)) if b'"actor"' in (row.body or b"") else 0.0
-                for row in given
+                for row in added
             ]
-        one.dated += map(float, dated)
-        one.places += rows
-        one.runs += runs
-        one.lengths += lengths
-        one.shares += [
+        nominees.dated += map(float, dated)
+        nominees.places += rows
+        nominees.runs += runs
+        nominees.lengths += lengths
+        nominees.shares += [
             _share(len(row.body or b""), SHORT_BYTES) if run is None else _share(length, SHORT)
-            for row, run, length in zip(given, runs, lengths, strict=True)
+            for row, run, length in zip(added, runs, lengths, strict=True)
         ]
-        one.time += (
+        nominees.time += (
             none
-            if told is None
+            if time is None
             else [
-                float(names or told.includes(row.moment))
-                for row, names in zip(given, named, strict=True)
+                float(names or time.includes(row.moment))
+                for row, names in zip(added, named, strict=True)
             ]
         )
 
     def _speaks(self, text: SearchText) -> float:
-        """Tell whether the question names who says it, by the first word of the name at least."""
+        """Return 1.0 if the query has the first word of the speaker's name, else 0.0."""
         return float(bool(text.who) and text.who[0] in self._names)
 
-    def _in_order(self) -> FusedScores:
-        one = self._nominees
-        meant = [self._cosines.get(place, 0.0) for place in one.places]
+    def _fuse(self) -> FusedScores:
+        nominees, weights = self._nominees, self._weights
+        cosines = [self._cosines.get(place, 0.0) for place in nominees.places]
         if not self._has_turns:
-            words = even([self._words.get(place, 0.0) for place in one.places])
-            return ordered(one, self._weights, words, even(meant), [0.0] * len(words))
+            words = normalized([self._words.get(place, 0.0) for place in nominees.places])
+            meaning, thread = normalized(cosines), [0.0] * len(words)
+            return fuse_signals(nominees, weights, words, meaning, thread)
         np = sys.modules.get("numpy")
         if np is None:
-            return fused_plain(one, self._weights, meant)
-        self._matrix = self._matrix or Matrix(np, one)
-        return self._matrix.fused(self._weights, meant)
+            return fuse_plain(nominees, weights, cosines)
+        self._matrix = self._matrix or Matrix(np, nominees)
+        return self._matrix.fuse(weights, cosines)
 
 
 def _share(size: int, short: int) -> float:
-    """Return what counts of something beside others: 1, or less the longer it is."""
+    """Return the part of a memory that its neighbours get: 1, or less the longer it is."""
     return 1.0 if size <= short else short / size

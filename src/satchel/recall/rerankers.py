@@ -1,14 +1,15 @@
-"""A reranker that reads words alone: how many of the question's, how rare, and how close together.
+"""Rerankers: one that compares words, and a time limit for those that run a model.
 
-It needs no model. A text is scored by three parts of equal weight, each from 0 to 1, in which a
-word counts by how rare it is in general: by its rank in the vocabulary of the built-in table.
+The lexical reranker needs no model. It scores a text by three parts of equal weight, each from 0 to
+1. Words are weighted by how rare they are in general: by their rank in the vocabulary of the
+built-in table.
 
-- **coverage**: BM25 of the text by itself, as a part of what it can be at most; longer texts need
-  a word more often for the same.
-- **passage**: the words that the best passage of 30 words has.
-- **phrases**: neighbouring words of the question that are neighbours in the text, too.
+- **coverage**: BM25 of the text alone, as a part of its maximum; in longer texts, a word must occur
+  more often for the same score.
+- **passage**: the words in the best passage of 30 words.
+- **phrases**: neighbouring words of the query that are neighbours in the text, too.
 
-What it adds, and what it costs, is in docs/decisions/0125.
+docs/decisions/0125 has its gain and its cost.
 """
 
 import time
@@ -31,23 +32,23 @@ from satchel.recall.order import is_near
 from satchel.stores.matching import CorpusTotals, Term, bm25, terms_of, tokens_of
 
 _LONGEST = 1 << 13
-"""Characters of a text that are read, from its start."""
+"""Maximum characters of a text that are read, from its start."""
 
 _BM25_LIMIT = 2.2
-"""What BM25 gives for a word at most, by how rare it is."""
+"""Maximum BM25 of a word, relative to its weight."""
 
 _FIRST_RANKED, _PIECES = 259, 32_000
-"""Pieces of the vocabulary: bytes come first, then the others, the most frequent first."""
+"""Piece numbers of the vocabulary: bytes first, then the others, most frequent first."""
 
 
 class LexicalReranker:
-    """Scores texts by the words of a question. See ``satchel.ports.inference``."""
+    """Scores texts by the words of a query. See ``satchel.ports.inference``."""
 
     def __init__(self) -> None:
         self.model: Final = LEXICAL
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Return a score from 0 to 1 for each text; 0 where a question has no words."""
+        """Return a score from 0 to 1 for each text; 0 if the query has no words."""
         terms = terms_of(question)
         weights = [self._rarity(term) for term in terms]
         return [_score(terms, weights, tokens_of(text[:_LONGEST])) for text in texts]
@@ -57,7 +58,7 @@ class LexicalReranker:
         return StaticVocabulary()
 
     def _rarity(self, term: Term) -> float:
-        """Return how rare a term is: 1 for what is no word of the vocabulary."""
+        """Return how rare a term is, up to 1; 1 for words that are not in the vocabulary."""
         pieces = self._pieces(term.words, 2)
         if len(pieces) != 1 or pieces[0] < _FIRST_RANKED:
             return 1.0
@@ -69,19 +70,21 @@ def _score(terms: Sequence[Term], weights: Sequence[float], tokens: Sequence[str
     where = defaultdict[str, list[int]](list)
     for place, token in enumerate(tokens):
         where[token].append(place)
-    found = [_places(term, tokens, where) for term in terms]
-    if not any(found):
+    positions = [_positions(term, tokens, where) for term in terms]
+    if not any(positions):
         return 0.0
     parts = (
-        _coverage(weights, found, len(tokens)),
-        _passage(weights, found),
-        _phrases(terms, weights, found),
+        _coverage(weights, positions, len(tokens)),
+        _passage(weights, positions),
+        _phrases(terms, weights, positions),
     )
     return rounded(sum(parts) / len(parts))
 
 
-def _places(term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]]) -> Sequence[int]:
-    """Return where a term ends in a text, in order."""
+def _positions(
+    term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]]
+) -> Sequence[int]:
+    """Return the positions at which a term ends in a text, ascending."""
     *first, last = term.tokens
     if not term.prefix:
         ends = where.get(last, ())
@@ -93,15 +96,15 @@ def _places(term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]
     return [end for end in ends if end >= size and [*tokens[end - size : end]] == first]
 
 
-def _coverage(weights: Sequence[float], found: Sequence[Sequence[int]], length: int) -> float:
-    times = {number: len(places) for number, places in enumerate(found) if places}
+def _coverage(weights: Sequence[float], positions: Sequence[Sequence[int]], length: int) -> float:
+    times = {number: len(places) for number, places in enumerate(positions) if places}
     score: float = bm25(times, weights, length, CorpusTotals(1, SHORT))
     return score / (_BM25_LIMIT * sum(weights))
 
 
-def _passage(weights: Sequence[float], found: Sequence[Sequence[int]]) -> float:
-    """Return how much of the question the best passage has."""
-    every = sorted((place, number) for number, places in enumerate(found) for place in places)
+def _passage(weights: Sequence[float], positions: Sequence[Sequence[int]]) -> float:
+    """Return how much of the query the best passage has."""
+    every = sorted((place, number) for number, places in enumerate(positions) for place in places)
     inside, start, best, held = Counter[int](), 0, 0.0, 0.0
     for place, number in every:
         held += 0.0 if inside[number] else weights[number]
@@ -116,25 +119,25 @@ def _passage(weights: Sequence[float], found: Sequence[Sequence[int]]) -> float:
 
 
 def _phrases(
-    terms: Sequence[Term], weights: Sequence[float], found: Sequence[Sequence[int]]
+    terms: Sequence[Term], weights: Sequence[float], positions: Sequence[Sequence[int]]
 ) -> float:
-    """Return how much of the pairs of neighbouring terms the text has close together."""
+    """Return how many pairs of neighbouring terms are close together in the text, weighted."""
     pairs = [(a, b) for a, b in pairwise(range(len(terms))) if terms[a].tokens != terms[b].tokens]
     whole = sum(weights[a] + weights[b] for a, b in pairs)
-    near = sum(weights[a] + weights[b] for a, b in pairs if is_near(found[a], found[b]))
+    near = sum(weights[a] + weights[b] for a, b in pairs if is_near(positions[a], positions[b]))
     return near / whole if whole else 0.0
 
 
 class TimedReranker:
-    """A reranker that is loaded when it is first asked, and has to answer within a time.
+    """A reranker with a time limit, loaded on first use.
 
-    A model cannot be stopped, so what takes too long goes on in its thread, alone: until it has
-    ended, other questions wait for it as long as for an answer, and start nothing beside it.
+    A running model cannot be stopped, so a call that takes too long continues in its thread. Until
+    it has ended, other queries wait for it up to the time limit, and start no second call.
 
     Args:
-        model: What it is named by.
-        load: Gives the reranker.
-        timeout: Seconds that a question waits, with the time that loading takes.
+        model: Its name.
+        load: Returns the reranker.
+        timeout: Time limit in seconds, including loading.
     """
 
     def __init__(self, model: str, load: Callable[[], Reranker], timeout: float) -> None:
@@ -147,7 +150,7 @@ class TimedReranker:
         """Return a score for each text; see ``Reranker``.
 
         Raises:
-            InferenceError: If there is none in time, too.
+            InferenceError: Also if there is no answer in time.
         """
         end = time.monotonic() + self._timeout
         if not self._free.acquire(timeout=self._timeout):
@@ -159,27 +162,27 @@ class TimedReranker:
             self._free.release()
             raise InferenceError(f"{self.model} cannot be run: {error}") from error
         try:
-            found = answers.get(timeout=max(0.0, end - time.monotonic()))
+            answer = answers.get(timeout=max(0.0, end - time.monotonic()))
         except Empty:
             raise InferenceError(
                 f"{self.model} took more than {self._timeout:g} s",
                 hint="Use a smaller model, or a longer inference.reranker_timeout.",
             ) from None
-        if isinstance(found, SatchelError):
-            raise found
-        return found
+        if isinstance(answer, SatchelError):
+            raise answer
+        return answer
 
     def _work(
         self, question: str, texts: Sequence[str], answers: SimpleQueue[list[float] | SatchelError]
     ) -> None:
-        found: list[float] | SatchelError
+        answer: list[float] | SatchelError
         try:
             if self._loaded is None:
                 self._loaded = self._load()
-            found = self._loaded.scores(question, texts)
+            answer = self._loaded.scores(question, texts)
         except SatchelError as error:
-            found = error
-        except Exception as error:  # noqa: BLE001 - a model's own must not end a question
-            found = InferenceError(f"{self.model} failed: {error}")
+            answer = error
+        except Exception as error:  # noqa: BLE001 - an error of a model must not end a query
+            answer = InferenceError(f"{self.model} failed: {error}")
         self._free.release()
-        answers.put(found)
+        answers.put(answer)

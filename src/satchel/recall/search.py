@@ -1,4 +1,4 @@
-"""Recall: what a bank remembers that goes with some words."""
+"""Recall in an open bank: defaults from its settings, the answer, code, and sessions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +16,12 @@ from satchel.files.catch_up import log_pending_changes
 from satchel.inference.tokenizers import estimated_tokens
 from satchel.ledger.view import View
 from satchel.model.text import memory_text
-from satchel.model.values import TrustClass, read_time, resolved
+from satchel.model.values import TrustClass, read_time
 from satchel.ports.code_context import HEADS, CodeAttachment, CodeContext
 from satchel.recall.embedding import keep_up
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
-from satchel.recall.query import FileHit, Query, QueryPlan, RecallResult, SearchHit
+from satchel.recall.query import FileHit, Query, RecallResult, SearchHit, SearchPlan
 
 if TYPE_CHECKING:
     from satchel.code_graph.queries import CodeGraph
@@ -39,21 +39,21 @@ class AnswerProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The passage of a memory file that has most of the words."""
+    """The passage of a memory file with most of the query's words."""
 
     path: str
-    """Of the file, in the memory files of the bank's name."""
+    """Path of the file among the bank's memory files."""
 
     text: str
     first_line: int
-    """Where the passage begins in the file, from 1."""
+    """Line at which the passage begins, from 1."""
 
     last_line: int
     version: int | None = None
-    """Number of that version of the file; none where the record does not say."""
+    """Version number of the file; none if the record has none."""
 
     actor: str | None = None
-    """Who wrote it, by their own word."""
+    """Its author, as the author claims."""
 
     moment: str | None = None
     """When it was written."""
@@ -61,94 +61,52 @@ class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     trust: str
     tokens: int
     score: float | None = None
-    """How well the file goes with the words; the best has 1."""
+    """How well the file matches the query; the best has 1."""
 
     terms: list[str] = []
-    """Which of the words the passage has."""
+    """The terms of the query that the passage contains."""
 
     id: str
-    """Of the record of that version, which holds the whole text: ``satchel show``."""
+    """ID of the record of this version, which has the whole text: ``satchel show``."""
 
     seq: int
-    """Its place in the log."""
+    """Its log position."""
 
     superseded: bool = False
-    """Whether the file has another version by now, where the bank was asked as it was before."""
-
-
-class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an answer was searched for."""
-
-    terms: list[str]
-    """The search terms of the words; common words are omitted."""
-
-    time: str = ""
-    """The time that the words name, as they do."""
-
-    since: str | None = None
-    until: str | None = None
-    """What it was taken for: from, before."""
-
-    time_dropped: bool = False
-    """Whether that made no difference, since nothing of that time was found."""
-
-    time_beyond: int = 0
-    """How many of the memories are of other times."""
-
-    vectors: str | None = None
-    """The model whose vectors were compared; None where words alone counted."""
-
-    note: str = ""
-    reranker: str | None = None
-    """The model that put the best in order again; None where none did."""
-
-    reranker_note: str = ""
-    """Why none did, where one is configured."""
-
-    by_words: int
-    """Memories that words nominated."""
-
-    by_meaning: int
-    """Memories that were nominated by what they mean alone."""
-
-    by_edges: int
-    """Memories that were nominated by an edge to or from one of the best."""
-
-    looked_at: int
-    """Memories that were verified and compared with the filters."""
+    """Whether the file has a newer version, if an earlier state of the bank was searched."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, best first."""
+    """The memories that match a query, best first."""
 
     memories: list[Memory]
     proved_by: AnswerProof
     size: int
-    """Records of the log that count: all, or those of the moment that was asked for."""
+    """Log records that were searched: all, or those up to the moment in the query."""
 
     at: str
     """The moment at which memories had to be valid."""
 
     tokens: int
-    """About how many the memories and their code take together; an overestimate."""
+    """Estimated tokens of the memories and their code; an overestimate."""
 
     over_budget: int
-    """Memories that would have been given, had they fitted the budget."""
+    """Matching memories that did not fit the budget."""
 
     files: list[FilePassage] = []
-    """Passages of the bank's memory files, best first, where they were asked for."""
+    """Passages of the bank's memory files, best first, if requested."""
 
     files_over_budget: int = 0
-    """Passages that would have been given, had they fitted the budget."""
+    """Matching passages that did not fit the budget."""
 
     code_over_budget: int = 0
-    """Symbols and files that would have been shown, had they fitted what memories left of it."""
+    """Symbols and files that did not fit what the memories left of the budget."""
 
     complete: bool
     """Whether every nominated memory was considered, until there were enough."""
 
     notes: list[str]
-    """What this machine saw of the bank and was given up."""
+    """Losses of the bank that were accepted, and other notes."""
 
     plan: SearchPlan
 
@@ -175,60 +133,60 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 def recall_memories(
     bank: OpenBank, query: Query, *, code: bool = True, explain: bool = False
 ) -> Answer:
-    """Return what a bank remembers; see ``satchel.recall.engine.recall``.
+    """Search the memories of a bank; see ``satchel.recall.engine.recall``.
 
-    What the query leaves open is as the bank's settings say.
+    The bank's settings supply the limit, the budget and the trust that the query does not set.
 
     Args:
         bank: The bank.
-        query: What is asked.
-        code: Whether the code that a memory speaks of is given along, where the bank knows any.
-        explain: Whether each memory says what its score is made of.
+        query: The query.
+        code: Include the code that memories mention, if the bank has a code graph.
+        explain: Include the parts of each score.
     """
-    asked = bank.asked("recall")
+    permitted = bank.asked("recall")
     if query.text.strip():
         keep_up(bank)
         if query.files:
             log_pending_changes(bank)
-    with asked.ledger.reading() as view:
-        wanted = _settled(query, bank.settled(view))
-        found = recall(
+    with permitted.ledger.reading() as view:
+        query = _with_defaults(query, bank.settled(view))
+        result = recall(
             view,
-            wanted,
+            query,
             embedders=query_embedders(bank.settings),
             reranker=reranker_of(bank.settings, wanted=query.rerank),
         )
         notes, is_whole = list(view.notes), view.is_whole
-        along = _attached_code(view, found, wanted.budget, notes) if code else CodeAttachment()
-        then = found.size if found.size < found.head.size else None
+        attached = _attached_code(view, result, query.budget, notes) if code else CodeAttachment()
+        as_of = result.size if result.size < result.head.size else None
         memories = [
             structs.replace(
-                memory_of(view, hit.logged, moment=found.at, as_of=then),
-                code=along.code.get(hit.logged.record.id, []),
-                **_of_hit(hit, explain=explain and is_whole, scored=is_whole),
+                memory_of(view, hit.logged, moment=result.at, as_of=as_of),
+                code=attached.code.get(hit.logged.record.id, []),
+                **_hit_fields(hit, explain=explain and is_whole, scored=is_whole),
             )
-            for hit in found.hits
+            for hit in result.hits
         ]
-    head = found.head
+    head = result.head
     bank.tell(
         "on_recall",
-        [hit.logged.record.id for hit in found.hits],
-        {"memories": len(found.hits)},
-        lambda: [hit.logged.record.value for hit in found.hits],
+        [hit.logged.record.id for hit in result.hits],
+        {"memories": len(result.hits)},
+        lambda: [hit.logged.record.value for hit in result.hits],
     )
     return Answer(
         memories=memories,
         proved_by=AnswerProof(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
-        size=found.size,
-        at=found.at,
-        files=[_passage(hit, scored=is_whole) for hit in found.files],
-        files_over_budget=found.files_over_budget,
-        tokens=found.tokens + along.tokens,
-        over_budget=found.over_budget,
-        code_over_budget=along.over_budget,
-        complete=found.complete,
+        size=result.size,
+        at=result.at,
+        files=[_passage(hit, scored=is_whole) for hit in result.files],
+        files_over_budget=result.files_over_budget,
+        tokens=result.tokens + attached.tokens,
+        over_budget=result.over_budget,
+        code_over_budget=attached.over_budget,
+        complete=result.complete,
         notes=notes,
-        plan=_plan(found.plan),
+        plan=result.plan,
     )
 
 
@@ -292,26 +250,6 @@ def _best_fitting(answer: Answer, memories: list[Memory], query: Query) -> Answe
     )
 
 
-def _plan(plan: QueryPlan) -> SearchPlan:
-    told = plan.told
-    return SearchPlan(
-        terms=list(plan.terms),
-        time=told.words if told else "",
-        since=told.since if told else None,
-        until=told.until if told else None,
-        time_dropped=plan.told_dropped,
-        time_beyond=plan.told_beyond,
-        vectors=plan.model,
-        note=plan.note,
-        reranker=plan.reranker,
-        reranker_note=plan.reranker_note,
-        by_words=plan.by_words,
-        by_meaning=plan.by_meaning,
-        by_edges=plan.by_edges,
-        looked_at=plan.looked_at,
-    )
-
-
 def _attached_code(
     view: View, result: RecallResult, budget: int | None, notes: list[str]
 ) -> CodeAttachment:
@@ -354,7 +292,8 @@ def _fitting_code(graph: "CodeGraph", result: RecallResult, left: int | None) ->
     return CodeAttachment(shown, total, over)
 
 
-def _settled(query: Query, settings: BankSettings) -> Query:
+def _with_defaults(query: Query, settings: BankSettings) -> Query:
+    """Return a query with the bank's limit, budget and trust where it has none."""
     limit, budget = query.limit, query.budget
     if limit is None and budget is None:
         limit, budget = settings.recall_limit, settings.recall_budget
@@ -364,8 +303,8 @@ def _settled(query: Query, settings: BankSettings) -> Query:
     return replace(query, limit=limit, budget=budget, trust=trust)
 
 
-def _of_hit(hit: SearchHit, *, explain: bool, scored: bool) -> dict[str, Any]:
-    # How rare a word is says what others there are, so a part of a bank is not told scores.
+def _hit_fields(hit: SearchHit, *, explain: bool, scored: bool) -> dict[str, Any]:
+    # Scores depend on all memories of a bank, so the holder of a token for a part gets none.
     return {
         "trust": hit.trust.value,
         "tokens": hit.tokens,
@@ -375,7 +314,7 @@ def _of_hit(hit: SearchHit, *, explain: bool, scored: bool) -> dict[str, Any]:
         "superseded_by": hit.superseded_by,
         "earlier": list(hit.replaces),
         "conflicts_with": list(hit.conflicts_with),
-        "why": _why(hit) if explain else None,
+        "why": _score_parts(hit) if explain else None,
     }
 
 
@@ -400,32 +339,31 @@ def _passage(hit: FileHit, *, scored: bool) -> FilePassage:
     )
 
 
-def _why(hit: SearchHit) -> ScoreParts | None:
-    return (
-        None
-        if hit.signals is None
-        else msgspec.convert(hit.signals, resolved(ScoreParts), from_attributes=True)
-    )
+def _score_parts(hit: SearchHit) -> ScoreParts | None:
+    """Return the signals of a score without their weights, as JSON has them."""
+    if hit.signals is None:
+        return None
+    return ScoreParts(**{name: getattr(hit.signals, name) for name in ScoreParts.__struct_fields__})
 
 
 def moment_from(text: str | None, option: str) -> str | None:
-    """Return what a person gave as a date or time, as canonical text.
+    """Return a date or time that a person wrote, in canonical form.
 
     Raises:
-        UsageError: If it names no moment.
+        UsageError: If it is not a valid time.
     """
-    found = None if text is None else read_time(text)
-    if text is not None and found is None:
+    time = None if text is None else read_time(text)
+    if text is not None and time is None:
         raise UsageError(
             f"not a date or time: {text!r}",
             field=option,
             hint="Write 2026-03-01, or 2026-03-01T09:30:00+01:00; without a zone it is UTC.",
         )
-    return found
+    return time
 
 
 def as_of_from(text: str | None, option: str) -> int | str | None:
-    """Return what a person gave as a moment of a bank: a number of records, or a time.
+    """Return a state of a bank that a person wrote: a number of records, or a time.
 
     Raises:
         UsageError: If it is neither.
@@ -436,10 +374,10 @@ def as_of_from(text: str | None, option: str) -> int | str | None:
 
 
 def trust_from(text: str | None, option: str) -> TrustClass | None:
-    """Return what a person gave as a trust class.
+    """Return a trust class by name.
 
     Raises:
-        UsageError: If it is none.
+        UsageError: If there is no such class.
     """
     if text is None or text in set(TrustClass):
         return None if text is None else TrustClass(text)

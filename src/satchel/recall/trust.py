@@ -1,7 +1,8 @@
-"""How far a memory is trusted: what it claims, what its import earned, what somebody promoted.
+"""Trust classes of memories: the claim of a memory, the trust of its import, and promotions.
 
 From high to low: ``user``, ``agent``, ``tool``, ``external``, ``imported``. The lower of the claim
-and the earned counts; only a promotion raises it. Source: docs/spec/2-records.md, SEAL-2.15.
+and the import's class counts; only a promotion raises it. Source: docs/spec/2-records.md,
+SEAL-2.15.
 """
 
 from satchel.ledger.projection import Promotion, VerifiedRecord
@@ -16,18 +17,18 @@ FROM_HIGH_TO_LOW = (
     TrustClass.EXTERNAL,
     TrustClass.IMPORTED,
 )
-"""The classes in their order."""
+"""The trust classes in order."""
 
 _RANK = {trust: rank for rank, trust in enumerate(FROM_HIGH_TO_LOW)}
 
 
 def effective_trust(view: View, logged: VerifiedRecord) -> TrustClass:
-    """Return how far a record is trusted.
+    """Return the trust class of a record.
 
-    Without a claim, a record that came with no import was written here by the user, and one that
-    did claims nothing beyond its import. An import that says nothing earned ``imported``. A
-    promotion raises to the class that its ``metadata.trust`` names, or to ``user``; one that came
-    with an import raises to what that import earned at most, so that no file promotes itself.
+    A record without a claim has the class of its import, or ``user`` if it was written in this
+    bank. An import without a class has ``imported``. A promotion raises a record to the class in
+    its ``metadata.trust``, or to ``user``; an imported promotion raises it at most to the class of
+    that import, so that no file promotes itself.
     """
     source = view.source_of(logged)
     if source is None and logged.row.batch:
@@ -39,19 +40,19 @@ def effective_trust(view: View, logged: VerifiedRecord) -> TrustClass:
     return _raised(view, lower(claimed, earned), logged.record.id)
 
 
-def lower(one: TrustClass, other: TrustClass) -> TrustClass:
-    """Return the lower of two classes."""
-    return max(one, other, key=_RANK.__getitem__)
+def lower(trust: TrustClass, other: TrustClass) -> TrustClass:
+    """Return the lower of two trust classes."""
+    return max(trust, other, key=_RANK.__getitem__)
 
 
 def is_trusted(trust: TrustClass, least: TrustClass) -> bool:
-    """Tell whether a class is at least another."""
+    """Return whether a trust class is at least another."""
     return _RANK[trust] <= _RANK[least]
 
 
 def _earned(view: View, source: VerifiedRecord) -> TrustClass:
-    said = source.model.trust if isinstance(source.model, Source) else None
-    return _raised(view, said or TrustClass.IMPORTED, source.record.id)
+    stated = source.model.trust if isinstance(source.model, Source) else None
+    return _raised(view, stated or TrustClass.IMPORTED, source.record.id)
 
 
 def _raised(view: View, trust: TrustClass, identity: str) -> TrustClass:
@@ -65,5 +66,5 @@ def _promoted(view: View, promotion: Promotion) -> TrustClass:
     if not promotion.batch:
         return trust
     source = view.source_at(promotion.batch)
-    said = source.model.trust if source and isinstance(source.model, Source) else None
-    return lower(trust, said or TrustClass.IMPORTED)
+    stated = source.model.trust if source and isinstance(source.model, Source) else None
+    return lower(trust, stated or TrustClass.IMPORTED)

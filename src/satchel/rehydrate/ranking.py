@@ -312,10 +312,10 @@ class _Ranking:
         if found is None:
             return "nothing: no task given"
         plan = found.plan
-        if plan.model is None:
+        if plan.vectors is None:
             compared = "words" + (f" ({plan.note})" if plan.note else "")
         else:
-            compared = f"words and meaning ({plan.model})"
+            compared = f"words and meaning ({plan.vectors})"
         if plan.reranker is not None:
             return f"{compared}, reranked by {plan.reranker}"
         return f"{compared}; {plan.reranker_note}" if plan.reranker_note else compared

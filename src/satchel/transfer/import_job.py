@@ -40,7 +40,7 @@ from satchel.ledger.transaction import LogTransaction
 from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
-from satchel.recall.duplicates import TAKEN_UP, DuplicateFinder, NearDuplicateMode
+from satchel.recall.duplicates import CHANGES_PLAN, DuplicateFinder, NearDuplicateMode
 from satchel.recall.embedding import STEP, embed_bank, keep_up, reuse_vectors
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
@@ -144,7 +144,7 @@ class ImportJob:
         self._linked = False
         self.near = DuplicateFinder(settings, asked.near_duplicates, dry_run=asked.dry_run)
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
-        changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
+        changed = [str(asked.near_duplicates)] * (asked.near_duplicates in CHANGES_PLAN)
         changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
         changed += [f"agent {asked.agent}"] * (asked.agent is not None)
         changed += [f"text member {asked.text_member}"] * (asked.text_member is not None)
@@ -208,7 +208,7 @@ class ImportJob:
         for one in (self.plans, self.banks, self._read_here):
             one.clear()
         twins = self.near.find(self._parts, self._there)
-        if self.near.mode in TAKEN_UP:
+        if self.near.mode in CHANGES_PLAN:
             merge = self.near.mode is NearDuplicateMode.MERGE
             self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
         self.census.begin()
@@ -241,7 +241,7 @@ class ImportJob:
             and self._owner is not None
             and self._wanted is not None
             and not self._begun
-            and self.near.mode not in TAKEN_UP
+            and self.near.mode not in CHANGES_PLAN
             and not self._rules.keeps_ids
             and self._rules.mode is not ConflictPolicy.OVERWRITE
             and self.arriving.is_read_apart
