@@ -78,10 +78,6 @@ MESSAGES, GUIDES, REFERENCE = 0, 0, 32
 DOCSTRINGS = {
     "backup": 52,
     "erasure": 28,
-    "inference": 14,
-    "recall": 55,
-    "rehydrate": 22,
-    "screening": 15,
 }
 """How many docstrings of a room are left; a room that is not named has none."""
 
