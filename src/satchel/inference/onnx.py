@@ -458,7 +458,7 @@ def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
     options.graph_optimization_level = (
         levels.ORT_ENABLE_BASIC if is_optimized else levels.ORT_DISABLE_ALL
     )
-    options.log_severity_level = 4  # what it says of others' models is told by the error
+    options.log_severity_level = 4  # errors are reported by the exception
     try:
         return runtime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its own errors have no class in common

@@ -301,7 +301,7 @@ def _read(kind: str, raw: bytes | memoryview) -> "array[Any]":
     return numbers
 
 
-@lru_cache(8)  # a question is asked of a bank after another
+@lru_cache(8)  # queries may alternate between banks
 def _knowing(learnt: bytes) -> WeightedTable:
     return WeightedTable(learnt)
 

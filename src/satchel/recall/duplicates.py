@@ -152,7 +152,7 @@ def add_memories(
     """Add the current memories of a bank to an index; return how many there are."""
     count = 0
     with bank.ledger.reading() as view:
-        for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - how many there were
+        for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - the count is returned
             texts.add(logged.record.id, _words(logged.model), group)
             if too_many(texts):
                 break
@@ -239,7 +239,7 @@ def duplicates(bank: OpenBank, options: DuplicatesOptions) -> Duplicates:
     pairs = [
         DuplicatePair(memory=known[name], like=known[twin.name], similarity=twin.similarity)
         for name, twin in told
-        if name in known and twin.name in known  # erased meanwhile
+        if name in known and twin.name in known  # not erased since
     ]
     return Duplicates(
         bank=bank.id,

@@ -238,7 +238,7 @@ def opened_to_ask(
     with ExitStack() as stack:
         try:
             opened = stack.enter_context(open_bank(settings, wanted, writes=True))
-        except SatchelError:  # what cannot be written can be read
+        except SatchelError:  # a bank that cannot be written may be readable
             opened = stack.enter_context(open_bank(settings, wanted))
         yield opened
 

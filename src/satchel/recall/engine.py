@@ -90,7 +90,7 @@ class Pool:
     def fill(self, words: Scores) -> None:
         """Rank the nominees of words together with those of meaning and edges."""
         rows = self._rows(list(words))
-        # What the words nominate and the columns rule out has to be ruled out by its bytes too.
+        # The columns of nominees that the filter excludes are verified against their bytes.
         self._view.verified_columns(sorted(words.keys() - rows.keys()))
         self.by_words = len(rows)
         near = self._near(rows)
@@ -194,7 +194,7 @@ class Pool:
         try:
             found = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
         except StoreError:
-            return []  # a store that cannot be walked
+            return []  # a store that cannot follow links
         if not found:
             return []
         made = {one.seq: one.model for one in self._view.at([each.place for each in found])}
@@ -202,7 +202,7 @@ class Pool:
 
     def _is_valid(self, model: Model | None) -> bool:
         if not isinstance(model, Edge):
-            return True  # an entry that names its parents
+            return True  # an entry with parents
         return (model.valid_from is None or model.valid_from <= self._at) and (
             model.valid_until is None or self._at < model.valid_until
         )
@@ -357,7 +357,7 @@ def _told(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None
     relative = parse_time_range(query.text, latest)
     if relative is None or relative == told:
         return told
-    for each in (relative, told):  # whichever there is something of
+    for each in (relative, told):  # the first that a memory is of
         then = replace(wanted, since=each.since, until=each.until)
         if view.nominees(query.text, limit=1, wanted=then):
             return each
@@ -465,12 +465,12 @@ class _Recall:
     def _as_it_is(self) -> Iterator[_Found]:
         """Yield the nominees: few first, then more if the filters leave too few."""
         limit = max(_FIRST, 2 * self.query.most)
-        # Asking the table for each row takes time; most often there is nothing to ask.
+        # Filtering in the store takes time, and most queries have no filter of columns.
         narrowed = self.wanted if self.query.narrows else None
         words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
         count = len(words)
         if self.told is not None and count == limit:
-            # Of so many, those of the time that is named have to be nominated, too.
+            # Among so many, memories of the named time must be nominated as well.
             then = replace(self.wanted, since=self.told.since, until=self.told.until)
             words = self.view.nominees(self.query.text, limit=limit, wanted=then) | words
         meaning = self._meaning()

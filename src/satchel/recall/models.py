@@ -89,7 +89,7 @@ def _with_address(name: str, configured: str) -> str:
     return configured if model == known else name
 
 
-@lru_cache(8)  # a model that is loaded, and vectors that were made, serve the next question too
+@lru_cache(8)  # the next query uses the loaded model and the cached vectors
 def _named(name: str, settings: InferenceSettings) -> "CachedEmbedder":
     """Return the embedder of a library or a server for a name with a model."""
     scheme, model, address = _parts(name)
@@ -148,7 +148,7 @@ def automatic_embedders(settings: Settings) -> Keeper:
             if not _is_here(inference):
                 return None
             return _unless_missing(settings, named, made)
-        # Back to what is built in, unless somebody asked for the vectors that are there.
+        # Switch back to a built-in embedder, unless the present vectors were requested.
         moves = made is None or (is_named(made.model) and not made.asked)
         name = named if moves else _BUILT_IN.get(made.model) if made is not None else None
         return _unless_missing(settings, name) if name in _BUILT_IN.values() else None
@@ -238,7 +238,7 @@ def reranker_of(
     return _timed(found, timeout)
 
 
-@lru_cache(4)  # a model that is loaded serves the next question too
+@lru_cache(4)  # the next query uses the loaded model
 def _timed(name: str, timeout: float) -> "TimedReranker":
     from satchel.recall.rerankers import TimedReranker
 

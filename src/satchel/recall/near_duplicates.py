@@ -162,7 +162,7 @@ def may_be_same(one: TextFeatures, other: TextFeatures) -> bool:
     if one.key != other.key:
         return False
     if Counter(one.words) == Counter(other.words):
-        return one.words == other.words  # a mean does not know who paid whom
+        return one.words == other.words  # a mean vector ignores the order: who paid whom
     mine, theirs = set(one.words), set(other.words)
     if (one.odd - theirs) or (other.odd - mine):
         return False
@@ -208,7 +208,7 @@ def _is_odd(word: str, folded: str) -> bool:
         return False
     plain = word.replace("'", "").replace("-", "")
     if not plain.isalpha():
-        return True  # an address, a path, a version, a sign
+        return True  # an address, a path, a version, a symbol
     return not plain.isascii() and any(letter.lower() == letter.upper() for letter in plain)
 
 
@@ -404,7 +404,7 @@ class DuplicateIndex:
         for at in range(0, end, _FIRST):
             earlier = group[at : min(at + _FIRST, end)]
             high = bounds @ self._rows(self._bounds, self._width, earlier).T
-            if at + len(earlier) > start:  # of texts of one block only those before
+            if at + len(earlier) > start:  # within a block, only earlier texts
                 high[np.arange(at, at + len(earlier)) >= np.arange(start, end)[:, None]] = 0
             touched = set[int]()
             for mine, theirs in self._likely(high, least - _SLACK):

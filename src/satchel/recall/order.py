@@ -276,7 +276,7 @@ class SignalRanking:
         self._words |= words
         self._cosines |= cosines
         if not self._has_turns and any(row.run is not None for row in rows.values()):
-            # What memories say is compared from now on: all of them.
+            # From now on, the texts of all memories are compared.
             self._has_turns, self._numbers = True, {}
             self._nominees, rows = Nominees(self._nominees.terms), self._rows
         self._take({at: row for at, row in rows.items() if at not in self._numbers})

@@ -365,7 +365,7 @@ def _settled(query: Query, settings: BankSettings) -> Query:
 
 
 def _of_hit(hit: SearchHit, *, explain: bool, scored: bool) -> dict[str, Any]:
-    # How rare a word is says what others there are, so a part of a bank is not told scores.
+    # Scores depend on all memories of a bank, so the holder of a token for a part gets none.
     return {
         "trust": hit.trust.value,
         "tokens": hit.tokens,

@@ -256,7 +256,7 @@ class MatrixSketches:
             slots.setdefault(number, len(slots))
         held = self._held
         if len(slots) > len(held.rows):
-            # Room for some more, so that not everything is moved for each part that comes.
+            # Allocate spare room, so that not every new part moves all others.
             held = self._room(len(slots) + (len(slots) // 8 if held.slots else 0), held)
         for number, kept in parts.items():
             at, rows = slots[number], np.frombuffer(kept, np.int8, offset=BITS)
@@ -298,7 +298,7 @@ class MatrixSketches:
             return np.flatnonzero(there)
         [signs] = self._signs_of(np.array([asked.numbers]))
         apart = np.empty((used, SKETCHED_TOGETHER), np.uint16)
-        for start in range(0, used, _TOGETHER):  # so much as the caches of a processor hold
+        for start in range(0, used, _TOGETHER):  # steps that fit the processor's caches
             end = min(used, start + _TOGETHER)
             counts = np.bitwise_count(held.signs[start:end] ^ signs[:, None])
             np.add.reduce(counts, axis=1, dtype=np.uint16, out=apart[start:end])
@@ -320,7 +320,7 @@ class MatrixSketches:
         squares = held.squares.ravel()[some]
         lacking = np.flatnonzero(squares < 0)
         if len(lacking):
-            # Of few only: those of a bank take longer than its first question.
+            # Only for these rows: all of a bank take longer than its first query.
             wide = rows[lacking]
             squares[lacking] = np.einsum("ij,ij->i", wide, wide)
             held.squares.ravel()[some[lacking]] = squares[lacking]
@@ -389,7 +389,7 @@ class PlainSketches:
 
     def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
         """Return the log positions of the nearest sketches with their cosines, best first."""
-        # By how many signs are otherwise; within, in the order of the log.
+        # Log positions by the number of different signs, in log order.
         apart: list[list[int]] = [[] for _ in range(self._size + 1)]
         signs = int("".join("1" if number > 0 else "0" for number in asked.numbers), 2)
         size = self._size

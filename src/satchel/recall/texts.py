@@ -70,7 +70,7 @@ class SearchText:
             text = words_in(model)[:LONGEST]
             tokens = tokens_of(text)
             self.length = len(tokens)
-            # One string takes a tenth of the memory of a list. Each word has two spaces of its own.
+            # A string takes a tenth of the memory of a list. Each word has two spaces around it.
             self._words = f" {'  '.join(tokens)} " if tokens else ""
             if self.length > _MANY:
                 self._counts = dict(Counter(tokens))

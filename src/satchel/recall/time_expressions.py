@@ -49,7 +49,7 @@ _PERIODS = (
     rf"|(?P<named>(?P<which2>last|this) (?P<name>{_MONTH}|{_DAY}))"
     r"|(?P<near>today|yesterday|last night)"
 )
-# What may be another word needs a preposition before it.
+# Words with another meaning need a preposition before them.
 _BARE = rf"(?P<alone>(?P<month4>{_MONTH})|(?P<year4>{_YEAR})|(?P<day4>{_DAY}))"
 _APART = str.maketrans(dict.fromkeys(".,;:!?()\"'-/", " "))
 _CUES = frozenset(
@@ -63,7 +63,7 @@ _CUES = frozenset(
 _OPENING, _YEAR_DIGITS = 4, 4
 _ASKED_FOR = frozenset(["date", "day", "month", "year", "time", "week"])
 _NAMING = frozenset(
-    # As the stemmer leaves them: what says when something was or will be.
+    # Stems of words for times.
     (
         *("yesterdai", "todai", "tomorrow", "tonight", "ago", "last", "next", "past", "week"),
         *("weekend", "month", "year", "recent", "sinc", "mondai", "tuesdai", "wednesdai"),
@@ -104,7 +104,7 @@ def parse_time_range(text: str, at: str) -> TimeRange | None:
     """
     text = text[:_LONGEST]
     if not _has_cue(text):
-        return None  # the patterns take longer to compile than a memory to recall
+        return None  # compiling the patterns takes longer than a recall
     now = to_datetime(at)
     for found in _pattern().finditer(text):
         try:

@@ -271,7 +271,7 @@ def keep(
     with store.writing() as writing:
         if seen is not None and not _is_known(writing, bank, generation):
             return None
-        # What was erased since it was read leaves no vector behind.
+        # Memories that were erased since get no vector.
         rows = [row for row in writing.get(bank, list(vectors)) if row.body is not None]
         there = {row.id: vectors[row.id] for row in rows}
         writing.vectors.put(bank, generation, there)
@@ -364,7 +364,7 @@ def _kept(side: dict[str, bytes], name: str) -> GenerationInfo | None:
     return _made_of(side[name]) if name in side else None
 
 
-@lru_cache(8)  # what a model learnt is long, and every question needs it
+@lru_cache(8)  # every query needs it, and what a model learned is long
 def _made_of(kept: bytes) -> GenerationInfo | None:
     try:
         return msgspec.json.decode(kept, type=resolved(GenerationInfo))
@@ -505,7 +505,7 @@ def _step(
         seen = VectorProgress(place=min(first, end), top=max(seen.top, end))
         kept = keep(store, ledger.bank, made, given, seen)
         if kept is None:
-            return False  # somebody else has put another one in its place
+            return False  # another process has replaced the generation
         left.made += kept
         left.spend(some)
         for part in beside:

@@ -20,7 +20,7 @@ from satchel.rehydrate.ranking import RankedMemory
 from satchel.rehydrate.request import Form, Style
 from satchel.screening.injection import folded, is_unseen, letters_for_digits
 
-# ruff: noqa: RUF001 - lookalikes are what it is about
+# ruff: noqa: RUF001 - this module lists lookalikes
 
 
 DEFAULT_BUDGET = 4096

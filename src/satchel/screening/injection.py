@@ -5,7 +5,7 @@ import binascii
 import codecs
 import re
 
-# ruff: noqa: RUF001 - lookalikes are what it is about
+# ruff: noqa: RUF001 - this module lists lookalikes
 import unicodedata
 from collections.abc import Callable, Iterator
 

@@ -228,7 +228,9 @@ def _analyzer(nlp: Any) -> Any:
         from presidio_analyzer.nlp_engine import SpacyNlpEngine
     except ImportError:
         raise _missing_presidio() from None
-    logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)  # what it does not map, by kind
+    logging.getLogger("presidio-analyzer").setLevel(
+        logging.ERROR
+    )  # hide warnings about unmapped kinds
     engine = SpacyNlpEngine()
     engine.nlp = {_LANGUAGE: nlp}  # its own way would fetch a model that is not there
     registry = RecognizerRegistry(supported_languages=[_LANGUAGE])

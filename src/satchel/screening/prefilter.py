@@ -39,7 +39,7 @@ FOR_KEYS = rf"secret|token|(?:{'|'.join(_KEYS)})[ _-]?key"
 """Patterns of the names of passwords, and of keys."""
 _is_name = re.compile(f"{FOR_PASSWORDS}|{FOR_KEYS}|authoriz".encode()).search
 _keys = tuple(word.encode() for word in _KEYS)
-# Letters beyond ASCII whose small ones are in the words: Cyrillic, and what a k or an s may be.
+# Non-ASCII letters that lower case turns into letters of the words: Cyrillic, and forms of k and s.
 _WITH_SMALL = (b"\xd0", b"\xd1", "\u212a".encode(), "\u017f".encode())
 _BEFORE, _AFTER = 16, 16
 """Maximum bytes of a name before and after the start of a word in it."""
@@ -52,7 +52,7 @@ _signs = bytes(
 )
 
 
-# As they stand alone in members of their own: a UUID, a digest, an id of ours.
+# Values of members that are not secrets: a UUID, a digest, an ID of Satchel.
 is_identifier = re.compile(
     r"(?:blake3:)?[0-9a-f]{32,64}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 ).fullmatch
@@ -133,7 +133,7 @@ _SHOWN: dict[int, int | str] = {
     **dict.fromkeys([0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "),
 }
 
-_STARTS = {  # of what is disguised, in UTF-8: by their first bytes
+_STARTS = {  # UTF-8 prefixes of disguised characters, by first byte
     b"\xc2": (b"\xc2\xa0", b"\xc2\xad"),
     b"\xcd": (b"\xcd\x8f",),
     b"\xd8": (b"\xd8\x9c",),
@@ -149,7 +149,7 @@ def may_be_disguised(data: bytes) -> bool:
     """Return whether UTF-8 may contain disguised characters; False is certain."""
     if data.isascii():
         return False
-    # A single byte is found in no time; ordinary text has none of most of them.
+    # Searching a single byte is fast, and ordinary text has few of them.
     there = [starts for first, starts in _STARTS.items() if first in data]
     return any(start in data for starts in there for start in starts)
 

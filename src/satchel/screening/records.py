@@ -57,7 +57,7 @@ _DEEPEST = 200
 _Named = tuple[str, str | None]
 """A text, and the name of the member it is the value of."""
 
-_SHORT, _LONG = 32, 71  # lengths of a bare digest and of an id
+_SHORT, _LONG = 32, 71  # lengths of a bare digest and of an ID
 
 
 class SecretFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -295,7 +295,7 @@ _is_identifier = re.compile(
     % b"|".join(_WORDS)
 ).match
 _PREFIX = b'"blake3:'
-# The digits of a number with a fraction; a quotation mark after a backslash is one in a text.
+# Digits of a number with a fraction; a quotation mark after a backslash is part of a text.
 _fractions = re.compile(rb'(?<=[^\\]":)-?\d\.\d+(?=[,}])').sub
 
 

@@ -341,7 +341,7 @@ def _checks(digits: str) -> bool:
     return (plain + doubled) % 10 == 0
 
 
-# What may follow within the same name: API_KEY_PROD, but not token_count.
+# What may follow in the same name: API_KEY_PROD, but not token_count.
 _REST = (
     r"(?![_-]?(?:id|hash|file|path|length|len|policy|counts?|types?|name|ur[li]|expir\w*|ttl|hint"
     r"|field|limits?|size|version|arn|ref|index|min|max|usage|format|at|in)(?![a-z]))"
@@ -356,7 +356,7 @@ _joint = re.compile(
     rf"|(?P<loose>(?i:{_LOOSE}\s{{1,2}}(?:is|was|ist|est|es|é)(?:\s(?:now|(?:set|reset|changed)\sto))?))"
     r"\s{0,2}:?\s{1,4})"
 )
-# What ends a value without quotes; writing that needs no spaces does.
+# Characters that end a value without quotes, including scripts without spaces.
 _ENDS = r"^\s\"'`\\<>,;&\0\u3001-\u9fff\uac00-\ud7af"
 _value = re.compile(
     r"\\?(?:\"(?P<double>[^\"\n\\\0]{1,512})\"|'(?P<single>[^'\n\\\0]{1,512})'"
