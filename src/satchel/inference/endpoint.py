@@ -296,7 +296,37 @@ class _EmbeddingsResponse(msgspec.Struct):
     data: list[_Item]
 
 
-class OpenAIEmbedder:
+class _ServerEmbedder:
+    """Embeds texts in requests of limited size; subclasses send a request."""
+
+    def __init__(self, endpoint: Endpoint, dimensions: int) -> None:
+        self._endpoint = endpoint
+        self._dimensions = dimensions
+
+    @property
+    def dimensions(self) -> int:
+        """Dimensions of a vector."""
+        if not self._dimensions:
+            self._dimensions = len(self._asked(["dimensions"])[0]) // 4
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Return a vector for each text; see ``Embedder``. Blank ones are not sent."""
+        zeros = bytes(4 * self.dimensions)
+        found = [zeros] * len(texts)
+        sent = [(place, _sendable(text)) for place, text in enumerate(texts) if text.strip()]
+        for some in _batches(sent):
+            vectors = self._asked([text for _, text in some])
+            for (place, _), vector in zip(some, vectors, strict=True):
+                found[place] = vector
+        return found
+
+    def _asked(self, texts: list[str]) -> list[bytes]:
+        """Request the vectors of texts."""
+        raise NotImplementedError
+
+
+class OpenAIEmbedder(_ServerEmbedder):
     """An embedding model on a server with OpenAI's API.
 
     Args:
@@ -329,31 +359,11 @@ class OpenAIEmbedder:
         pause: Pause = time.sleep,
         name: str = "",
     ) -> None:
-        self._endpoint = Endpoint(
-            base_url, "embedding server", key=key, timeout=timeout, pause=pause
-        )
+        endpoint = Endpoint(base_url, "embedding server", key=key, timeout=timeout, pause=pause)
+        super().__init__(endpoint, dimensions)
         self.model: Final = name or model
         self._model = model
-        self._dimensions = dimensions
         self._shorten = shorten
-
-    @property
-    def dimensions(self) -> int:
-        """Dimensions of a vector."""
-        if not self._dimensions:
-            self._dimensions = len(self._asked(["dimensions"])[0]) // 4
-        return self._dimensions
-
-    def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """Return a vector for each text; see ``Embedder``. Blank ones are not sent."""
-        zeros = bytes(4 * self.dimensions)
-        found = [zeros] * len(texts)
-        sent = [(place, _sendable(text)) for place, text in enumerate(texts) if text.strip()]
-        for some in _batches(sent):
-            vectors = self._asked([text for _, text in some])
-            for (place, _), vector in zip(some, vectors, strict=True):
-                found[place] = vector
-        return found
 
     def _asked(self, texts: list[str]) -> list[bytes]:
         """Request the vectors of texts."""
@@ -446,7 +456,7 @@ class _OllamaAnswer(msgspec.Struct):
     embeddings: list[list[float]]
 
 
-class OllamaEmbedder:
+class OllamaEmbedder(_ServerEmbedder):
     """An embedding model on an Ollama server.
 
     Args:
@@ -471,20 +481,13 @@ class OllamaEmbedder:
         timeout: float = 30.0,
         pause: Pause = time.sleep,
     ) -> None:
-        self._endpoint = Endpoint(
+        endpoint = Endpoint(
             base_url, "Ollama server", timeout=timeout, pause=pause, attempts=_OLLAMA_ATTEMPTS
         )
+        super().__init__(endpoint, dimensions)
         self.model: Final = SCHEME + model
         self._name = model
-        self._dimensions = dimensions
         self._revision: str | None = None
-
-    @property
-    def dimensions(self) -> int:
-        """Dimensions of a vector."""
-        if not self._dimensions:
-            self._dimensions = len(self._asked(["dimensions"])[0]) // 4
-        return self._dimensions
 
     @property
     def revision(self) -> str:
@@ -499,17 +502,6 @@ class OllamaEmbedder:
                 )
             self._revision = digest.removeprefix("sha256:")[:_DIGITS]
         return self._revision
-
-    def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """Return a vector for each text; see ``Embedder``. Blank ones are not sent."""
-        zeros = bytes(4 * self.dimensions)
-        found = [zeros] * len(texts)
-        sent = [(place, _sendable(text)) for place, text in enumerate(texts) if text.strip()]
-        for some in _batches(sent):
-            vectors = self._asked([text for _, text in some])
-            for (place, _), vector in zip(some, vectors, strict=True):
-                found[place] = vector
-        return found
 
     def _asked(self, texts: list[str]) -> list[bytes]:
         asked: dict[str, Any] = {"model": self._name, "input": texts, "truncate": True}

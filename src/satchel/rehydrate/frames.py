@@ -7,7 +7,7 @@ markers and its three escaping passes, which change what was remembered.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -321,6 +321,16 @@ class Frame(Protocol):
         ...
 
 
+def _by_days(records: Sequence[FrameRecord], dated: Callable[[str], str]) -> Iterator[str]:
+    """Yield the lines of records of a block, with a line above those of each day."""
+    day = ""
+    for record in records:
+        if record.line.day and record.line.day != day:
+            day = record.line.day
+            yield dated(day)
+        yield record.text
+
+
 def _by_blocks(records: Sequence[FrameRecord]) -> list[tuple[str, str, list[FrameRecord]]]:
     found = dict[tuple[str, str], list[FrameRecord]]()
     for record in records:
@@ -369,12 +379,7 @@ class EncodedFrame:
         rows = [directive]
         for block, group, some in _by_blocks(records):
             rows.append(self.heading(block, group))
-            day = ""
-            for record in some:
-                if record.line.day and record.line.day != day:
-                    day = record.line.day
-                    rows.append(self.dated(day))
-                rows.append(record.text)
+            rows += _by_days(some, self.dated)
         if left_out:
             rows.append(f"({left_out})")
         return "\n".join([*rows, closing])
@@ -440,11 +445,6 @@ class PaperFrame:
         rows = ["[PAM:SYSTEM_DIRECTIVE]", _DIRECTIVE, "[/PAM:SYSTEM_DIRECTIVE]"]
         for block, group, some in _by_blocks(records):
             rows.append(self.heading(block, group))
-            day = ""
-            for record in some:
-                if record.line.day and record.line.day != day:
-                    day = record.line.day
-                    rows.append(self.dated(day))
-                rows.append(record.text)
+            rows += _by_days(some, self.dated)
             rows.append("[/PAM:DATA]")
         return "\n".join([*rows, f"({left_out})"] if left_out else rows)
