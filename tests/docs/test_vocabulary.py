@@ -77,13 +77,10 @@ MESSAGES, GUIDES, REFERENCE = 0, 0, 32
 
 DOCSTRINGS = {
     "backup": 52,
-    "bank": 58,
     "erasure": 28,
     "inference": 14,
     "recall": 55,
-    "receipts": 21,
     "rehydrate": 22,
-    "replication": 42,
     "screening": 15,
 }
 """How many docstrings of a room are left; a room that is not named has none."""

@@ -83,7 +83,7 @@ def store_episode(bank: OpenBank, episode: NewEpisode, *, agent: str | None = No
     """Store an episode and return its ID.
 
     Raises:
-        EmptyInputError: If it says nothing.
+        EmptyInputError: If it is empty.
         UsageError: If a time or a tag is not valid.
     """
     require_owner(bank.settings, "amplihack")
@@ -337,7 +337,7 @@ class HierarchicalMemory:
         """Store an episode and return its ID.
 
         Raises:
-            EmptyInputError: If it says nothing.
+            EmptyInputError: If it is empty.
             UsageError: If a time or a tag is not valid.
         """
         episode = NewEpisode(

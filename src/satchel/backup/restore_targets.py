@@ -140,7 +140,7 @@ class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a restore did, or would do."""
+    """What a restore did, or what a dry run planned."""
 
     source: str
     backup: str

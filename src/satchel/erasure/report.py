@@ -252,7 +252,7 @@ class PersonReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Edges that name nobody, but join what does."""
 
     erased: int
-    """Records of the bank whose text is gone, whoever they were about."""
+    """Records of the bank whose text was erased, of any person."""
 
     blobs_not_searched: int
     """Contents of files that are kept apart; they are not looked into."""

@@ -61,7 +61,7 @@ def tampering_table(folder: Path, *, fields: int = FIELDS, parents: int = PARENT
     if not verify_file(file, policy):
         raise AssertionError(
             "the artifact does not verify before it is changed"
-        )  # nothing would count
+        )  # no result would count
     chance = random.Random(11)  # noqa: S311 - the same in every run is the point
     rows: list[list[Any]] = []
     for name, count, change in kinds:

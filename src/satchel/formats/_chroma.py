@@ -79,7 +79,7 @@ class ChromaVectors:
         return self._held.get(identity.encode())
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._held.close()
 
     def _read_queue(self, database: Database, collection: str) -> None:

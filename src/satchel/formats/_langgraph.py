@@ -1,6 +1,6 @@
 """An item of LangGraph's store as an entry, and back.
 
-An item is any JSON object under a namespace and a key. LangMem keeps a memory as ``{"kind":
+An item is any JSON object under a namespace and a key. LangMem stores a memory as ``{"kind":
 "Memory", "content": {"content": "..."}}``; other programs mostly as one text among other members; a
 profile has no text. Compared with langgraph-checkpoint-sqlite 3 and LangMem 0.0.30.
 """

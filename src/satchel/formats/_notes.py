@@ -75,7 +75,7 @@ def _line_end(text: str, start: int) -> int:
 
 
 def values_in(raw: str) -> Values:
-    """Return what front matter says; keys are in the reversible form of foreign ones."""
+    """Parse front matter; keys are in the reversible form of foreign ones."""
     lines = [line.rstrip("\r") for line in raw.split("\n")]
     inner = [line for line in lines[1:] if line.rstrip() != _FENCE]
     return _object(inner, 0)

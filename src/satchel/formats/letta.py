@@ -523,7 +523,7 @@ class LettaWriter:
         return rows
 
     def _have_slots(self, agents: list[Row], blocks: list[Row]) -> None:
-        """Give each block of an agent a unique label, which Letta requires."""
+        """Set a unique label in each block of an agent, which Letta requires."""
         by_id = {row["id"]: row for row in blocks}
         labels = {row["label"] for row in blocks}
         for agent in agents:

@@ -63,7 +63,7 @@ class Place:
             return False
         try:
             return self.path.is_dir()
-        except OSError:  # such as a name that is too long; opening it says what is wrong
+        except OSError:  # such as a name that is too long; opening it raises the error
             return False
 
     @cached_property
@@ -144,7 +144,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a format can do; every claim is checked by the conformance suite."""
+    """The capabilities of a format; the conformance suite checks every claim."""
 
     components: frozenset[Component]
     """Types of memory that it can hold."""
@@ -184,7 +184,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """What a place must show so that a format is asked whether it recognises it.
+    """Signs of a format: a place without them is not passed to ``recognises``.
 
     One sign is enough. They are a quick filter: a format must have at least one of its signs in
     every place that it recognises, and may have one in others.
@@ -231,7 +231,7 @@ class Info:
 
     traits: Traits
     signs: Signs | None = None
-    """What a place must show to be one; without them, the format is asked about every place."""
+    """Its signs; None to pass every place to ``recognises``."""
 
     lost_on_writing: str = ""
     """What it cannot hold, in a sentence."""
