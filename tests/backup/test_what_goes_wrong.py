@@ -37,7 +37,7 @@ def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_pat
     both = {name: lambda event: heard.append(event.event) for name in HOOKS}
     import msgspec
 
-    settings = msgspec.structs.replace(settings, hooks=settings.hooks.and_(both))
+    settings = msgspec.structs.replace(settings, hooks=settings.hooks.with_listeners(both))
     assert [one.state for one in check_backups(settings)] == ["problem", "problem"]
     run = run_backup(settings)
     settings.hooks.finish()

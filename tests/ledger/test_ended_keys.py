@@ -201,10 +201,10 @@ def test_a_replaced_key_can_be_revoked_later_by_its_heir(tmp_path: Path) -> None
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     with one.ledger().reading() as view:
-        assert view.authority.owner_until(OWNER.did) is not None
+        assert view.authority.unrevoked_end(OWNER.did) is not None
     assert one.decider(HEIR).end(REVOKED, OWNER.did)
     with one.ledger().reading() as view:
-        assert view.authority.owner_until(OWNER.did) is None
+        assert view.authority.unrevoked_end(OWNER.did) is None
         assert view.authority.revoked_keys == {OWNER.did}
 
 

@@ -247,7 +247,7 @@ class Satchel(StoreCalls):
             folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)
             settings = structs.replace(settings, roots=folders)
         if hooks:
-            settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
+            settings = structs.replace(settings, hooks=settings.hooks.with_listeners(hooks))
         return open_store(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
 
     def bank(self, name: str | None = None, *, create: bool = False) -> Bank:

@@ -127,7 +127,7 @@ class BankKeys:
             if key in by:
                 self._keys = KeyState(frozenset({key}), frozenset(), before.ended, before.forked)
                 self.adopter = key
-        elif before.enough(by) and before.ending(key) is None:
+        elif before.has_enough(by) and before.last_end(key) is None:
             self._keys = before._replace(writers=before.writers | {key})
 
     def admits(self, key: str) -> bool:
@@ -154,7 +154,7 @@ class BankKeys:
         if len(valid) != len(redaction.signatures):
             return "its signature does not match"
         for key in valid:
-            end = self._keys.ending(key)
+            end = self._keys.last_end(key)
             if end is None:
                 continue
             place = at(self._records[end.place])

@@ -367,7 +367,7 @@ def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
             "only an owner of the bank can accept the loss of records this machine has seen",
             hint=f"Pass the key with --signing-key. Owners: {', '.join(sorted(keys.owners))}.",
         )
-    if not asked.proposes and not keys.enough(frozenset(key.did for key in given)):
+    if not asked.proposes and not keys.has_enough(frozenset(key.did for key in given)):
         raise ThresholdError(
             f"{keys.threshold} of the {len(keys.owners)} owners of the bank must accept the "
             "loss of records this machine has seen",

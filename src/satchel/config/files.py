@@ -281,13 +281,13 @@ def _translate_astrocyte(config: ConfigFile) -> ConfigFile:
         raise config.wrong("no vector store is configured for this", "vector_store_config")
     for name in sorted(_ASTROCYTES & set(table)):
         # `sources` may get a meaning here; in these files it belongs to Astrocyte.
-        if name == "agents" and _are_ours(config.path, table[name]):
+        if name == "agents" and _are_agent_settings(config.path, table[name]):
             continue
         del table[name]
         left.add(name)
     banks = table.get("banks")
     if isinstance(banks, dict):
-        table["banks"] = {name: _bank_of(name, held, left) for name, held in banks.items()}
+        table["banks"] = {name: _translate_bank(name, held, left) for name, held in banks.items()}
     known = table.get("profiles")
     if table.get("profile") in _ASTROCYTES_PROFILES and table["profile"] not in (known or {}):
         left.add(f"profile {table.pop('profile')}")
@@ -296,14 +296,14 @@ def _translate_astrocyte(config: ConfigFile) -> ConfigFile:
     return ConfigFile(config.path, table, config.line, config.notes)
 
 
-def _are_ours(path: Path, agents: Any) -> bool:
+def _are_agent_settings(path: Path, agents: Any) -> bool:
     """Return whether a table of agents is Satchel's: Astrocyte's is in YAML and has other keys."""
     members = {each.name for each in msgspec.structs.fields(AgentSettings)}
     tables = isinstance(agents, dict) and all(isinstance(one, dict) for one in agents.values())
     return not is_yaml(path) or (tables and all(set(one) <= members for one in agents.values()))
 
 
-def _bank_of(name: str, table: Any, left: set[str]) -> Any:
+def _translate_bank(name: str, table: Any, left: set[str]) -> Any:
     if not isinstance(table, dict):
         return table
     left.update(f"banks.{name}.{each}" for each in _ASTROCYTES_OF_A_BANK & set(table))

@@ -453,12 +453,12 @@ def load_settings(
         notes=source.notes,
         hooks=Hooks.of(options.hooks),
         token=presented,
-        selection=StoreSelection(found_home, _said(plain)),
+        selection=StoreSelection(found_home, _store_request(plain)),
         unlocking=Unlocker(folder=found_home / "identities"),
     )
 
 
-def _said(plain: list[Value]) -> StoreRequest:
+def _store_request(plain: list[Value]) -> StoreRequest:
     """Return the settings about the store."""
     named = {one.name: one for one in plain}
     address, backend = named["store.address"], named["store.backend"]
@@ -608,17 +608,17 @@ def secret_variables(settings: Settings) -> list[str]:
     return [
         value.origin
         for value in settings.values
-        if _is_given(value) and value.origin != _FLAG and _portable_text(value) is None
+        if _is_set(value) and value.origin != _FLAG and _portable_text(value) is None
     ]
 
 
-def _is_given(value: Value) -> bool:
+def _is_set(value: Value) -> bool:
     return value.origin == _FLAG or (value.origin in os.environ and value.origin.isupper())
 
 
 def _portable_text(value: Value) -> str | None:
     """Return a value that was set, independent of the folder; None for a secret or a default."""
-    if not _is_given(value) or value.name in _NOT_IN_COMMANDS:
+    if not _is_set(value) or value.name in _NOT_IN_COMMANDS:
         return None
     text = str(value.value) if value.origin == _FLAG else os.environ[value.origin]
     shown = masked(Value(name=value.name, value=text, origin="", variable="")).value

@@ -306,11 +306,11 @@ class KeyState(NamedTuple):
     added: tuple[OwnerAddition, ...] = ()
     """Owners that others added, in log order."""
 
-    def enough(self, by: frozenset[str], *, but: str | None = None) -> bool:
+    def has_enough(self, by: frozenset[str], *, but: str | None = None) -> bool:
         """Return whether enough owners signed; the signature of ``but`` does not count."""
         return len(by & (self.owners - {but})) >= self.threshold
 
-    def ending(self, key: str) -> KeyEnd | None:
+    def last_end(self, key: str) -> KeyEnd | None:
         """Return the last end of a key; None if it has not ended."""
         return next((one for one in reversed(self.ended) if one.key == key), None)
 
@@ -319,7 +319,7 @@ class KeyState(NamedTuple):
         """The revoked keys."""
         return frozenset(one.key for one in self.ended if one.action == REVOKED)
 
-    def line_of(self, owner: str) -> frozenset[str]:
+    def lineage(self, owner: str) -> frozenset[str]:
         """Return an owner's key and its predecessors.
 
         Predecessors of a revoked key are excluded: its signature of a succession has no value for a
@@ -340,7 +340,7 @@ class KeyState(NamedTuple):
         """
         keys, revoked = set(known), self.revoked
         for one in self.added:
-            if not one.by & revoked and all(self.line_of(owner) & keys for owner in one.owners):
+            if not one.by & revoked and all(self.lineage(owner) & keys for owner in one.owners):
                 keys.add(one.key)
         return frozenset(keys)
 
@@ -364,10 +364,10 @@ def keys_after(
     key = payload["key"]
     if not is_key(key) or key in keys.revoked:
         return keys
-    if action == RETIRED and (key not in keys.owners | keys.writers or not keys.enough(by)):
+    if action == RETIRED and (key not in keys.owners | keys.writers or not keys.has_enough(by)):
         return keys
     # A key cannot revoke others by claiming that it was stolen: a thief could claim that, too.
-    if action == REVOKED and not keys.enough(by, but=key):
+    if action == REVOKED and not keys.has_enough(by, but=key):
         return keys
     owners = keys.owners - {key}
     if len(owners) < keys.threshold:  # no further decision would be possible
@@ -389,7 +389,7 @@ def _after_succession(
     if old not in keys.owners:
         heirs = {one.heir for one in keys.ended if one.key == old and one.heir is not None}
         return keys._replace(forked=(*keys.forked, end)) if heirs - {new} else keys
-    if not is_new(keys, new) or not keys.enough(by):
+    if not is_new(keys, new) or not keys.has_enough(by):
         return keys
     owners = (keys.owners - {old}) | {new}
     return keys._replace(owners=owners, ended=(*keys.ended, end))
@@ -397,7 +397,7 @@ def _after_succession(
 
 def is_new(keys: KeyState, key: str) -> bool:
     """Return whether a key had no role in a bank: an ended key is not admitted again."""
-    return key not in keys.owners | keys.writers and keys.ending(key) is None
+    return key not in keys.owners | keys.writers and keys.last_end(key) is None
 
 
 def is_key(value: object) -> TypeGuard[str]:
@@ -411,7 +411,7 @@ def is_key(value: object) -> TypeGuard[str]:
     return True
 
 
-def honest_end(keys: KeyState, key: str, since: int) -> int | None:
+def unrevoked_end(keys: KeyState, key: str, since: int) -> int | None:
     """Return the log position up to which an unrevoked former key was an owner's; None otherwise.
 
     Args:
@@ -419,7 +419,7 @@ def honest_end(keys: KeyState, key: str, since: int) -> int | None:
         key: The key.
         since: Log position of the last adoption, before which others were owners; 0 for none.
     """
-    found = keys.ending(key)
+    found = keys.last_end(key)
     if found is None or found.action == REVOKED or found.place < since:
         return None
     return found.place
@@ -459,12 +459,12 @@ def owners_after(
         by: The keys with valid signatures.
     """
     action, payload = decision
-    if payload.keys() - {"reason"} != _OWNER_MEMBERS[action] or not keys.enough(by):
+    if payload.keys() - {"reason"} != _OWNER_MEMBERS[action] or not keys.has_enough(by):
         return keys
     if action == OWNER_ADDED:
         key = payload["key"]
         # A writer may become an owner; an ended key may not.
-        fits = is_key(key) and key in by and key not in keys.owners and keys.ending(key) is None
+        fits = is_key(key) and key in by and key not in keys.owners and keys.last_end(key) is None
         if not fits or len(keys.owners) >= MOST_OWNERS:
             return keys
         took_in = OwnerAddition(key, by & keys.owners, keys.owners)
@@ -496,7 +496,7 @@ def require_enough(
     if isinstance(model := record.model, Config):
         action, key = model.action, str(model.payload.get("key"))
     but = key if action == REVOKED else None
-    if keys.enough(by, but=but):
+    if keys.has_enough(by, but=but):
         if action == OWNER_ADDED and key not in by:
             raise ThresholdError(
                 "a new owner must agree, and did not sign this",

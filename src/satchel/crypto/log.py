@@ -244,10 +244,10 @@ class VerifiedTree:
         Raises:
             VerificationError: If one is not, naming the first position.
         """
-        if self._hold({(0, index): leaf for index, leaf in leaves.items()}):
+        if self._verify_nodes({(0, index): leaf for index, leaf in leaves.items()}):
             return
         for index, leaf in sorted(leaves.items()):
-            if not self._hold({(0, index): leaf}):
+            if not self._verify_nodes({(0, index): leaf}):
                 raise VerificationError(
                     f"record {index} is not the record logged at this position",
                     hint="The store was changed by another program. See: satchel doctor.",
@@ -262,7 +262,7 @@ class VerifiedTree:
         nodes = peaks_of(size)
         stored = self.fetch([position(node) for node in nodes])
         peaks = {node: self._proved.get(node) or stored.get(position(node), b"") for node in nodes}
-        if not self._hold(peaks):
+        if not self._verify_nodes(peaks):
             raise VerificationError(f"the log's first {size} records cannot be verified")
         return Frontier(size, peaks.values()).root
 
@@ -275,7 +275,7 @@ class VerifiedTree:
         Raises:
             VerificationError: If a node is missing.
         """
-        ways = {index: self._way(index) for index in places}
+        ways = {index: self._siblings(index) for index in places}
         wanted = {position(node) for below, _ in ways.values() for node in below}
         stored = self.fetch(sorted(wanted)) if wanted else {}
         paths = dict[int, list[bytes]]()
@@ -286,7 +286,7 @@ class VerifiedTree:
             paths[index] = [node for node in nodes if node is not None] + beside
         return paths
 
-    def _way(self, index: int) -> tuple[list[Node], list[bytes]]:
+    def _siblings(self, index: int) -> tuple[list[Node], list[bytes]]:
         """Return the siblings on the way from a leaf to its peak, and the hashes after the peak."""
         peaks = peaks_of(self.size)
         own = next(n for n, (height, i) in enumerate(peaks) if index >> height == i)
@@ -300,7 +300,7 @@ class VerifiedTree:
             beside.append(node)
         return below, beside + [self._peaks[peak] for peak in reversed(peaks[:own])]
 
-    def _hold(self, nodes: dict[Node, bytes]) -> bool:
+    def _verify_nodes(self, nodes: dict[Node, bytes]) -> bool:
         """Return whether all given nodes are in the tree; they then count as verified.
 
         It goes height by height, so that the store is read once, and only for siblings.
@@ -312,21 +312,21 @@ class VerifiedTree:
             if height >= len(levels):
                 return False
             levels[height][index] = node
-        stored = self._beside(levels)
+        stored = self._fetch_siblings(levels)
         fresh = list[tuple[Node, bytes]]()
         for height, level in enumerate(levels):
             for index, node in level.items():
                 known = self._proved.get((height, index))
                 if known is None:
                     fresh.append(((height, index), node))
-                    if not self._climb(levels, height, index, stored, fresh):
+                    if not self._add_parent(levels, height, index, stored, fresh):
                         return False
                 elif known != node:
                     return False
         self._proved.update(fresh)
         return True
 
-    def _climb(
+    def _add_parent(
         self,
         levels: list[dict[int, bytes]],
         height: int,
@@ -351,7 +351,7 @@ class VerifiedTree:
         above = node_hash(other, node) if index & 1 else node_hash(node, other)
         return levels[height + 1].setdefault(index >> 1, above) == above
 
-    def _beside(self, levels: list[dict[int, bytes]]) -> dict[int, bytes]:
+    def _fetch_siblings(self, levels: list[dict[int, bytes]]) -> dict[int, bytes]:
         """Fetch the siblings on the ways from the found nodes to verified ones."""
         wanted, here = list[int](), set[int]()
         for height, level in enumerate(levels):

@@ -163,11 +163,11 @@ def scope_filter(scope: Sequence[Clause], lists: Lists) -> Covers:
         scope: The clauses.
         lists: The lists presented with the token; a missing one allows nothing.
     """
-    each = [_covering(clause, lists) for clause in scope]
+    each = [_clause_filter(clause, lists) for clause in scope]
     return lambda entry: all(covers(entry) for covers in each)
 
 
-def _covering(clause: Clause, lists: Lists) -> Covers:
+def _clause_filter(clause: Clause, lists: Lists) -> Covers:
     if isinstance(clause, Entries):
         listed = lists.get(clause.digest, ()) if clause.digest is not None else clause.ids
         named = frozenset(listed)

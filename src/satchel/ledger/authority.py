@@ -29,12 +29,12 @@ from satchel.crypto.keys import (
     PayloadType,
     SigningKey,
     check,
-    honest_end,
     keys_after,
     owners_after,
     parse_signatures,
     sign,
     signed_part,
+    unrevoked_end,
 )
 from satchel.crypto.keys import REVOKED as KEY_REVOKED
 from satchel.crypto.log import Head
@@ -184,16 +184,16 @@ class Authority:
         """Return whether every owner is in ``known``, succeeds one, or was added by them."""
         keys = self.keys
         believed = keys.trusted_with(known)
-        return all(keys.line_of(owner) & believed for owner in self.owners)
+        return all(keys.lineage(owner) & believed for owner in self.owners)
 
-    def owner_until(self, key: str) -> int | None:
+    def unrevoked_end(self, key: str) -> int | None:
         """Return the log position at which a key ended unrevoked; None if it did not."""
         newest = self.adoption
-        return honest_end(self.keys, key, 0 if newest is None else newest.resumed.size)
+        return unrevoked_end(self.keys, key, 0 if newest is None else newest.resumed.size)
 
-    def why_not(self, key: str) -> str:
+    def refusal_reason(self, key: str) -> str:
         """Return why the heads of a key are not valid, in words."""
-        end = self.keys.ending(key)
+        end = self.keys.last_end(key)
         if end is None:
             return "which no owner admitted"
         how = "revoked" if end.action == KEY_REVOKED else "retired"
@@ -262,14 +262,14 @@ def _apply_config(authority: Authority, seq: int, record: Sealed, model: Config)
     value = model.payload.get(member) if member is not None else None
     by = signers(record)
     # One owner alone may revoke a token.
-    said_by = by & authority.owners if model.action == REVOKED else authority.keys.enough(by)
+    said_by = by & authority.owners if model.action == REVOKED else authority.keys.has_enough(by)
     if not isinstance(value, str) or not said_by:
         return authority
     if model.action == RENAMED:
         return replace(authority, name=value)
     if model.action == REVOKED:
         return replace(authority, revoked=authority.revoked | {value})
-    if authority.keys.ending(value) is not None:  # an ended key is not admitted again
+    if authority.keys.last_end(value) is not None:  # an ended key is not admitted again
         return authority
     return replace(authority, writers=authority.writers | {value})
 
@@ -289,7 +289,7 @@ def parse_decision(model: Config) -> EpochDecision | None:
 
 def _may_decide(authority: Authority, decision: EpochDecision, by: frozenset[str]) -> bool:
     # Anybody can adopt a copy; each reader decides whether to trust the adopter (``heads.judge``).
-    return authority.keys.enough(by) if decision.key is None else decision.key in by
+    return authority.keys.has_enough(by) if decision.key is None else decision.key in by
 
 
 def _apply_decision(authority: Authority, decided: RecordedDecision) -> Authority:

@@ -106,7 +106,7 @@ class Decider:
             compared = self._as_owner(trusted, tree)
             if compared.lost is None:
                 return [], compared.given_up
-            return self._taken_up(ACCEPTED, trusted, compared.lost, reason)
+            return self._epoch_records(ACCEPTED, trusted, compared.lost, reason)
 
         after = self._decide(self.writer, draw)
         self._erase_again()
@@ -120,7 +120,7 @@ class Decider:
 
         def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
             compared = self._as_owner(trusted, tree)
-            records, given_up = self._taken_up(RESTORED, trusted, compared.lost, reason)
+            records, given_up = self._epoch_records(RESTORED, trusted, compared.lost, reason)
             return records, given_up or compared.given_up
 
         after = self._decide(self.writer, draw)
@@ -149,16 +149,16 @@ class Decider:
         def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
             adoption = trusted.authority.adoption
             if adoption is not None and adoption.key == self.owner.did:
-                return self._admitting(trusted, tree, self.writer.did)
+                return self._admission_records(trusted, tree, self.writer.did)
             if self.owner.did in trusted.authority.owners:
                 raise UsageError(
                     "the key already belongs to an owner of the bank",
                     hint="It is not lost, so it can admit this machine: satchel bank admit.",
                 )
-            compared = self._compared(trusted, tree, None)
+            compared = self._compare_with_witness(trusted, tree, None)
             if compared.refusal is not None and not with_loss:
                 raise compared.refusal
-            return self._taken_up(ADOPTED, trusted, compared.lost, reason)
+            return self._epoch_records(ADOPTED, trusted, compared.lost, reason)
 
         examined = examine(self.store, self.bank)
         if not examined.is_sound:
@@ -184,7 +184,9 @@ class Decider:
                 signed.
         """
         admitted = self.writer.did if key is None else key
-        self._decide(self.owner, lambda trusted, tree: self._admitting(trusted, tree, admitted))
+        self._decide(
+            self.owner, lambda trusted, tree: self._admission_records(trusted, tree, admitted)
+        )
 
     def rename(self, name: str) -> None:
         """Rename the bank; nothing happens if it has the name.
@@ -254,9 +256,9 @@ class Decider:
                     f"{key.did} is not an owner of the bank",
                     hint=f"Its owners are {', '.join(sorted(owners))}.",
                 )
-        return self._compared(trusted, tree, owners)
+        return self._compare_with_witness(trusted, tree, owners)
 
-    def _compared(
+    def _compare_with_witness(
         self, current: TrustedHead, tree: VerifiedTree, trusted: frozenset[str] | None
     ) -> _WitnessComparison:
         last = self.witness.last(self.bank)
@@ -267,7 +269,7 @@ class Decider:
             return _WitnessComparison(lost=seen[0].head, refusal=error)
         return _WitnessComparison(given_up=verdict.given_up)
 
-    def _taken_up(
+    def _epoch_records(
         self, action: str, trusted: TrustedHead, lost: Head | None, reason: str | None
     ) -> Drawn:
         """Return the records that start an epoch on top of a head."""
@@ -286,7 +288,7 @@ class Decider:
             records.append(admission_record(self.bank, self.writer.did, self.owner, at, *also))
         return records, AcceptedRollback(lost.epoch, head.size) if lost is not None else None
 
-    def _admitting(self, trusted: TrustedHead, tree: VerifiedTree, key: str) -> Drawn:
+    def _admission_records(self, trusted: TrustedHead, tree: VerifiedTree, key: str) -> Drawn:
         compared = self._as_owner(trusted, tree)
         if compared.refusal is not None:
             raise compared.refusal
@@ -367,7 +369,7 @@ class KeyDecider(Decider):
         def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
             given_up = self._required_owner(trusted, tree)
             keys = trusted.authority.keys
-            there = keys.ending(key)
+            there = keys.last_end(key)
             if there is None or (there.action != REVOKED and action == REVOKED):
                 if key == self.owner.did and (action == REVOKED or keys.owners == {key}):
                     raise UsageError(
@@ -465,10 +467,10 @@ class KeyDecider(Decider):
         fresh = list[Sealed]()
 
         def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
-            compared = self._compared(trusted, tree, trusted.authority.owners)
+            compared = self._compare_with_witness(trusted, tree, trusted.authority.owners)
             given_up = compared.given_up
             self._require_enough(trusted, records)
-            fresh.extend(self._changing(trusted, records))
+            fresh.extend(self._effective_records(trusted, records))
             if any(starts_epoch(record) for record in fresh):
                 if compared.lost is not None:
                     given_up = AcceptedRollback(compared.lost.epoch, trusted.head.size)
@@ -488,7 +490,9 @@ class KeyDecider(Decider):
             raise compared.refusal
         return compared.given_up
 
-    def _changing(self, trusted: TrustedHead, records: Sequence[Sealed]) -> Iterator[Sealed]:
+    def _effective_records(
+        self, trusted: TrustedHead, records: Sequence[Sealed]
+    ) -> Iterator[Sealed]:
         """Yield the records that change the authority."""
         authority, size, root = trusted.authority, trusted.head.size, trusted.head.root
         position = size
@@ -510,7 +514,7 @@ class KeyDecider(Decider):
 
 
 def _require_room(keys: KeyState, key: str) -> None:
-    if keys.ending(key) is not None:
+    if keys.last_end(key) is not None:
         raise UsageError(
             "the key was retired or revoked in this bank, and cannot be reinstated", field="key"
         )

@@ -243,7 +243,7 @@ def redact_rows(  # noqa: PLR0913 - as targets.emptied_by, and the forms
             )
     emptied.places.extend(row.seq for row in rows)
     emptied.side.update(cleanup_values(writing, bank, rows))
-    return [_replaced(fold, row, forms[row.id], redactions[row.id], before) for row in rows]
+    return [_redact_row(fold, row, forms[row.id], redactions[row.id], before) for row in rows]
 
 
 def merge_side_values(
@@ -273,7 +273,7 @@ def _require_imported(
             )
 
 
-def _require_returned(
+def _require_restorable(
     fold: Fold, row: Row, model: Model, redaction: Redaction, before: int
 ) -> None:
     """Require that a whole entry may replace its redacted form: only an imported one.
@@ -292,7 +292,7 @@ def _require_returned(
         )
 
 
-def _replaced(fold: Fold, row: Row, body: bytes, redaction: Redaction, before: int) -> Row:
+def _redact_row(fold: Fold, row: Row, body: bytes, redaction: Redaction, before: int) -> Row:
     opened = open_body(row, fold.redacted(row.id, before))
     if opened is None:
         raise RedactionRefusedError("the bytes of the entry do not verify", field=row.id)
@@ -301,7 +301,7 @@ def _replaced(fold: Fold, row: Row, body: bytes, redaction: Redaction, before: i
         if model.nonce is None:
             require_form_of(model, opened[1])
         else:
-            _require_returned(fold, row, model, redaction, before)
+            _require_restorable(fold, row, model, redaction, before)
     except MalformedError as error:
         raise RedactionRefusedError(error.message, field=error.field) from None
     own = derive_row(model, seq=row.seq, at=row.at, body=body, batch=fold.batch_number(row.seq))

@@ -104,7 +104,7 @@ class Examination:
         """Whether there is no problem."""
         return not self.counts
 
-    def note(self, flaw: Flaw, message: str, seq: int | None = None) -> None:
+    def add_finding(self, flaw: Flaw, message: str, seq: int | None = None) -> None:
         """Add a problem."""
         self.counts[flaw] += 1
         if seq is not None:
@@ -112,7 +112,7 @@ class Examination:
         if len(self.shown) < _MOST_SHOWN:
             self.shown.append(LogFinding(flaw, seq, message))
 
-    def withdraw(self, flaw: Flaw) -> None:
+    def remove_findings(self, flaw: Flaw) -> None:
         """Remove all problems of one kind."""
         self.counts.pop(flaw, None)
         self.places.pop(flaw, None)
@@ -128,7 +128,7 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
     """
     examination = Examination(bank)
     for message in store.check():
-        examination.note(Flaw.STRUCTURE, message)
+        examination.add_finding(Flaw.STRUCTURE, message)
     with store.reading() as reader:
         stored = reader.head(bank)
         if stored is None:
@@ -136,14 +136,14 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
         try:
             head, frontier = verified_head(bank, stored)
         except VerificationError as error:
-            examination.note(Flaw.HEAD, error.message)
+            examination.add_finding(Flaw.HEAD, error.message)
             return examination
         examination.size = head.size
         tell = progress or (lambda _done, _all: None)
         try:
             log = _Log(reader, head, frontier, examination)
             for places, rows in row_blocks(reader, bank, range(head.size)):
-                log.look(places, rows)
+                log.examine_rows(places, rows)
                 tell(places.stop, 2 * head.size)
             fold = log.finish()
             if fold is not None:
@@ -158,9 +158,11 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
                 for seq in sorted(
                     {one.place for one in (there - derived_links) + (derived_links - there)}
                 ):
-                    examination.note(Flaw.INDEX, "the index has other links than the record", seq)
+                    examination.add_finding(
+                        Flaw.INDEX, "the index has other links than the record", seq
+                    )
         except StoreError as error:
-            examination.note(Flaw.STRUCTURE, error.message)
+            examination.add_finding(Flaw.STRUCTURE, error.message)
     return examination
 
 
@@ -213,12 +215,12 @@ class _Log:
         self._damaged = list[tuple[int, str, str]]()
         self._facts = list[LogFact]()
 
-    def look(self, places: range, rows: dict[int, Row]) -> None:
+    def examine_rows(self, places: range, rows: dict[int, Row]) -> None:
         """Examine a range; ranges come in order."""
         bank = self._head.bank
         for seq in places:
             if seq not in rows:
-                self._found.note(Flaw.MISSING, "a record is missing", seq)
+                self._found.add_finding(Flaw.MISSING, "a record is missing", seq)
                 self._whole = False
         some = [rows[seq] for seq in places if seq in rows]
         leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in some]
@@ -227,7 +229,9 @@ class _Log:
             self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
         for row, leaf in zip(some, leaves, strict=True):
             if not has_leaf(self._tree, row.seq, leaf):
-                self._found.note(Flaw.LEAF, "not the record logged at this position", row.seq)
+                self._found.add_finding(
+                    Flaw.LEAF, "not the record logged at this position", row.seq
+                )
             self._look_at_body(row)
 
     def finish(self) -> Fold | None:
@@ -235,20 +239,20 @@ class _Log:
         examination, head = self._found, self._head
         if self._whole and PREFIX + self._again.root.hex() == head.root:
             # All leaves are right, so a node that fails to prove one is wrong.
-            examination.withdraw(Flaw.LEAF)
+            examination.remove_findings(Flaw.LEAF)
             if self._wrong_nodes:
-                examination.note(
+                examination.add_finding(
                     Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong"
                 )
         fold = Fold()
         fold.take(self._facts, head.size)
         for seq, identity in self._empty:
             if not fold.is_erased(identity, head.size):
-                examination.note(Flaw.BODY, "it is empty, but no erasure is logged", seq)
+                examination.add_finding(Flaw.BODY, "it is empty, but no erasure is logged", seq)
         for seq, identity, found_there in self._damaged:
             form = fold.redacted(identity, head.size)
             if not fold.is_erased(identity, head.size) and form != found_there:
-                examination.note(Flaw.BODY, "the bytes were changed", seq)
+                examination.add_finding(Flaw.BODY, "the bytes were changed", seq)
         said = sum(head.counts.get(name, 0) for name in FOLDED)
         return fold if len(self._facts) == said else None
 
@@ -307,15 +311,15 @@ def _examine_derived(
     by_id = {row.id: row.seq for row in reader.get(examination.bank, [own.id for _, own in pairs])}
     for stored, own in pairs:
         if own.body is None and stored.body is not None:
-            examination.note(
+            examination.add_finding(
                 Flaw.RETURNED, "it was erased or redacted, but has its bytes again", own.seq
             )
         elif stored.columns() != own.columns():
-            examination.note(Flaw.COLUMN, "a column differs from the log", own.seq)
+            examination.add_finding(Flaw.COLUMN, "a column differs from the log", own.seq)
         if by_id.get(own.id) != own.seq:
-            examination.note(Flaw.INDEX, "it cannot be found by its ID", own.seq)
+            examination.add_finding(Flaw.INDEX, "it cannot be found by its ID", own.seq)
         elif own.seq in misindexed or not reader.is_indexed(examination.bank, own):
-            examination.note(Flaw.INDEX, "it cannot be found by its links or words", own.seq)
+            examination.add_finding(Flaw.INDEX, "it cannot be found by its links or words", own.seq)
 
 
 _BLOCK = 1 << BLOCK_BITS

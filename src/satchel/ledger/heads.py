@@ -278,7 +278,7 @@ def load_trusted_head(
     authority = apply_configs(authority, bank, decisions, partial(_root_at, tree))
     if not authority.admits(head.key):
         raise VerificationError(
-            f"the head is signed by {head.key}, {authority.why_not(head.key)}", hint=_DOCTOR
+            f"the head is signed by {head.key}, {authority.refusal_reason(head.key)}", hint=_DOCTOR
         )
     if head.epoch != authority.epoch:
         raise VerificationError(

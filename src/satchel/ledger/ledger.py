@@ -104,8 +104,8 @@ class Ledger:
         remembered = None if witness is None else witness.columns_path(bank)
         self._columns = VerifiedColumns(bank, remembered)
         self._folds = FoldCache(bank, None if witness is None else witness.fold_path(bank))
-        self._begin()
-        in_child(self._begin)
+        self._reset()
+        in_child(self._reset)
 
     @classmethod
     def create(
@@ -147,7 +147,7 @@ class Ledger:
             yield ledger, made
         ledger._acknowledge(made.after)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         """Start without pending work: after a fork it belongs to the parent."""
         self._lock = threading.Lock()
         self._queue: list[Ticket] = []
@@ -362,7 +362,9 @@ class Ledger:
         authority = self._authority_after(trusted, [one.record for one in records])
         writer = self._admitted(authority)
         visible = waiting[0].visible
-        rows, changes, sweeps = self._folded(writing, fold, before, records, at, visible=visible)
+        rows, changes, sweeps = self._fold_records(
+            writing, fold, before, records, at, visible=visible
+        )
         tree = self._tree(writing, trusted) if trusted else None
         emptied = erasure_effect(writing, self.bank, tree, fold, records)
         forms = dict(chain.from_iterable(ticket.forms.items() for ticket in waiting))
@@ -421,13 +423,13 @@ class Ledger:
         )
         return head, StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
 
-    def _begun(self, trusted: TrustedHead) -> UnnamedImport:
+    def _begin_import(self, trusted: TrustedHead) -> UnnamedImport:
         """Begin an import in a transaction, at the end of the log."""
         self._admitted(trusted.authority)
         frontier = Frontier(trusted.frontier.size, trusted.frontier.peaks)
         return UnnamedImport(self.bank, frontier, self._clock())
 
-    def _named(
+    def _name_import(
         self, writing: Writer, trusted: TrustedHead, begun: UnnamedImport, source: Sealed
     ) -> TrustedHead:
         """Append the records that name an import, under a new head."""
@@ -453,7 +455,7 @@ class Ledger:
             lambda size: root if size == start else "",  # a decision comes first
         )
 
-    def _folded(
+    def _fold_records(
         self,
         reader: Reader,
         fold: Fold,
@@ -578,7 +580,7 @@ class _Transaction:
     def begin_import(self, size: int | None = None) -> None:
         if size not in (None, self.after.head.size):
             raise ChangedError("it was changed by another process", hint="Read it again.")
-        self._import = self._ledger._begun(self.after)  # noqa: SLF001 - part of the ledger
+        self._import = self._ledger._begin_import(self.after)  # noqa: SLF001 - part of the ledger
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
         assert self._import is not None  # noqa: S101 - it was begun
@@ -589,7 +591,7 @@ class _Transaction:
 
     def name_import(self, source: Sealed) -> int:
         assert self._import is not None  # noqa: S101 - it was begun
-        self.after = self._ledger._named(self._writing, self.after, self._import, source)  # noqa: SLF001 - part of the ledger
+        self.after = self._ledger._name_import(self._writing, self.after, self._import, source)  # noqa: SLF001 - part of the ledger
         return self._start
 
     def require_stored(self) -> None:

@@ -132,7 +132,7 @@ class VerifiedRows:
         for row in rows:
             if row.id not in wanted:  # the index of IDs points to another record
                 raise column_mismatch(row)
-        return {logged.record.id: logged for logged in self._proved(rows)}
+        return {logged.record.id: logged for logged in self._verify_rows(rows)}
 
     def at(self, places: Sequence[int]) -> list[VerifiedRecord]:
         """Return the records at log positions, in log order; invisible ones are omitted.
@@ -141,7 +141,7 @@ class VerifiedRows:
             VerificationError: If one differs from the logged record.
         """
         rows = self._reader.at(self._bank, places)
-        return self._proved(sorted(rows, key=attrgetter("seq")))
+        return self._verify_rows(sorted(rows, key=attrgetter("seq")))
 
     def scan(
         self,
@@ -178,7 +178,7 @@ class VerifiedRows:
                 there, end = {row.seq for row in some}, some[-1].seq
                 self._explain([seq for seq in range(position, end) if seq not in there], wanted)
                 position = end + 1
-            for logged in self._proved(some):
+            for logged in self._verify_rows(some):
                 shown = self._as_of(logged, wanted)
                 if wanted.matches(shown.row) and shown.row.retired != PENDING:
                     yield shown
@@ -192,7 +192,7 @@ class VerifiedRows:
         """Return the current record of a slot."""
         self.require_columns("slot")
         row = self._reader.current(self._bank, slot)
-        found = [] if row is None else self._proved([row])
+        found = [] if row is None else self._verify_rows([row])
         if found and (found[0].row.slot != slot or found[0].row.retired is not None):
             raise column_mismatch(found[0].row)
         return found[0] if found else None
@@ -204,7 +204,7 @@ class VerifiedRows:
         before.
         """
         rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
-        for logged in self._proved(rows):
+        for logged in self._verify_rows(rows):
             ends = [link.target if incoming else link.source for link in logged.row.links]
             if end not in ends:
                 raise column_mismatch(logged.row)
@@ -228,10 +228,10 @@ class VerifiedRows:
             return []  # whatever the standing of records is
         self.require_columns()
         links = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
-        made = self._links_made({linked.place for linked in links})
+        made = self._verified_links({linked.place for linked in links})
         for place, link in links:
             if link not in made.get(place, ()):
-                raise _mislinked(place)
+                raise _link_mismatch(place)
         return links
 
     def _has_links(self, ends: Sequence[str], incoming: bool) -> bool:  # noqa: FBT001 - as there
@@ -334,7 +334,7 @@ class VerifiedRows:
         own = list[Row]()
         for row, logged in zip(rows, open_records(rows, self._redacted), strict=True):
             if logged is not None:
-                own.append(self._derived(row, *logged))
+                own.append(self._derive_row(row, *logged))
                 continue
             self._erased.require_reason(row)
             empty = row_replace(row.erased(), batch=self._fold.batch_number(row.seq))
@@ -344,7 +344,7 @@ class VerifiedRows:
             own.append(empty)
         return own
 
-    def _links_made(self, places: set[int]) -> dict[int, tuple[RecordLink, ...]]:
+    def _verified_links(self, places: set[int]) -> dict[int, tuple[RecordLink, ...]]:
         """Return the verified links of current records; a traversal meets each from both ends."""
         if len(self._linked) + len(places) > _MOST_LINKED:
             self._linked.clear()
@@ -354,7 +354,7 @@ class VerifiedRows:
             self._linked[logged.seq] = logged.row.links if is_current else ()
         return self._linked
 
-    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
+    def _verify_rows(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
         """Verify rows, and omit the invisible ones."""
         found = require_logged(self._tree, self._bank, rows, self._redacted)
         proved = []
@@ -363,7 +363,7 @@ class VerifiedRows:
                 self._erased.require_reason(row)
                 continue
             self._erased.require_kept(row)
-            own = self._derived(row, *logged)
+            own = self._derive_row(row, *logged)
             if pending or own.retired != PENDING:
                 proved.append(VerifiedRecord(*logged, own))
         return proved
@@ -371,7 +371,7 @@ class VerifiedRows:
     def _redacted(self, row: Row) -> str | None:
         return self._fold.redacted(row.id, self.head.size)
 
-    def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
+    def _derive_row(self, row: Row, record: Sealed, model: Model) -> Row:
         """Return the derived columns of a record, and refuse a store with others."""
         batch = self._fold.batch_number(row.seq)
         own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
@@ -414,7 +414,7 @@ def is_unlikely(row: Row, likely: Likely) -> bool:
     return row.id == PREFIX + hash_without_id(row.body, row.id).hex()
 
 
-def _mislinked(position: int) -> VerificationError:
+def _link_mismatch(position: int) -> VerificationError:
     return VerificationError(
         f"the index has links that record {position} does not have",
         hint="The store was changed by another program. See: satchel doctor.",

@@ -73,8 +73,8 @@ class ScopedView(View):
                 self._known[identity] = isinstance(model, Entry) and self._covers(model)
         return {identity for identity in wanted if self._known.get(identity, False)}
 
-    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
-        found = super()._proved(rows, pending=pending)
+    def _verify_rows(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
+        found = super()._verify_rows(rows, pending=pending)
         ends = {end for logged in found for end in ends_of(logged.model)}
         there = self.has(ends) if ends else set()
         return [logged for logged in found if self._shows(logged.model, there)]
@@ -220,7 +220,7 @@ def issuers(view: View, chain: Chain) -> frozenset[str]:
 
 def _former(view: View, root: SignedToken) -> frozenset[str]:
     issuer = root.payload.issuer
-    until = view.authority.owner_until(issuer)
+    until = view.authority.unrevoked_end(issuer)
     if until is None or issuer in view.authority.owners:
         return frozenset()
     for logged in view.newest(_TOKENS):

@@ -389,10 +389,10 @@ def with_models(records: Sequence[Sealed]) -> list[PendingRecord]:
 
 def read_only_error(authority: Authority, writer: SigningKey | None) -> ReadOnlyStoreError:
     """Return the error for a machine whose key may not sign heads of the bank."""
-    if writer is not None and authority.keys.ending(writer.did) is not None:
+    if writer is not None and authority.keys.last_end(writer.did) is not None:
         return ReadOnlyStoreError(
             f"this machine's key may not add to the bank: {writer.did},"
-            f" {authority.why_not(writer.did)}",
+            f" {authority.refusal_reason(writer.did)}",
             hint="It cannot be reinstated. Create a new writer key: satchel key rotate writer.",
         )
     return ReadOnlyStoreError(

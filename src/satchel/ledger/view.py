@@ -98,7 +98,7 @@ class View(VerifiedRows):
         for first, last in spans:
             for start in range(max(first, after + 1), min(last + 1, self.head.size), _TOGETHER):
                 places = range(start, min(last + 1, start + _TOGETHER))
-                yield from self._proved(self._at(places), pending=True)
+                yield from self._verify_rows(self._at(places), pending=True)
 
     def pending_rows(self, source: str) -> Iterator[Row]:
         """Yield the rows of an unfinished import, in log order.
@@ -129,7 +129,7 @@ class View(VerifiedRows):
             VerificationError: If one is missing, or differs from the logged record.
         """
         rows = self._at(sorted(set(places)))
-        return {logged.seq: logged for logged in self._proved(rows, pending=True)}
+        return {logged.seq: logged for logged in self._verify_rows(rows, pending=True)}
 
     def statuses_of(self, identity: str, as_of: int | None = None) -> list[VerifiedRecord]:
         """Return the status records in force about a record, in the order in which they apply."""
@@ -196,7 +196,7 @@ class View(VerifiedRows):
         for first, last in batch.spans if batch is not None else ():
             for start in range(first, min(last + 1, self.head.size), _TOGETHER):
                 places = range(start, min(last + 1, start + _TOGETHER, self.head.size))
-                yield from self._proved(self._at(places))
+                yield from self._verify_rows(self._at(places))
 
     def side(self, prefix: str) -> dict[str, bytes]:
         """Return unlogged values by name; they are not verified."""
@@ -254,7 +254,7 @@ class View(VerifiedRows):
             wanted: A filter on the records.
         """
         for some in _growing(scores):
-            proved = {one.seq: one for one in self._proved(self._reader.at(self._bank, some))}
+            proved = {one.seq: one for one in self._verify_rows(self._reader.at(self._bank, some))}
             for logged in (proved[seq] for seq in some if seq in proved):
                 shown = self._as_of(logged, wanted or _CURRENT)
                 if _CURRENT.matches(logged.row) and (wanted or _CURRENT).matches(shown.row):
@@ -300,7 +300,7 @@ class View(VerifiedRows):
             first = max(end, self._ahead(some[-1].seq)) if len(some) == count else end
             self._require_columns(wanted, first=first, by_bytes=by_bytes)
             count = min(2 * count, _TOGETHER)
-            for logged in self._proved(some):
+            for logged in self._verify_rows(some):
                 shown = self._as_of(logged, wanted)
                 if wanted.matches(shown.row):
                     yield shown
@@ -405,7 +405,9 @@ class View(VerifiedRows):
         batch = self._fold.batch(identity)
         for first, last in batch.spans if batch is not None else ():
             for start in range(first, min(last + 1, self.head.size), _TOGETHER):
-                yield from self._proved(self._at(range(start, min(last + 1, start + _TOGETHER))))
+                yield from self._verify_rows(
+                    self._at(range(start, min(last + 1, start + _TOGETHER)))
+                )
 
     def size_at(self, moment: str) -> int:
         """Return the number of records in the log at a moment, by their arrival.
@@ -432,7 +434,7 @@ class View(VerifiedRows):
     def source_at(self, batch: int) -> VerifiedRecord | None:
         """Return the source record of an import by the import's number; None if it was erased."""
         if batch not in self._sources:
-            self._sources[batch] = next(iter(self._proved(self._at([batch]))), None)
+            self._sources[batch] = next(iter(self._verify_rows(self._at([batch]))), None)
         return self._sources[batch]
 
     def promotions(self, identity: str) -> list[Promotion]:

@@ -221,7 +221,7 @@ class Witness:
             try:
                 with self._locked(bank) as folder:
                     if given_up is not None:
-                        self._give_up(path, bank, given_up)
+                        self._discard_removed(path, bank, given_up)
                     done = self._advance(path, folder, new, line)
                     if done is WitnessOutcome.WRITTEN:
                         # Without a stamp the file is read again, but its last line is known.
@@ -241,7 +241,7 @@ class Witness:
             MalformedError: If ``bank`` is not an ID.
             WitnessError: If the file is damaged, cannot be read, or belongs to another user.
         """
-        return self._look(bank).newest
+        return self._read_newest(bank).newest
 
     def cached_last(self, bank: str) -> WitnessedHead | None:
         """Return the result of ``last``, with one ``stat`` if nothing changed.
@@ -253,7 +253,7 @@ class Witness:
         cached = self._held.get(bank)
         if cached is not None and is_unchanged(self._path(bank, _HEADS), cached.stamp):
             return cached.newest
-        self._held[bank] = cached = self._look(bank)
+        self._held[bank] = cached = self._read_newest(bank)
         return cached.newest
 
     def heads(self, bank: str) -> list[WitnessedHead]:
@@ -396,7 +396,7 @@ class Witness:
     def _advance(self, path: Path, folder: int, new: WitnessedHead, line: bytes) -> WitnessOutcome:
         with open_unshared(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
             newest = read_tail(handle)
-            if covers(handle, newest, self._told(newest.line, new.head.bank), new):
+            if covers(handle, newest, self._parse_newest(newest.line, new.head.bank), new):
                 os.fdatasync(handle)  # its writer may have died before it was on disk
                 return WitnessOutcome.COVERED
             if not newest.end:
@@ -409,7 +409,7 @@ class Witness:
                 compact(path, new.head.bank)
         return WitnessOutcome.WRITTEN
 
-    def _give_up(self, path: Path, bank: str, given_up: AcceptedRollback) -> None:
+    def _discard_removed(self, path: Path, bank: str, given_up: AcceptedRollback) -> None:
         # Before the head is recorded, so that both are repeated if one is interrupted.
         with suppress(FileNotFoundError), open_unshared(path, os.O_RDONLY) as handle:
             newest = read_tail(handle).line
@@ -425,11 +425,11 @@ class Witness:
         absent = suppress(FileNotFoundError, NotADirectoryError)
         with read_errors(path), absent, open_unshared(path, os.O_RDONLY) as handle:
             newest = read_tail(handle)
-            last = self._told(newest.line, new.head.bank)
+            last = self._parse_newest(newest.line, new.head.bank)
             return WitnessOutcome.COVERED if covers(handle, newest, last, new) else None
         return None
 
-    def _look(self, bank: str) -> _LockedFile:
+    def _read_newest(self, bank: str) -> _LockedFile:
         path = self._path(bank, _HEADS)
 
         def read() -> _LockedFile:
@@ -437,12 +437,12 @@ class Witness:
                 with open_unshared(path, os.O_RDONLY) as handle:
                     stamp = stable_stamp(os.fstat(handle))  # first: a later change changes it
                     line = read_tail(handle).line
-                return _LockedFile(stamp, line, self._told(line, bank))
+                return _LockedFile(stamp, line, self._parse_newest(line, bank))
             return _LockedFile(None, b"", None)
 
         return self._twice(bank, read)
 
-    def _told(self, line: bytes, bank: str) -> WitnessedHead | None:
+    def _parse_newest(self, line: bytes, bank: str) -> WitnessedHead | None:
         """Return the head in a file's newest line; the current one was verified before."""
         held = self._held.get(bank)
         if held is not None and line == held.line:
