@@ -1,4 +1,4 @@
-"""One bank, open: the verbs on its memories. What they need is imported when they are used."""
+"""``satchel.Bank``: an open bank. The modules of its methods are imported on first use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _opening = Lock()
 
 
 class FileCalls:
-    """The part of ``Bank`` that gives its memory files."""
+    """The part of ``Bank`` with its memory files."""
 
     _opened: OpenBank
     _lifetime: Lifetime
@@ -63,17 +63,16 @@ class FileCalls:
 
     @property
     def files(self) -> MemoryStore:
-        """Its memory files: text at paths, with history and audit; those of its name.
+        """The memory files of the bank's name: texts at paths, with history and audit log.
 
-        Open as long as the bank is, and made where there are none, unless the bank is open for
-        reading. What is written to them is in the bank's log when it is recalled or exported, or
-        closed; where they are kept elsewhere, what was saved. For the holder of a token each call
-        asks whether it is allowed.
+        They are open as long as the bank, and created if there are none, unless the bank is open
+        for reading. Changes are logged in the bank when it is recalled, exported or closed; for
+        remote files, saved changes. For the holder of a token, each call checks the permission.
 
         Raises:
-            MemoryStoreError: If the bank has no name, or one that no folder can have; or there are
-                none, and the bank is open for reading.
-            PermissionRefusedError: If the token that was presented does not allow it.
+            MemoryStoreError: If the bank has no name, or its name cannot be a folder's; or if there
+                are none, and the bank is open for reading.
+            PermissionRefusedError: If the token does not permit it.
         """
         with self._lifetime.use(), _opening:
             if self._memory_files is None:
@@ -97,7 +96,7 @@ class FileCalls:
 
 
 class _Settled(Protocol):
-    """An open store, of which only the surroundings are needed."""
+    """An open store, of which only the settings are needed."""
 
     _settings: Settings
 
@@ -151,7 +150,7 @@ class Sessions(SessionCalls):
     """
 
     def messages(self, session: str, *, at: str | None = None) -> Generator[MessageInfo]:
-        """Yield all messages of a conversation in their order, however many there are.
+        """Yield all messages of a conversation in order, in constant memory.
 
         Args and Raises: as ``show``.
         """
@@ -169,7 +168,7 @@ class ConversationCalls:
 
     @property
     def sessions(self) -> Sessions:
-        """Its conversations: recorded, shown, forked and distilled."""
+        """Its conversations."""
         return Sessions(self._opened, self._lifetime)
 
 
@@ -185,7 +184,7 @@ else:
 
 
 class Quarantine(BankPartCalls):
-    """What is neither recalled nor provided until it is reviewed; ``Bank.quarantine`` gives it."""
+    """Memories that are withheld until they are reviewed; see ``Bank.quarantine``."""
 
     show = method(quarantine.show_held)
     scan = method(quarantine.screen_bank)
@@ -196,7 +195,7 @@ class Quarantine(BankPartCalls):
 
 
 class RehydrateCalls:
-    """A bank as its memory is provided as context for a model."""
+    """Rehydration of a bank's memory."""
 
     _opened: OpenBank
     _lifetime: Lifetime
@@ -212,7 +211,7 @@ else:
 
 
 class DisclosureCalls:
-    """A bank as single memories of it are disclosed, with proofs."""
+    """Disclosure of single memories, with proofs."""
 
     disclose = method(disclosure.disclose_memories)
 
@@ -248,10 +247,10 @@ class BankOwners(BankPartCalls):
 
     @call
     def propose(self, refused: ThresholdError, path: PathText) -> None:
-        """Write what more owners have to sign to a new file.
+        """Write a proposal for the other owners to a new file.
 
         Args:
-            refused: The error that a call ended in.
+            refused: The error of the call.
             path: The file.
 
         Raises:
@@ -273,7 +272,7 @@ else:
 
 
 class RemovalCalls:
-    """What a bank lets go of."""
+    """Erasure and redaction of a bank's memories."""
 
     erase = method(erasing.erase)
     redact = method(redaction.redact)
@@ -318,7 +317,7 @@ class Tokens:
 
 
 def owner_unless_named(owner: Owners, options: Any) -> Mapping[str, Any]:
-    """Supply the owner's key with which a store was opened, where a call names no other."""
+    """Supply the owner's key of the open store, unless a call names another one."""
     named = options.signing_key is not None or options.passphrase is not None
     return {} if named else {"owner": owner}
 
@@ -363,7 +362,7 @@ _O = TypeVar("_O")
 def import_from(
     bank: Bank, source: OpenFile, options: import_operations.ImportRequest
 ) -> ImportSummary:
-    """Import a file that is open already, whatever path the options name."""
+    """Import an open file, whatever path the options name."""
     from satchel.config.options import PathPermission
     from satchel.transfer.import_operations import import_
 
@@ -372,7 +371,7 @@ def import_from(
 
 
 def _nobody(_: str | None) -> SigningKey:
-    """Create no bank: the one that is meant was there a moment ago."""
+    """Create no bank: the open one is meant."""
     raise UsageError("the bank is missing from the store")
 
 
@@ -382,7 +381,7 @@ def export_to(
     operation: Operation[export_operations.ExportSource, _O, ..., Export],
     options: _O,
 ) -> Export:
-    """Export a bank to a file that is open already, whatever path the options name."""
+    """Export a bank to an open file, whatever path the options name."""
     from satchel.config.options import PathPermission
 
     with bank._exported() as source:  # noqa: SLF001 - of this module
@@ -449,7 +448,7 @@ class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
     import_ = method(import_operations.import_, context=_imported)
 
     def _where_it_is(self) -> OpenBank | LiveBank:
-        """Return the bank, or what the configured provider has of it."""
+        """Return the bank, or its copy at the configured provider."""
         settings = self._opened.settings
         if settings.provider is None:
             return self._opened
@@ -482,7 +481,7 @@ class Bank(BankCalls, ConversationCalls, FileCalls):
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """Its ID."""
         return self._opened.id
 
     @property
@@ -492,13 +491,13 @@ class Bank(BankCalls, ConversationCalls, FileCalls):
 
     @property
     def code(self) -> Code:
-        """The code that its memories speak of: reading source trees, and asking about them."""
+        """The code graph that its memories refer to."""
         return Code(self._opened, self._lifetime)
 
     def __repr__(self) -> str:
-        """Name it, and count the memories of its log by its newest head; nothing is verified."""
+        """Show its name and the number of memories in its newest head, unverified."""
         name, opened = repr(self.name or self.id[:_SHOWN_DIGITS]), self._opened
-        if opened.bearer is not None:  # a holder is not told how many there are
+        if opened.bearer is not None:  # a token's holder may not see the number
             return f"<Bank {name}>"
         try:
             with self._lifetime.use(), opened.store.reading() as reader:
@@ -511,15 +510,15 @@ class Bank(BankCalls, ConversationCalls, FileCalls):
 
     @property
     def tokens(self) -> Tokens:
-        """Its capability tokens: what others may do with which part of it."""
+        """Its capability tokens."""
         return Tokens(self._opened, self._lifetime, self._owner)
 
     @property
     def owners(self) -> BankOwners:
-        """Who owns it, and how many of them have to sign a decision about it."""
+        """Its owners, and the number that must sign a decision."""
         return BankOwners(self._opened, self._lifetime)
 
     @property
     def quarantine(self) -> Quarantine:
-        """What it withholds until it is reviewed."""
+        """Its memories that are withheld until they are reviewed."""
         return Quarantine(self._opened, self._lifetime)

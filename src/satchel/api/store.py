@@ -43,7 +43,7 @@ else:
 
 
 class TransferCalls:
-    """A store as work is done with it."""
+    """Imports, receipts, jobs and capture of an open store."""
 
     _settings: Settings
     _lifetime: Lifetime
@@ -99,7 +99,7 @@ class StoreCalls(TransferCalls):
             yield settings
 
     def _internal(self, options: Any) -> Mapping[str, Any]:
-        """Supply the owner's key with which the store was opened, where a call names no other."""
+        """Supply the owner's key of the open store, unless a call names another one."""
         names = ("signing_key", "passphrase", "co_signers")
         supplied: dict[str, Any] = {"require_writable": partial(self._require_writable, {})}
         if not any(getattr(options, name, None) for name in names):
@@ -136,7 +136,7 @@ class StoreCalls(TransferCalls):
 
     @call
     def close(self) -> None:
-        """Close it, when the calls under way have ended; it may be closed twice."""
+        """Close it after running calls have ended. May be called more than once."""
         self._lifetime.close()
 
     def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
@@ -165,9 +165,9 @@ def created_bank(satchel: Satchel, made: BankLine) -> Bank:
 
 
 class Satchel(StoreCalls):
-    """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
+    """An open store, returned by ``Satchel.open`` and closed at the end of its ``with`` block.
 
-    May be used from any thread, and after a fork, where it opens itself again.
+    It may be used from any thread, and after a fork, where it reopens itself.
     """
 
     def __init__(
@@ -203,33 +203,33 @@ class Satchel(StoreCalls):
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
         roots: str | Path | Sequence[str | Path] | None = None,
     ) -> Self:
-        """Open a store; it is made when it is not there.
+        """Open a store, which is created if it does not exist.
 
         Args:
-            store: A file, or an address such as ``sqlite:///path.db``; the configured one when
-                None.
-            home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's folder when None.
-            config: The configuration file; the usual one when None.
-            bank: Which bank ``bank()`` means; the configured one, or the only one, when None.
-            passphrase: Of the owner's key, which new banks need, where it has one.
-            read_only: Whether nothing is going to be written; then nothing is made, either.
-            token: A capability token to present: its file, or its JSON. Everything is done as its
-                holder then, whose key has to be here, and with the bank that it is for.
-            identities: Files with identities that open the key of an encrypted store, besides
+            store: A file, or an address such as ``sqlite:///path.db``; the configured one by
+                default.
+            home: Folder of keys and trust; ``SATCHEL_HOME`` or the platform's folder by default.
+            config: Configuration file.
+            bank: Default bank of ``bank()``; the configured one, or the only one, by default.
+            passphrase: Passphrase of the owner's key, which new banks need.
+            read_only: Whether the store is only read; then nothing is created, either.
+            token: A capability token to present: its file, or its JSON. Calls then act as its
+                holder, whose key must be on this machine, on the bank of the token.
+            identities: Files with identities that decrypt the key of an encrypted store, besides
                 those of this machine.
-            file_passphrase: The passphrase that opens it, or one of the identities.
-            hooks: Functions that are told what happens, by the name of the event, such as
-                ``{"on_remember": print}``; besides those of the configuration. They are called in
-                a thread of their own, and what they raise stops nothing: see ``hook_counts``.
-            roots: Folders that every file of an import or export has to be in, within those that
-                the operator allows; anywhere by default. For programs whose paths come from
-                elsewhere: a request, a model, a file.
+            file_passphrase: Passphrase of the store's key, or of one of the identities.
+            hooks: Functions to call for events, by the name of the event, such as
+                ``{"on_remember": print}``, besides those of the configuration. They run in a
+                thread of their own, and their errors are only counted: see ``hook_counts``.
+            roots: Folders that every file of an import or export must be in, within those that the
+                operator allows; anywhere by default. For programs whose paths are untrusted: from
+                a request, a model, a file.
 
         Raises:
-            ConfigError: If the configuration is wrong.
-            UsageError: If there is no event of a name.
-            UnknownBankError: If nothing is to be written, and there is no store.
-            EncryptionError: If it is encrypted, and nothing here opens it.
+            ConfigError: If the configuration is not valid.
+            UsageError: If there is no such event.
+            UnknownBankError: If the store is opened for reading, and does not exist.
+            EncryptionError: If it is encrypted, and no identity or passphrase opens it.
             StoreError: If it cannot be opened.
         """
         from msgspec import structs
@@ -261,7 +261,7 @@ class Satchel(StoreCalls):
         Raises:
             UnknownBankError: If there is no such bank.
             UsageError: If there are several, and none is the default.
-            VerificationError: If it is not what this machine saw of it.
+            VerificationError: If it was rolled back, or is not what was signed.
         """
         wanted = name or self._wanted
         try:
@@ -269,7 +269,7 @@ class Satchel(StoreCalls):
         except UnknownBankError:
             if not create or wanted is None:
                 raise
-            with suppress(BankExistsError):  # somebody else was faster
+            with suppress(BankExistsError):  # a concurrent call created it
                 return self.create_bank(wanted)
             return self._opened(wanted)
 
@@ -291,7 +291,7 @@ class Satchel(StoreCalls):
 
     @property
     def hook_counts(self) -> HookCounts:
-        """How often hooks were told, failed, and could not be told."""
+        """Number of calls of hooks: delivered, failed, dropped."""
         return self._settings.hooks.counts
 
     def __repr__(self) -> str:
@@ -322,7 +322,7 @@ def open_store(
     passphrase: str | None = None,
     read_only: bool = False,
 ) -> _Kind:
-    """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    """Open the store of given settings; otherwise as ``Satchel.open``."""
     from satchel.bank.connections import configured_store, has_store, shown_address
 
     if read_only and not has_store(settings):
@@ -341,15 +341,15 @@ def open_store(
 
 
 def existing_bank(satchel: Satchel, name: str) -> Bank:
-    """Open a bank that is there; none is made.
+    """Open an existing bank.
 
     Args:
         satchel: The store.
         name: As ``Satchel.bank`` takes it.
 
     Raises:
-        UnknownBankError: If it is not.
-        TokenError: If a token is presented, and it is for another one.
+        UnknownBankError: If there is no such bank.
+        TokenError: If the token is for another bank.
     """
     from satchel.api.bank import Bank
     from satchel.bank.open_bank import open_bank_in
@@ -375,7 +375,7 @@ def require_token(bank: Bank) -> None:
 
 
 def is_still(bank: Bank, name: str) -> bool:
-    """Tell whether a bank that ``existing_bank`` gave is what it gives now, for the same name."""
+    """Return whether ``existing_bank`` would still return this bank for the same name."""
     from satchel.bank.open_bank import is_still_meant
 
     with bank._lifetime.use():
@@ -393,7 +393,7 @@ def require_readable(satchel: Satchel) -> None:
 
 
 def board_of(satchel: Satchel) -> JobRegistry:
-    """Return where those who serve a store put up what the others have to know.
+    """Return the registry that the servers of a store share.
 
     Raises:
         StoreError: If it cannot be opened.
@@ -405,13 +405,13 @@ def board_of(satchel: Satchel) -> JobRegistry:
 
 
 def held(satchel: Satchel, settings: Settings) -> Satchel:
-    """Return the same open store as the holder of a capability token may use it.
+    """Return the same open store with the permissions of a token's holder.
 
     It is open as long as the other.
 
     Args:
         satchel: The store.
-        settings: The surroundings, with the token that is presented.
+        settings: The settings, with the token.
     """
     return Satchel(
         settings,
