@@ -72,7 +72,7 @@ class Shown(MemorySystemAdapter):  # type: ignore[misc]  # the benchmark is unty
 
 
 def _text(view: View, identity: str) -> str | None:
-    found = view.starting(identity.removeprefix("blake3:"), limit=1)
+    found = view.with_prefix(identity.removeprefix("blake3:"), limit=1)
     return next((one.record.value.get("text") for one in found), None)
 
 

@@ -24,7 +24,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.bank.token_operations import issue_token
 from satchel.cli._parser import index
 from satchel.cli.main import GARBAGE_AFTER, run
-from satchel.config.files import toml_of
+from satchel.config.files import to_toml
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.files import MemoryStore
@@ -134,7 +134,7 @@ class Home:
         said = {f"agent-{n}": {"name": f"Agent {n}", "bank": NAME} for n in range(self.size // 10)}
         file = self.settings.file
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(toml_of({"agents": said}), encoding="utf-8")
+        file.write_text(to_toml({"agents": said}), encoding="utf-8")
 
 
 def _grouped(values: Iterator[object]) -> Iterator[list]:  # type: ignore[type-arg]

@@ -19,7 +19,7 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Edge, Semantic, Source, Status
 from satchel.model.values import Origin, TrustClass, now
 
@@ -244,7 +244,7 @@ def test_digits_of_several_memories_name_none(bank: OpenBank) -> None:
         found = view.get([made])[made]
 
     class Twice:
-        def starting(self, digits: str, *, limit: int) -> list[Any]:
+        def with_prefix(self, digits: str, *, limit: int) -> list[Any]:
             return [found, found]
 
     with pytest.raises(UsageError) as raised:
@@ -309,7 +309,7 @@ def test_a_new_version_is_trusted_no_more_than_the_import_it_came_with(bank: Ope
     entries = [seal(draft) for draft in [*drafts, Semantic(text="no origin")]]
     bank.ledger.append([source])
     bank.ledger.append(entries, batch=source.id)
-    bank.ledger.append([closing(source.id, now())])
+    bank.ledger.append([closing_receipt(source.id, now())])
     trusts = []
     for entry in entries:
         done = update(bank, entry.id, MemoryEdit(add_tags=["seen"]))

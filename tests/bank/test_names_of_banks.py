@@ -18,15 +18,15 @@ from satchel.bank.open_bank import (
     bank_exists,
     banks_called,
     find_bank,
+    find_by_prefix,
     name_of,
     named_banks,
-    starting,
 )
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
 from satchel.errors import StoreError, UnknownBankError, UsageError
 from satchel.ledger import heads
-from satchel.ledger.authority import naming, signed_config
+from satchel.ledger.authority import rename_record, signed_config
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead
@@ -69,7 +69,7 @@ def founded(store: Store, name: str | None) -> Ledger:
 
 def renamed(ledger: Ledger, name: str, owner: SigningKey = OWNER) -> None:
     """Log that a bank has another name, as an owner says; or as somebody who is none does."""
-    ledger.append([naming(ledger.bank, name, owner, AT)])
+    ledger.append([rename_record(ledger.bank, name, owner, AT)])
 
 
 def proved(store: Store, name: str) -> list[str]:
@@ -168,8 +168,8 @@ def test_ids_and_their_first_digits_are_found_as_before(store: Store) -> None:
     taken = founded(store, digits[:6])
     assert find_bank(store, digits[:6]) == taken.bank
     with store.reading() as reader:
-        assert starting(reader, digits[:6]) == [one.bank]
-        assert starting(reader, "%") == []
+        assert find_by_prefix(reader, digits[:6]) == [one.bank]
+        assert find_by_prefix(reader, "%") == []
         assert bank_exists(reader, one.bank)
         assert not any(
             bank_exists(reader, said) for said in (digits, "x", "\0", "blake3:" + "0" * 64)

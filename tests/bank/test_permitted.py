@@ -42,7 +42,7 @@ from satchel.errors import (
 )
 from satchel.files import MemoryStore
 from satchel.files.bank_files import files_of_bank, namespace_of
-from satchel.ledger.authority import revoking
+from satchel.ledger.authority import token_revocation_record
 from satchel.model.records import Edge, Semantic, Status
 from satchel.model.values import TrustClass, now
 from satchel.ports.operations import Operation
@@ -207,6 +207,10 @@ NEED_NOT_ASK = {
     "audience_from_elsewhere": "the name of a key becomes its public key, for issuing: the owner's",
     "load_settings": MACHINE,
     "settings_of": MACHINE,
+    "embedder_of": MACHINE,
+    "is_encrypted": MACHINE,
+    "sections": MACHINE,
+    "server_of": MACHINE,
     "show_config": MACHINE + "; of a token it says where it is from",
     "versions": MACHINE,
 }
@@ -603,7 +607,7 @@ def test_a_holder_adds_memories_and_nothing_else(bank: OpenBank, stocked: dict[s
     for record in (
         seal(Status(target=there, state="promoted")),
         seal(Status(target=there, state="released")),
-        revoking(bank.id, "blake3:" + "0" * 64, HOLDER, now(), None),
+        token_revocation_record(bank.id, "blake3:" + "0" * 64, HOLDER, now(), None),
     ):
         with pytest.raises(PermissionRefusedError):
             holder.ledger.append([record])
@@ -634,9 +638,9 @@ def test_a_handle_that_stays_open_sees_that_its_token_was_revoked(
     asked = holder.asked("list")
     assert holder.bearer is not None
     token = holder.bearer.chain.leaf.id
-    bank.ledger.append([revoking(bank.id, token, HOLDER, now(), None)])
+    bank.ledger.append([token_revocation_record(bank.id, token, HOLDER, now(), None)])
     assert texts(holder) != []
-    bank.ledger.append([revoking(bank.id, token, owner(), now(), "enough")])
+    bank.ledger.append([token_revocation_record(bank.id, token, owner(), now(), "enough")])
     for attempt in (
         lambda: list_memories(holder, ListRequest()),
         lambda: remember(holder, {"text": "x"}),

@@ -37,7 +37,7 @@ from satchel.crypto.canonical import canonical
 from satchel.crypto.token_chain import Chain
 from satchel.crypto.tokens import Clause, Components, Permission, Tags, Wildcard, entries_clause
 from satchel.errors import EmptyInputError, RefusedError, SatchelError, UnknownMemoryError
-from satchel.ledger.authority import revoking
+from satchel.ledger.authority import token_revocation_record
 from satchel.ledger.ledger import Ledger
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
@@ -179,7 +179,7 @@ class Sharing(RuleBasedStateMachine):
         token = data.draw(st.sampled_from(chain.tokens)).id
         self.revoked.add(token)
         at = self.clock
-        self.bank.ledger.append([revoking(self.bank.id, token, OWNER, at, None)])
+        self.bank.ledger.append([token_revocation_record(self.bank.id, token, OWNER, at, None)])
 
     @rule(hours=st.sampled_from([0.01, 1.0, 3.0]))
     def time_passes(self, hours: float) -> None:

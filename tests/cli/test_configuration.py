@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.config.files import line_of, read_file, toml_of
+from satchel.config.files import line_of, read_file, to_toml
 from satchel.config.settings import load_settings
 from satchel.errors import ConfigError
 
@@ -84,7 +84,7 @@ def test_what_is_written_as_toml_is_read_as_it_was(tmp_path: Path) -> None:
         "hooks": {"on_import": [{"command": ["a"]}, {"webhook": "https://x"}]},
     }
     path = tmp_path / "a.toml"
-    path.write_text(toml_of(table))
+    path.write_text(to_toml(table))
 
     assert read_file(path).table == table
 

@@ -18,7 +18,7 @@ from satchel.erasure.prune import moment_of, prune
 from satchel.errors import UsageError
 from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.repair import DAMAGED
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import (
     Edge,
     Episodic,
@@ -131,7 +131,7 @@ def test_only_what_ended_before_the_moment_is_pruned(bank: OpenBank) -> None:
     """By when the log took note of the end, not by when the memory was made."""
     made = versions(bank, 3)
     with bank.ledger.reading() as view:
-        ends = [view.said_of(record.id)[0].row.at for record in made[:2]]
+        ends = [view.statuses_of(record.id)[0].row.at for record in made[:2]]
     assert prune(bank, ends[0]).erased == 0
     assert prune(bank, ends[1]).erased == 1
     assert made[0].id not in there(bank)
@@ -145,7 +145,7 @@ def test_an_import_that_was_undone_is_pruned_with_what_was_deleted(bank: OpenBan
     bank.ledger.append([old, source])
     bank.ledger.append([*records, said(old, "superseded")], batch=source.id)
     assert prune(bank, "2999", deleted=True).erased == 0
-    bank.ledger.append([closing(source.id, now())])
+    bank.ledger.append([closing_receipt(source.id, now())])
     assert prune(bank, "2999").erased == 1
     bank.ledger.append([said(source, "deleted")])
     assert prune(bank, "2999").erased == 0
@@ -347,7 +347,7 @@ def test_the_report_includes_retired_quarantined_linked_and_incomplete_records(
     bank.ledger.append([done, still])
     bank.ledger.append([seal(Semantic(text="Ada, imported"))], batch=done.id)
     bank.ledger.append([seal(Semantic(text="Ada, arriving"))], batch=still.id)
-    bank.ledger.append([closing(done.id, now())])
+    bank.ledger.append([closing_receipt(done.id, now())])
     reason = seal(Status(target=old.id, state="promoted", reason="asked by eve", actor="eve"))
     bank.ledger.append([reason])
 

@@ -22,7 +22,7 @@ from satchel.bank.connections import configured_store, open_ledger
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError, VerificationError
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Erasure, Source
 from satchel.model.values import now
 from satchel.ports.sinks import COLUMNS, Sink
@@ -158,7 +158,7 @@ def test_an_import_that_is_not_complete_is_waited_for(address: str) -> None:
         ledger.append(memories(1, 20))
         done = run(address)[0]
         assert (done.seq, done.waiting) == (3, 6)
-        ledger.append([closing(source.id, now())])
+        ledger.append([closing_receipt(source.id, now())])
     done = run(address)[0]
     assert done.waiting == 0
     assert [row["seq"] for row in rows_in(address)] == list(range(done.seq + 1))

@@ -346,6 +346,20 @@ def test_doctor_says_when_nobody_looked_for_long(satchel: Run) -> None:
     assert (check.state, "satchel watch --once" in (check.hint or "")) == ("problem", True)
 
 
+def test_a_run_completes_a_store_whose_creation_was_killed(satchel: Run, hosts: Path) -> None:
+    """Its first run was killed before anything was acknowledged; what is left is a journal."""
+    _put(_transcript(hosts), b"".join(_TALK[1:3]), at=_LONG_AGO)
+    path = load_settings().home / "satchel.db"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(0o600)
+    path.with_name("satchel.db-journal").write_bytes(b"\xd9\xd5\x05\xf9 \xa1c\xd7")
+
+    assert satchel("list").status == 5
+    assert "satchel init" in satchel("list").err
+    assert satchel("watch", "claude-code", "--once").status == 0
+    assert _messages(satchel) == [2]
+
+
 @pytest.mark.prove
 def test_killed_at_any_moment_and_run_again_there_are_no_doubles(
     satchel: Run, hosts: Path, process: Callable[..., subprocess.Popen[bytes]]

@@ -21,7 +21,7 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.erasure.prune import GROUP
 from satchel.errors import UnknownBankError
-from satchel.ledger.authority import naming
+from satchel.ledger.authority import rename_record
 from satchel.ledger.examination import examine
 from satchel.model.records import Config, Semantic, Status
 from satchel.model.values import now
@@ -79,9 +79,9 @@ def test_attack_a_name_that_no_owner_gave_does_not_count(satchel: Run, bank: str
     owner = load_settings().keyring.load("default")
     unsigned = Config(action="renamed", payload={"bank": bank, "name": "evil"})
     other = "blake3:" + "7" * 64
-    append(bank, [seal(unsigned), naming(bank, "evil", THIEF, now())])
-    append(bank, [naming(other, "evil", owner, now())])
-    odd = [naming(bank, name, owner, now()) for name in (7, None, ["x"])]  # type: ignore[arg-type]
+    append(bank, [seal(unsigned), rename_record(bank, "evil", THIEF, now())])
+    append(bank, [rename_record(other, "evil", owner, now())])
+    odd = [rename_record(bank, name, owner, now()) for name in (7, None, ["x"])]  # type: ignore[arg-type]
     append(bank, odd)
     assert named(bank) == "assistant"
     assert satchel("bank", "rename", "assistant", "x", "--signing-key", "nobody").status == 3

@@ -23,6 +23,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, StoreError, UnreadableError, UsageError
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Scope
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.losses import Report
 from satchel.transfer.live_products import LANGGRAPH_POSTGRES, connector_for
 
@@ -43,7 +44,7 @@ def _name(schema: str) -> str:
 
 
 def _opened(schema: str, **how: Any) -> LangGraphPostgres:
-    return LangGraphPostgres(LangGraphAddress.read(schema), **how)
+    return LangGraphPostgres(LangGraphAddress.read(schema), ConnectorOptions(**how))
 
 
 def _read(schema: str) -> list[Entry]:

@@ -20,7 +20,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import InputError, PathRefusedError, UnreadableError
 from satchel.model.records import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Origin, Scope
-from satchel.ports.format import Page
+from satchel.ports.format import ConnectorOptions, Page
 from satchel.ports.losses import Report
 from satchel.transfer.live_products import LETTA_MEMFS, connector_for
 
@@ -86,7 +86,7 @@ def repository(folder: Path) -> Path:
 
 def _page(folder: Path, **how: Any) -> tuple[Page, Report]:
     report = Report()
-    with closing(LettaMemfs(MemfsAddress.read(str(folder)), **how)) as connector:
+    with closing(LettaMemfs(MemfsAddress.read(str(folder)), ConnectorOptions(**how))) as connector:
         return connector.page(None, report), report
 
 
@@ -322,7 +322,9 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def _write(folder: Path, *entries: Entry, **how: Any) -> tuple[list[Any], Report]:
     report = Report()
-    with closing(LettaMemfs(MemfsAddress(folder), writes=True, **how)) as connector:
+    with closing(
+        LettaMemfs(MemfsAddress(folder), ConnectorOptions(writes=True, **how))
+    ) as connector:
         return list(connector.take([seal(entry) for entry in entries], report)), report
 
 

@@ -18,6 +18,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import UnreadableError, UsageError
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.losses import Report
 from satchel.ports.vectors import text_mark
 from satchel.transfer.live_products import MEM0_LOCAL, QDRANT_LOCAL, connector_for
@@ -26,7 +27,7 @@ _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "qdrant_work.py"
 
 
 def _opened(folder: Path, collection: str | None = None, **how: Any) -> QdrantLocal:
-    return QdrantLocal(QdrantAddress(folder=folder, collection=collection), **how)
+    return QdrantLocal(QdrantAddress(folder=folder, collection=collection), ConnectorOptions(**how))
 
 
 def _read(folder: Path, collection: str | None = None) -> list[Entry]:

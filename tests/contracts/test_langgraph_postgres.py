@@ -14,6 +14,7 @@ from satchel.connectors import langgraph_postgres
 from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.losses import Report
 
 
@@ -35,7 +36,9 @@ class _Staying(LangGraphPostgres):
 @pytest.fixture(scope="module")
 def subject(postgres: str, _schema: str) -> Iterator[ConnectorSubject]:
     """The same schema, emptied each time, with pages of three."""
-    connector = _Staying(LangGraphAddress.read(in_schema(postgres, _schema)), writes=True)
+    connector = _Staying(
+        LangGraphAddress.read(in_schema(postgres, _schema)), ConnectorOptions(writes=True)
+    )
     held = dict[str, bytes]()
     with psycopg.connect(postgres, autocommit=True) as connection:
 

@@ -13,6 +13,7 @@ from satchel.connectors import letta_memfs
 from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.losses import Report
 
 
@@ -25,9 +26,9 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> ConnectorSubject:
         said = msgspec.json.encode(list(entries))
         folder = folders.get(said) if entries else None
         if folder is not None:
-            return LettaMemfs(MemfsAddress(folder), writes=True)
+            return LettaMemfs(MemfsAddress(folder), ConnectorOptions(writes=True))
         folder = folders[said] = Path(tempfile.mkdtemp(dir=root)) / "folder"
-        connector = LettaMemfs(MemfsAddress(folder), writes=True)
+        connector = LettaMemfs(MemfsAddress(folder), ConnectorOptions(writes=True))
         # Of the same origin there would be one, which is another promise.
         plain = [msgspec.structs.replace(entry, origin=None) for entry in entries]
         taken = connector.take([seal(entry) for entry in plain], Report())

@@ -15,6 +15,7 @@ from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.losses import Report
 
 
@@ -43,7 +44,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> ConnectorSubject:
 
 
 def _opened(folder: Path) -> Mem0Local:
-    return Mem0Local(Mem0Address(folder=folder, dimensions=2), writes=True)
+    return Mem0Local(Mem0Address(folder=folder, dimensions=2), ConnectorOptions(writes=True))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,6 +14,7 @@ from satchel.connectors import qdrant_local
 from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.losses import Report
 
 
@@ -42,7 +43,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> ConnectorSubject:
 
 
 def _opened(folder: Path) -> QdrantLocal:
-    return QdrantLocal(QdrantAddress(folder=folder), writes=True)
+    return QdrantLocal(QdrantAddress(folder=folder), ConnectorOptions(writes=True))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -20,7 +20,7 @@ from satchel.crypto.encryption import (
     encrypt,
     identity_value,
     new_identity,
-    parsed,
+    parse_identity_file,
     plain_file,
     unwrap_identity,
 )
@@ -121,7 +121,7 @@ def test_under_a_passphrase_the_rest_of_the_file_is_plain_age() -> None:
     made = sealed(data, passphrase="correct horse")  # noqa: S106 - of nobody
     assert opened(made, says("correct horse")) == data
     line, _, rest = made.partition(b"\n")
-    held = parsed(line)
+    held = parse_identity_file(line)
     assert held.wrapped is not None
     secret = unwrap_identity(held.wrapped, held.recipient, "correct horse")
     assert pyrage.decrypt(rest, [pyrage.x25519.Identity.from_str(secret)]) == data
@@ -314,7 +314,7 @@ def test_an_outlet_encrypts_and_reads_back_what_is_on_the_disk(
     data = b"likes tea, and nobody else may know" * 4000
     with Outlet.named(tmp_path / "a.age") as inner:
         outlet = EncryptedOutlet(inner, Lock(recipients=(pair[1],)))
-        with outlet.proving():
+        with outlet.defer_publication():
             with outlet.writing(overwrite=False) as stream:
                 stream.write(data)
             assert not (tmp_path / "a.age").exists()

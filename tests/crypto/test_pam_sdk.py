@@ -23,21 +23,21 @@ from satchel.artifact.pam_sdk.layout import (
     check_json,
     content_text,
     entry_id,
+    is_signed_by,
     parents_first,
     root_hash,
     sdk_text,
     sign_root,
-    signature_holds,
 )
-from satchel.artifact.pam_sdk.reader import opening_sdk_file
-from satchel.artifact.pam_sdk.verifier import CLAIM, NOT_COVERED, judge_sdk_file
+from satchel.artifact.pam_sdk.reader import open_sdk_file
+from satchel.artifact.pam_sdk.verifier import CLAIM, NOT_COVERED, verify_sdk_file
 from satchel.artifact.pam_sdk.writer import dump_cbor, dump_json, make_document, make_entry
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import verify_file
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.cbor import CborReader
 from satchel.crypto.keyring import TrustedKey, TrustRegistry
-from satchel.crypto.keys import SigningKey, did_of
+from satchel.crypto.keys import SigningKey, did_key
 from satchel.errors import LimitError, MalformedError, UnknownFormatError
 
 AT = "2026-01-02T03:04:05+00:00"
@@ -200,7 +200,7 @@ def test_the_root_and_its_signature_are_those_of_the_reference(key: SigningKey) 
 
     assert made["root_hash"] == ROOT
     assert made["signature"] == sign_root(ROOT, key) == SIGNATURE
-    assert signature_holds(ROOT, SIGNATURE, bytes.fromhex(PUBLIC))
+    assert is_signed_by(ROOT, SIGNATURE, bytes.fromhex(PUBLIC))
     assert root_hash([]).startswith("blake3:d53d18c2")
     assert root_hash([]).endswith("bbd5ab")
 
@@ -355,7 +355,7 @@ def test_a_published_sample_gets_its_verdict(
 ) -> None:
     """The samples that the real SDK made; none is good, whether or not its key is trusted."""
     folder = shared_data / "pam-sdk"
-    trusting = TrustPolicy(keys=frozenset([did_of((folder / "signer.pub").read_bytes())]))
+    trusting = TrustPolicy(keys=frozenset([did_key((folder / "signer.pub").read_bytes())]))
     known = verify_file(folder / name, trusting)
     unknown = verify_file(folder / name, NOBODY)
 
@@ -370,7 +370,7 @@ def test_a_published_sample_gets_its_verdict(
 def test_the_sample_with_another_envelope_gets_the_same_verdict(shared_data: Path) -> None:
     """01 and 05 have one root and one signature: same outcome, same list of claims."""
     folder = shared_data / "pam-sdk"
-    trusting = TrustPolicy(keys=frozenset([did_of((folder / "signer.pub").read_bytes())]))
+    trusting = TrustPolicy(keys=frozenset([did_key((folder / "signer.pub").read_bytes())]))
     first = verify_file(folder / "01_signed.pam", trusting)
     fifth = verify_file(folder / "05_tampered_envelope_undetected.pam", trusting)
 
@@ -471,9 +471,9 @@ def test_d08_a_small_order_key_signs_nothing(judge: Judge) -> None:
     forged = (identity_point + bytes(32)).hex()
 
     with pytest.raises(MalformedError):
-        did_of(identity_point)
+        did_key(identity_point)
     with pytest.raises(MalformedError):
-        signature_holds(root_hash([]), forged, identity_point)
+        is_signed_by(root_hash([]), forged, identity_point)
     found = judge.edited(lambda file: file.update(signature=forged))
     assert Outcome.UNTRUSTED in found.outcomes
 
@@ -565,7 +565,7 @@ def test_a_file_without_its_version_is_refused_by_the_profile(judge: Judge) -> N
     changed = document(judge.key)
     del changed["pam_version"]
     judge.path.write_bytes(dump_json(changed))
-    found = judge_sdk_file(judge.path, NOBODY, DEFAULT_LIMITS)
+    found = verify_sdk_file(judge.path, NOBODY, DEFAULT_LIMITS)
 
     assert found.outcome is Outcome.MALFORMED
     assert found.findings[0].field == "pam_version"
@@ -670,7 +670,7 @@ def test_d31_the_magic_that_the_sdk_does_not_write_is_refused(judge: Judge) -> N
     judge.path.write_bytes(b"PAM\x01" + dump_cbor(document(judge.key)))
 
     assert verify_file(judge.path, judge.policy).outcome is Outcome.MALFORMED
-    found = judge_sdk_file(judge.path, judge.policy, DEFAULT_LIMITS)
+    found = verify_sdk_file(judge.path, judge.policy, DEFAULT_LIMITS)
     assert found.outcome is Outcome.MALFORMED
 
 
@@ -779,13 +779,13 @@ def test_a_mixture_with_our_own_artifact_is_refused(judge: Judge) -> None:
 def test_a_file_over_the_limits_is_refused(judge: Judge) -> None:
     """50 MiB, or what is configured when that is less."""
     judge.path.write_bytes(dump_json(document(judge.key)))
-    found = judge_sdk_file(judge.path, judge.policy, Limits(document_bytes=100))
+    found = verify_sdk_file(judge.path, judge.policy, Limits(document_bytes=100))
     assert found.outcome is Outcome.MALFORMED
     assert "over the limit" in found.findings[0].message
     with judge.path.open("wb") as stream:
         stream.write(b"{")
         stream.truncate(50 * 2**20 + 1)
-    found = judge_sdk_file(judge.path, judge.policy, DEFAULT_LIMITS)
+    found = verify_sdk_file(judge.path, judge.policy, DEFAULT_LIMITS)
     assert "over the limit" in found.findings[0].message
 
 
@@ -800,7 +800,7 @@ def test_a_value_of_nothing_but_items_is_refused(judge: Judge, tmp_path: Path) -
     """A byte of CBOR can become fifty of memory, so what one value may take is bounded."""
     made = dump_cbor(document(judge.key))[:-1] + b"\xa1\x61x\x9f" + b"\x80" * 9_000 + b"\xff"
     (tmp_path / "f.cbor").write_bytes(made)
-    found = judge_sdk_file(tmp_path / "f.cbor", judge.policy, Limits(line_bytes=5_000))
+    found = verify_sdk_file(tmp_path / "f.cbor", judge.policy, Limits(line_bytes=5_000))
 
     assert found.outcome is Outcome.MALFORMED
     assert "larger than 5000 bytes" in found.findings[0].message
@@ -818,7 +818,7 @@ def test_a_claimed_length_reserves_no_memory(judge: Judge) -> None:
 
 
 def _contents(path: Path) -> set[str]:
-    with opening_sdk_file(path, DEFAULT_LIMITS) as opened:
+    with open_sdk_file(path, DEFAULT_LIMITS) as opened:
         return {content_text(entry.value) for entry in opened.entries()}
 
 
@@ -852,7 +852,7 @@ def test_every_shorter_length_is_refused(
     data = dump(document(judge.key))
     for length in range(1, len(data)):
         judge.path.write_bytes(data[:length])
-        assert judge_sdk_file(judge.path, judge.policy, DEFAULT_LIMITS).outcome is (
+        assert verify_sdk_file(judge.path, judge.policy, DEFAULT_LIMITS).outcome is (
             Outcome.MALFORMED
         )
 

@@ -15,7 +15,7 @@ from possession_kit import PAYLOAD_TYPE, did_of, http_arguments, jcs, proof_of
 from token_kit import BANK, HOLDER, NOW, chain_of, key_of, later
 
 from satchel.crypto.json_reader import plain_value
-from satchel.crypto.token_chain import request_of, require_possession
+from satchel.crypto.token_chain import http_proof_request, require_possession
 from satchel.errors import MalformedError, TokenError, TokenTimeError
 
 _SPEC = Path(__file__).parent.parent.parent / "docs" / "spec" / "6-keys-and-tokens.md"
@@ -39,7 +39,7 @@ def _proof(**change: Any) -> dict[str, Any]:
 
 
 def _take(proof: Any, moment: str = NOW) -> None:
-    asked = request_of("POST", "/v1/recall?k=3", blake3(b'{"text":"tea"}').hexdigest())
+    asked = http_proof_request("POST", "/v1/recall?k=3", blake3(b'{"text":"tea"}').hexdigest())
     require_possession(CHAIN, proof, VERIFIER, moment, asked)
 
 

@@ -9,9 +9,9 @@ from satchel.crypto.log import (
     Frontier,
     VerifiedTree,
     append_leaves,
-    audit_holds,
     audit_path,
     root_of,
+    verify_audit_path,
 )
 from satchel.errors import VerificationError
 
@@ -89,4 +89,4 @@ def test_each_leaf_has_the_path_that_the_rfc_gives_it(size: int) -> None:
     found = tree.paths(range(size))
     assert found == {place: audit_path(leaves, place) for place in range(size)}
     for place, path in found.items():
-        assert audit_holds(leaves[place], place, size, path, root_of(leaves))
+        assert verify_audit_path(leaves[place], place, size, path, root_of(leaves))

@@ -26,7 +26,7 @@ from satchel.artifact.verification import TrustPolicy
 from satchel.artifact.verifier import VerificationRequest as Request, verify_artifact
 
 contents.WORTH_IT = int(sys.argv[3])
-one, parent = contents.prove, os.getpid()
+one, parent = contents.verify_task, os.getpid()
 
 def dies(task):
     if os.getpid() != parent:
@@ -34,7 +34,7 @@ def dies(task):
     return one(task)
 
 if sys.argv[4] == "killed":
-    contents.prove = dies
+    contents.verify_task = dies
 policy = TrustPolicy(keys=frozenset([sys.argv[2]]))
 found = verify_artifact(Path(sys.argv[1]), policy, Request(deep=True))
 print(found.to_json() | {"file": ""})

@@ -19,7 +19,7 @@ from satchel.crypto.keys import (
     SigningKey,
     check,
     check_point,
-    did_of,
+    did_key,
     pae,
     parse_signatures,
     public_key,
@@ -50,7 +50,7 @@ def edit(ring: KeyRing, name: str, **members: Any) -> Path:
 def test_a_key_has_one_text(key: SigningKey) -> None:
     """The did:key names the 32 bytes and nothing else names them."""
     public = public_key(key.did)
-    assert did_of(public) == key.did
+    assert did_key(public) == key.did
     assert len(key.did) == 56
     for wrong in (
         key.did + "\n",
@@ -88,14 +88,14 @@ def test_identity_and_small_order_keys_are_refused(point: str) -> None:
     with pytest.raises(MalformedError):
         check_point(raw)
     with pytest.raises(MalformedError):
-        did_of(raw)
+        did_key(raw)
 
 
 def test_a_mixed_order_key_is_refused(key: SigningKey) -> None:
     """A good key plus a point of order 8 verifies for one implementation and not for another."""
     mixed = bindings.crypto_core_ed25519_add(public_key(key.did), bytes.fromhex(ORDER_8))
     with pytest.raises(MalformedError):
-        did_of(mixed)
+        did_key(mixed)
 
 
 @pytest.mark.parametrize("length", [0, 31, 33, 64])

@@ -18,7 +18,7 @@ from token_kit import (
 )
 
 from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.token_chain import opened_list, prove, require_possession, signed_list
+from satchel.crypto.token_chain import open_revocation_list, prove, require_possession, signed_list
 from satchel.errors import MalformedError, TokenError, TokenTimeError, UsageError
 
 VERIFIER, OTHER_VERIFIER = key_of(30).did, key_of(31).did
@@ -106,7 +106,7 @@ def revoked(**members: Any) -> bytes:
 
 def test_a_list_of_revocations_names_the_tokens() -> None:
     """For a verifier that has no copy of the bank's log."""
-    found = opened_list(revoked(), BANK, {OWNER.did}, moment=NOW, least=7)
+    found = open_revocation_list(revoked(), BANK, {OWNER.did}, moment=NOW, least=7)
     assert found.tokens == (CHAIN.leaf.id,)
     assert found.number == 7
 
@@ -139,7 +139,7 @@ def test_a_revocation_list_that_does_not_verify_is_refused(
 ) -> None:
     """Attack: an old list, or another's, is shown to hide that a token was revoked."""
     with pytest.raises(error):
-        opened_list(data, BANK, {OWNER.did}, moment=moment, least=least)
+        open_revocation_list(data, BANK, {OWNER.did}, moment=moment, least=least)
 
 
 def test_a_token_cannot_be_taken_off_a_list() -> None:
@@ -147,7 +147,7 @@ def test_a_token_cannot_be_taken_off_a_list() -> None:
     value = decode_canonical(revoked().rstrip())
     value["payload"]["tokens"] = []
     with pytest.raises(TokenError, match="signature"):
-        opened_list(canonical(value), BANK, {OWNER.did}, moment=NOW)
+        open_revocation_list(canonical(value), BANK, {OWNER.did}, moment=NOW)
 
 
 def test_a_list_of_revocations_has_an_end() -> None:

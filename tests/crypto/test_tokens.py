@@ -28,17 +28,17 @@ from token_kit import (
 )
 
 from satchel.crypto.canonical import canonical
-from satchel.crypto.token_chain import MOST_TOKENS, Chain, linked, open_chain, opened_value
+from satchel.crypto.token_chain import MOST_TOKENS, Chain, chain_from_value, link_tokens, open_chain
 from satchel.crypto.tokens import (
     Clause,
     Entries,
     Permission,
     Tags,
     Wildcard,
-    covering,
     entries_clause,
     issue,
     payload_value,
+    scope_filter,
 )
 from satchel.errors import (
     LimitError,
@@ -67,7 +67,7 @@ def forged(chain: Chain, key: Any = OWNER, **members: Any) -> Chain:
     """Return a one-token chain whose payload somebody changed and signed with a key."""
     payload = payload_value(chain.leaf.payload) | members
     payload = {name: part for name, part in payload.items() if part is not ...}
-    return opened_value({"format": "satchel-token/1", "tokens": [signed_anyhow(payload, key)]})
+    return chain_from_value({"format": "satchel-token/1", "tokens": [signed_anyhow(payload, key)]})
 
 
 # -- one token ---------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_token_that_was_edited_is_refused(member: str) -> None:
     assert value["tokens"][0]["payload"][member] != replaced
     value["tokens"][0]["payload"][member] = replaced
     with pytest.raises(TokenError, match="signature"):
-        opened_value(value)
+        chain_from_value(value)
 
 
 def test_a_token_signed_as_something_else_is_no_token() -> None:
@@ -115,7 +115,7 @@ def test_a_token_signed_as_something_else_is_no_token() -> None:
     (signature,) = sign(PayloadType.CONFIG, payload, [OWNER])
     token = {"payload": payload, "signatures": [msgspec.to_builtins(signature)]}
     with pytest.raises(TokenError, match="signature"):
-        opened_value({"format": "satchel-token/1", "tokens": [token]})
+        chain_from_value({"format": "satchel-token/1", "tokens": [token]})
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_unsigned_tokens_are_refused() -> None:
     value = chain_of().value()
     value["tokens"][0]["signatures"] = []
     with pytest.raises(MalformedError, match="signature"):
-        opened_value(value)
+        chain_from_value(value)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b"\xff", b'{"format":"x"}'], ids=str)
@@ -331,7 +331,7 @@ def test_a_child_that_claims_more_gets_no_more() -> None:
     )
     value = parent.value()
     value["tokens"].append(signed_anyhow(wide | {"parent": parent.leaf.id}, HOLDER))
-    chain = opened_value(value)
+    chain = chain_from_value(value)
     assert chain.permissions == {READ}
     assert not chain.is_wildcard
     assert not chain.covers(entry(1, "working"))
@@ -376,7 +376,7 @@ def test_a_chain_with_an_invalid_link_is_refused(break_link: Any) -> None:
     value = child_of(chain_of(SEMANTIC)).value()
     break_link(value)
     with pytest.raises(TokenError):
-        opened_value(value)
+        chain_from_value(value)
 
 
 def test_a_child_token_issued_by_another_key_than_the_holders_is_refused() -> None:
@@ -387,7 +387,7 @@ def test_a_child_token_issued_by_another_key_than_the_holders_is_refused() -> No
     value = parent.value()
     value["tokens"].append(signed_anyhow(payload, OUTSIDER))
     with pytest.raises(TokenError, match="not attenuated from"):
-        opened_value(value)
+        chain_from_value(value)
 
 
 def test_a_child_dies_with_its_parent() -> None:
@@ -411,7 +411,7 @@ def test_a_chain_has_eight_tokens_at_most() -> None:
     value = chain.value()
     value["tokens"] *= 1000
     with pytest.raises(LimitError):
-        opened_value(value)
+        chain_from_value(value)
 
 
 # -- scopes --------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ def test_a_long_list_of_entries_goes_beside_the_token() -> None:
     clause, lists = entries_clause([entry(number).id or "" for number in range(65)])
     assert clause.ids == ()
     token = issue(BANK, OWNER, grant(clause))
-    shown, hidden = linked((token,), lists), linked((token,), {})
+    shown, hidden = link_tokens((token,), lists), link_tokens((token,), {})
     assert open_chain(shown.encoded()).covers(entry(64))
     assert not shown.covers(entry(65))
     assert not hidden.covers(entry(64))
@@ -436,16 +436,16 @@ def test_another_list_than_the_one_that_was_hashed_is_refused() -> None:
     ids = [entry(number).id or "" for number in range(65)]
     clause, lists = entries_clause(ids)
     (name,) = lists
-    value = linked((issue(BANK, OWNER, grant(clause)),), lists).value()
+    value = link_tokens((issue(BANK, OWNER, grant(clause)),), lists).value()
     for other in ([*ids, entry(99).id], ids[:-1], ids[::-1], [*ids, ids[-1]]):
         value["lists"] = {name: other}
         with pytest.raises(MalformedError):
-            opened_value(value)
+            chain_from_value(value)
     other_clause, other_lists = entries_clause([entry(number).id or "" for number in range(66)])
     assert isinstance(other_clause, Entries)
     value["lists"] = other_lists
     with pytest.raises(MalformedError, match="names this list"):
-        opened_value(value)
+        chain_from_value(value)
 
 
 def test_a_list_of_entries_cannot_take_what_is_new() -> None:
@@ -477,7 +477,7 @@ def test_tags_fit_as_the_three_words_say(
         and all(tag in there for tag in all_of)
         and not any(tag in there for tag in none_of)
     )
-    assert covering((clause,), {})(entry(1, "semantic", *there)) is expected
+    assert scope_filter((clause,), {})(entry(1, "semantic", *there)) is expected
 
 
 _clauses = st.one_of(
@@ -525,7 +525,7 @@ def test_for_all_chains_more_tokens_allow_no_more(data: st.DataObject, links: in
 def test_a_scope_is_judged_on_the_id_that_the_bytes_have() -> None:
     """Attack: an entry that claims the id of another is not read by it; ids are proved first."""
     clause, _ = entries_clause([entry(1).id or ""])
-    covers = covering((clause,), {})
+    covers = scope_filter((clause,), {})
     assert covers(entry(1))
     assert not covers(entry(2))
     assert canonical(payload_value(chain_of(clause).leaf.payload)).count(b"blake3:") == 2

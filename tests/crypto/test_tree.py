@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from satchel.crypto.log import (
     Frontier,
-    audit_holds,
     audit_path,
-    consistency_holds,
     consistency_path,
     leaf_hash,
     node_hash,
     root_of,
+    verify_audit_path,
+    verify_consistency_path,
 )
 
 LEAVES = [leaf_hash(b"%d" % number) for number in range(140)]
@@ -50,11 +50,11 @@ def test_the_root_and_every_proof_of_every_small_tree_hold(size: int) -> None:
     assert root_of(leaves) == root
     for index in range(size):
         path = audit_path(leaves, index)
-        assert audit_holds(leaves[index], index, size, path, root)
+        assert verify_audit_path(leaves[index], index, size, path, root)
         assert len(path) <= max(size - 1, 0).bit_length()
     for first in range(1, size + 1):
         path = consistency_path(leaves, first)
-        assert consistency_holds(first, ROOTS[first], size, root, path)
+        assert verify_consistency_path(first, ROOTS[first], size, root, path)
 
 
 @pytest.mark.parametrize("size", [*range(1, 18), 31, 32, 33, 64, 65, 100])
@@ -64,12 +64,12 @@ def test_no_altered_audit_path_holds(size: int) -> None:
     zero = bytes(32)
     for index in range(0, size, max(1, size // 9)):
         leaf, path = leaves[index], audit_path(leaves, index)
-        assert not audit_holds(zero, index, size, path, root)
-        assert not audit_holds(leaf, index, size, path, zero)
+        assert not verify_audit_path(zero, index, size, path, root)
+        assert not verify_audit_path(leaf, index, size, path, zero)
         for other in {index - 1, index + 1, -1, size, size + 1, 2**64, index + size} - {index}:
-            assert not audit_holds(leaf, other, size, path, root)
+            assert not verify_audit_path(leaf, other, size, path, root)
         for other in (0, -1, 2 * size, size << 64):
-            assert not audit_holds(leaf, index, other, path, root)
+            assert not verify_audit_path(leaf, index, other, path, root)
         altered = [path[:-1], path[1:], [*path, zero], [zero, *path], [*path, root], path[::-1]]
         altered += [[*path[:i], zero, *path[i + 1 :]] for i in range(len(path))]
         altered += [
@@ -78,7 +78,7 @@ def test_no_altered_audit_path_holds(size: int) -> None:
         ]
         for wrong in altered:
             if wrong != path:
-                assert not audit_holds(leaf, index, size, wrong, root)
+                assert not verify_audit_path(leaf, index, size, wrong, root)
 
 
 def test_a_path_holds_for_its_own_size_alone_wherever_the_shape_differs() -> None:
@@ -86,7 +86,7 @@ def test_a_path_holds_for_its_own_size_alone_wherever_the_shape_differs() -> Non
     for size in range(1, 40):
         path = audit_path(LEAVES[:size], 0)
         for other in range(1, 40):
-            holds = audit_holds(LEAVES[0], 0, other, path, ROOTS[other])
+            holds = verify_audit_path(LEAVES[0], 0, other, path, ROOTS[other])
             assert holds == (other == size)
 
 
@@ -97,26 +97,26 @@ def test_no_altered_consistency_proof_holds(second: int) -> None:
     for first in range(1, second):
         path = consistency_path(LEAVES[:second], first)
         old, new = ROOTS[first], ROOTS[second]
-        assert not consistency_holds(first, zero, second, new, path)
-        assert not consistency_holds(first, old, second, zero, path)
-        assert not consistency_holds(second, new, first, old, path)
-        assert not consistency_holds(0, ROOTS[0], second, new, path)
-        assert not consistency_holds(-1, old, second, new, path)
+        assert not verify_consistency_path(first, zero, second, new, path)
+        assert not verify_consistency_path(first, old, second, zero, path)
+        assert not verify_consistency_path(second, new, first, old, path)
+        assert not verify_consistency_path(0, ROOTS[0], second, new, path)
+        assert not verify_consistency_path(-1, old, second, new, path)
         for other in {first - 1, first + 1} - {0}:
-            assert not consistency_holds(other, old, second, new, path)
+            assert not verify_consistency_path(other, old, second, new, path)
         altered = [path[:-1], path[1:], [*path, zero], [zero, *path], []]
         altered += [[*path[:i], zero, *path[i + 1 :]] for i in range(len(path))]
         for wrong in altered:
             if wrong != path:
-                assert not consistency_holds(first, old, second, new, wrong)
+                assert not verify_consistency_path(first, old, second, new, wrong)
 
 
 def test_a_log_is_a_prefix_of_itself_without_any_proof() -> None:
     """The same size and root need nothing, and take nothing."""
-    assert consistency_holds(5, ROOTS[5], 5, ROOTS[5], [])
-    assert not consistency_holds(5, ROOTS[5], 5, ROOTS[5], [bytes(32)])
-    assert not consistency_holds(5, ROOTS[5], 5, ROOTS[6], [])
-    assert not consistency_holds(0, ROOTS[0], 0, ROOTS[0], [])
+    assert verify_consistency_path(5, ROOTS[5], 5, ROOTS[5], [])
+    assert not verify_consistency_path(5, ROOTS[5], 5, ROOTS[5], [bytes(32)])
+    assert not verify_consistency_path(5, ROOTS[5], 5, ROOTS[6], [])
+    assert not verify_consistency_path(0, ROOTS[0], 0, ROOTS[0], [])
 
 
 @given(st.lists(st.binary(max_size=4), max_size=80), st.data())
@@ -131,8 +131,12 @@ def test_every_rewritten_history_fails_its_consistency_proof(
     place = data.draw(st.integers(0, first - 1))
     forged = [*leaves[:place], leaf_hash(b"forged"), *leaves[place + 1 :]]
     path = consistency_path(forged, first)
-    assert consistency_holds(first, root_of(forged[:first]), len(forged), root_of(forged), path)
-    assert not consistency_holds(first, root_of(leaves[:first]), len(leaves), root_of(forged), path)
+    assert verify_consistency_path(
+        first, root_of(forged[:first]), len(forged), root_of(forged), path
+    )
+    assert not verify_consistency_path(
+        first, root_of(leaves[:first]), len(leaves), root_of(forged), path
+    )
 
 
 def test_a_frontier_grows_as_the_tree_does() -> None:
@@ -169,6 +173,6 @@ def test_hostile_numbers_verify_nothing_and_raise_nothing(
 ) -> None:
     """For all numbers and paths the answer is no, at once."""
     leaf, root = sha256(b"leaf").digest(), sha256(b"root").digest()
-    assert not audit_holds(leaf, index, size, path, root)
-    assert not consistency_holds(index, leaf, size, root, path) or size == index
-    assert not audit_holds(leaf, 2**200, 2**200 + 1, path, root)
+    assert not verify_audit_path(leaf, index, size, path, root)
+    assert not verify_consistency_path(index, leaf, size, root, path) or size == index
+    assert not verify_audit_path(leaf, 2**200, 2**200 + 1, path, root)

@@ -17,8 +17,8 @@ from satchel.crypto import keys
 from satchel.crypto.canonical import Limits, canonical, check_value, decode_canonical
 from satchel.crypto.cbor import CborReader, encode
 from satchel.crypto.json_reader import JsonReader
-from satchel.crypto.keys import PayloadType, Signature, SigningKey, check, did_of, pae, public_key
-from satchel.crypto.log import audit_holds, consistency_holds, record_leaf, root_of
+from satchel.crypto.keys import PayloadType, Signature, SigningKey, check, did_key, pae, public_key
+from satchel.crypto.log import record_leaf, root_of, verify_audit_path, verify_consistency_path
 from satchel.crypto.sealed_records import digest, open_record
 from satchel.errors import EmptyInputError, MalformedError, UnknownFormatError, ValueRefusedError
 from satchel.model.records import RECORD_CLASSES
@@ -121,11 +121,11 @@ def test_the_tree_vectors_hold() -> None:
         assert f"blake3:{root_of(leaves[: case['size']]).hex()}" == case["root"]
     for case in TREE["audit"]:
         root, path = root_of(leaves[: case["size"]]), [*map(bytes.fromhex, case["path"])]
-        assert audit_holds(leaves[case["index"]], case["index"], case["size"], path, root)
+        assert verify_audit_path(leaves[case["index"]], case["index"], case["size"], path, root)
     for case in TREE["consistency"]:
         proof = [*map(bytes.fromhex, case["proof"])]
         old, new = root_of(leaves[: case["old"]]), root_of(leaves[: case["new"]])
-        assert consistency_holds(case["old"], old, case["new"], new, proof)
+        assert verify_consistency_path(case["old"], old, case["new"], new, proof)
 
 
 @named(TREE["wrong_audit"])
@@ -133,7 +133,7 @@ def test_every_wrong_path_vector_fails(case: dict[str, Any]) -> None:
     """A path proves one leaf at one place of one tree."""
     leaf, root = bytes.fromhex(case["leaf"]), bytes.fromhex(case["root"])
     path = [*map(bytes.fromhex, case["path"])]
-    assert not audit_holds(leaf, case["index"], case["size"], path, root)
+    assert not verify_audit_path(leaf, case["index"], case["size"], path, root)
 
 
 @named(TREE["wrong_consistency"])
@@ -141,14 +141,14 @@ def test_every_wrong_consistency_vector_fails(case: dict[str, Any]) -> None:
     """A proof shows one tree to be a prefix of one other."""
     old, new = bytes.fromhex(case["old_root"]), bytes.fromhex(case["new_root"])
     proof = [*map(bytes.fromhex, case["proof"])]
-    assert not consistency_holds(case["old"], old, case["new"], new, proof)
+    assert not verify_consistency_path(case["old"], old, case["new"], new, proof)
 
 
 @named(SIGNATURES["keys"])
 def test_every_key_vector_makes_its_did(case: dict[str, Any]) -> None:
     """A seed has one public key and that has one text."""
     public = bytes.fromhex(case["public"])
-    assert SigningKey.from_seed(bytes.fromhex(case["seed"])).did == did_of(public) == case["did"]
+    assert SigningKey.from_seed(bytes.fromhex(case["seed"])).did == did_key(public) == case["did"]
     assert public_key(case["did"]) == public
 
 

@@ -18,7 +18,7 @@ from satchel.crypto import keys, log
 from satchel.crypto.canonical import canonical, canonical_checked, check_value, number_text
 from satchel.crypto.cbor import CborReader, encode
 from satchel.crypto.json_reader import JsonReader
-from satchel.crypto.keys import PayloadType, Signature, SigningKey, check, check_point, did_of
+from satchel.crypto.keys import PayloadType, Signature, SigningKey, check, check_point, did_key
 from satchel.errors import InputError
 
 FOLDER = Path(__file__).parent.parent / "data" / "vectors"
@@ -60,15 +60,15 @@ def test_proofs_are_those_of_the_rfc() -> None:
     for text, names in found["audit"].items():
         place, path = int(text), [nodes[name] for name in names]
         assert log.audit_path(leaves, place) == path
-        assert log.audit_holds(leaves[place], place, 7, path, root)
-        assert not log.audit_holds(leaves[place], place, 7, path[::-1], root)
-        assert not log.audit_holds(leaves[place], place, 7, path[:-1], root)
+        assert log.verify_audit_path(leaves[place], place, 7, path, root)
+        assert not log.verify_audit_path(leaves[place], place, 7, path[::-1], root)
+        assert not log.verify_audit_path(leaves[place], place, 7, path[:-1], root)
     for text, names in found["consistency"].items():
         size, path = int(text), [nodes[name] for name in names]
         first = log.root_of(leaves[:size])
         assert log.consistency_path(leaves, size) == path
-        assert log.consistency_holds(size, first, 7, root, path)
-        assert not log.consistency_holds(size, root, 7, first, path)
+        assert log.verify_consistency_path(size, first, 7, root, path)
+        assert not log.verify_consistency_path(size, root, 7, first, path)
 
 
 # -- signatures ------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_proofs_are_those_of_the_rfc() -> None:
 def holds(key: str, message: str, signature: str, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Return our verdict on a signature of any bytes: through the one function that checks."""
     try:
-        signer = did_of(bytes.fromhex(key))
+        signer = did_key(bytes.fromhex(key))
     except InputError:
         return False
     monkeypatch.setattr(keys, "pae", lambda *_: bytes.fromhex(message))
@@ -104,7 +104,7 @@ def test_signatures_of_the_authors_are_made_and_hold(monkeypatch: pytest.MonkeyP
     """The same key, the same bytes; one bit less, and it does not hold."""
     for case in load("ed25519_sign.json")["cases"]:
         key = SigningKey.from_seed(bytes.fromhex(case["seed"]))
-        assert key.did == did_of(bytes.fromhex(case["key"]))
+        assert key.did == did_key(bytes.fromhex(case["key"]))
         assert key.sign(bytes.fromhex(case["msg"])).hex() == case["sig"]
         assert holds(case["key"], case["msg"], case["sig"], monkeypatch)
         bent = case["sig"][:-2] + format(int(case["sig"][-2:], 16) ^ 1, "02x")

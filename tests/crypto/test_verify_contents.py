@@ -14,7 +14,7 @@ from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import PayloadType, SigningKey, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import MalformedError
-from satchel.ledger.authority import succeeding
+from satchel.ledger.authority import succession_record
 from satchel.model.records import Config, Episodic, Erasure, Redaction, Status
 
 ID = "blake3:" + "11" * 32
@@ -439,7 +439,7 @@ def test_a_head_by_a_key_that_the_bank_never_admitted_is_tampered(
     assert refused(admitted_by(writer))
     assert refused(admitted_by(key, bank=ID))  # an admission of another bank
     heir = SigningKey.generate()
-    handed = succeeding(log.bank.id, key, heir, "2026-01-01T00:00:00.000000Z")
+    handed = succession_record(log.bank.id, key, heir, "2026-01-01T00:00:00.000000Z")
     assert not refused(handed, admitted_by(heir))
     assert refused(admitted_by(heir))
 

@@ -19,7 +19,7 @@ from satchel.erasure.selection import EraseOptions, conditions_of
 from satchel.errors import TargetExistsError, UnknownMemoryError, UsageError
 from satchel.files.bank_files import opened_files
 from satchel.ledger.examination import examine
-from satchel.ledger.transaction import closing as closing_of
+from satchel.ledger.transaction import closing_receipt as closing_of
 from satchel.model.records import Edge, FileVersion, Semantic, SessionEvent, Source
 from satchel.model.values import Evidence, Origin, Scope, now
 from satchel.ports.rows import Filter

@@ -19,7 +19,7 @@ from satchel.files import MemoryStore
 from satchel.files.bank_files import files_of_bank, opened_files
 from satchel.files.memory_tool import MemoryTool
 from satchel.files.promotion import PromotionRule, promote_all
-from satchel.ledger.authority import revoking
+from satchel.ledger.authority import token_revocation_record
 from satchel.ledger.ledger import Ledger
 from satchel.model.values import now
 from satchel.recall.query import Query
@@ -109,7 +109,7 @@ def test_an_open_store_sees_that_its_token_was_revoked(bank: OpenBank) -> None:
     store.write_text("b.md", "x")
     assert holder.bearer is not None
     token = holder.bearer.chain.leaf.id
-    bank.ledger.append([revoking(bank.id, token, owner(), now(), None)])
+    bank.ledger.append([token_revocation_record(bank.id, token, owner(), now(), None)])
     for refused in (lambda: store.read_text("a.md"), lambda: store.write_text("b.md", "y")):
         with pytest.raises(TokenRevokedError):
             refused()

@@ -15,7 +15,7 @@ import pytest
 from satchel.artifact.verification import Outcome
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.json_reader import numbers_of, with_numbers
+from satchel.crypto.json_reader import float_spellings, with_numbers
 from satchel.transfer.conversion import ConvertOptions, convert
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
@@ -135,7 +135,7 @@ def test_what_is_no_number_in_json_is_named(tmp_path: Path) -> None:
 
 def test_a_number_that_was_changed_since_is_written_as_it_is() -> None:
     """What was kept of the notation counts for the same number only."""
-    kept = numbers_of({"a": 1.0, "b": {"c": 2.0}, "v": [1.0, 0.5], "gone": 3.0})["$numbers"]
+    kept = float_spellings({"a": 1.0, "b": {"c": 2.0}, "v": [1.0, 0.5], "gone": 3.0})["$numbers"]
     row = {"a": 1, "b": {"c": 5}, "v": [1, 0.5], "x": 3}
     shared = row["b"]
     assert (

@@ -23,7 +23,14 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.redaction import signed_redaction
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import RedactionRefusedError, SatchelError, VerificationError
-from satchel.ledger.authority import ADOPTED, EpochDecision, LogState, admission, deciding, ending
+from satchel.ledger.authority import (
+    ADOPTED,
+    EpochDecision,
+    LogState,
+    admission_record,
+    decision_record,
+    key_end_record,
+)
 from satchel.ledger.examination import examine
 from satchel.model.records import Entry, Erasure, Receipt, Redaction, Source
 from satchel.stores.memory import InMemoryStore
@@ -82,7 +89,7 @@ def by_eve(case: str, log: MemoryLog) -> tuple[dict[str, Any], dict[str, Any]]: 
         mine.bank, mine.rows = log.bank, list(log.rows)
         at = LogState(epoch=0, size=2, root=log.logged()["head"]["signed"]["root"])
         decision = EpochDecision(bank=log.bank.id, epoch=1, resumed=at, key=EVE.did)
-        adopted = deciding(ADOPTED, decision, EVE, "2026-01-01T00:00:00.000000Z")
+        adopted = decision_record(ADOPTED, decision, EVE, "2026-01-01T00:00:00.000000Z")
         mine.append(adopted, allowed)
         here = mine.logged(epoch=1)
         held = sections(log.bank, adopted, allowed, semantic=[form])
@@ -90,7 +97,7 @@ def by_eve(case: str, log: MemoryLog) -> tuple[dict[str, Any], dict[str, Any]]: 
     elif case == "a writer that she admitted":
         mine = MemoryLog(EVE)
         mine.bank, mine.rows = log.bank, list(log.rows)
-        let_in = admission(log.bank.id, EVE.did, EVE, "2026-01-01T00:00:00.000000Z")
+        let_in = admission_record(log.bank.id, EVE.did, EVE, "2026-01-01T00:00:00.000000Z")
         mine.append(let_in, allowed)
         held = sections(log.bank, let_in, allowed, semantic=[form])
         return held | {"proofs": [mine.proof(GENUINE), mine.proof(allowed)]}, mine.logged()
@@ -226,8 +233,8 @@ def test_a_redaction_signed_by_a_key_that_had_ended_does_not_count(
     def outcome(*order: str) -> Outcome:
         log = MemoryLog(OWNER)
         made = {
-            "in": admission(log.bank.id, writer.did, OWNER, at),
-            "end": ending(action, log.bank.id, writer.did, OWNER, at),
+            "in": admission_record(log.bank.id, writer.did, OWNER, at),
+            "end": key_end_record(action, log.bank.id, writer.did, OWNER, at),
             "redaction": allowed,
             "memory": GENUINE,
         }

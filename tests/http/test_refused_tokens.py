@@ -20,7 +20,7 @@ from satchel.bank.operations import RememberOptions
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey
-from satchel.crypto.token_chain import Chain, linked, prove
+from satchel.crypto.token_chain import Chain, link_tokens, prove
 from satchel.crypto.token_chain import open_chain as chain_in
 from satchel.crypto.tokens import Permission, Tags, Wildcard, signed_token
 from satchel.http.gateway import PROOF, TOKEN, asked_of
@@ -305,7 +305,7 @@ def _widened(chain: Chain) -> Chain:
     """Hand on more than there is, as somebody does who does not use this program."""
     said = {"permissions": EVERYTHING, "issued_at": now(), "expires_at": _at(1)}
     child = signed_token(chain.bank, HOLDER, grant(**said), chain.leaf.id)
-    return linked((*chain.tokens, child), {})
+    return link_tokens((*chain.tokens, child), {})
 
 
 def _at(hours: float) -> str:

@@ -22,7 +22,7 @@ from satchel.backup.storage import FolderStorage, PackEncryption
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store, open_ledger, open_store
 from satchel.bank.machine_keys import create_identity, signing_key
-from satchel.config.files import toml_of
+from satchel.config.files import to_toml
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.model.records import Erasure, Status
@@ -207,7 +207,7 @@ def backed_up(kept: Path, folder: Path, *, encrypted: bool = False) -> tuple[Mac
         settings = machine.settings
     bank = own_bank(settings)
     about = {"agents": {"helper": {"bank": bank, "workspace": str(machine.workspace)}}}
-    (folder / "satchel.toml").write_text(toml_of(about))
+    (folder / "satchel.toml").write_text(to_toml(about))
     settings = machine.settings
     for number in range(3):
         added(settings, bank, 20, 1000 * number + 1000)

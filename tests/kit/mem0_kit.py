@@ -11,7 +11,7 @@ from satchel.connectors._mem0_store import Mem0Address
 from satchel.connectors._qdrant import QdrantFolder, _key, pickled, point
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.model.records import Entry
-from satchel.ports.format import Page, PastVersion
+from satchel.ports.format import ConnectorOptions, Page, PastVersion
 from satchel.ports.losses import Report
 
 SAMPLE = Path(__file__).parent.parent / "data" / "mem0-local"
@@ -51,7 +51,7 @@ def with_points(folder: Path, *payloads: dict[str, Any], collection: str = "mem0
 
 def opened(folder: Path | str, **how: Any) -> Mem0Local:
     """Open a store."""
-    return Mem0Local(Mem0Address.read(str(folder)), **how)
+    return Mem0Local(Mem0Address.read(str(folder)), ConnectorOptions(**how))
 
 
 def read(

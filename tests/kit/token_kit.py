@@ -12,7 +12,7 @@ from satchel.bank.permissions import Bearer
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import PayloadType, SigningKey, sign
 from satchel.crypto.sealed_records import digest
-from satchel.crypto.token_chain import Chain, TokenContext, attenuated, linked
+from satchel.crypto.token_chain import Chain, TokenContext, attenuate, link_tokens
 from satchel.crypto.tokens import Clause, Components, Grant, Wildcard, issue, shift_time
 from satchel.ledger.scope import VerifiedChain
 from satchel.model.values import now
@@ -48,12 +48,12 @@ def grant(*scope: Clause, **members: Any) -> Grant:
 
 def chain_of(*scope: Clause, bank: str = BANK, owner: SigningKey = OWNER, **members: Any) -> Chain:
     """Return a chain of one token."""
-    return linked((issue(bank, owner, grant(*scope, **members)),), {})
+    return link_tokens((issue(bank, owner, grant(*scope, **members)),), {})
 
 
 def child_of(chain: Chain, *scope: Clause, key: SigningKey = HOLDER, **members: Any) -> Chain:
     """Return a chain with one more token, for the next holder."""
-    return attenuated(chain, key, grant(*scope, **{"audience": SECOND.did} | members), {})
+    return attenuate(chain, key, grant(*scope, **{"audience": SECOND.did} | members), {})
 
 
 def around(**members: Any) -> TokenContext:

@@ -11,7 +11,7 @@ from satchel.bank.machine_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Source
 from satchel.model.values import now
 from satchel.ports.drafts import read_records
@@ -27,7 +27,7 @@ def imported(ledger: Ledger, path: Path, name: str = "mem0", group: int = 1000) 
     ledger.append([source])
     for start in range(0, len(records), group):
         ledger.append(records[start : start + group], batch=source.id)
-    ledger.append([closing(source.id, now())])
+    ledger.append([closing_receipt(source.id, now())])
     return source.id
 
 

@@ -10,7 +10,7 @@ from satchel.agents.export import AgentExportOptions, AgentExportResult, export_
 from satchel.agents.imports import AgentImportOptions, AgentImportResult, import_agent, undo
 from satchel.bank.banks import create_bank
 from satchel.bank.open_bank import open_bank
-from satchel.config.files import toml_of
+from satchel.config.files import to_toml
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.text import Message, Note, SessionChange
@@ -37,7 +37,7 @@ def configured(agent: str, **said: Any) -> Path:
     """Say of an agent in the configuration that is read by default; return the file."""
     file = settings().file
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("# by hand\n\n" + toml_of({"agents": {agent: said}}))
+    file.write_text("# by hand\n\n" + to_toml({"agents": {agent: said}}))
     return file
 
 

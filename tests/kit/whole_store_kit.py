@@ -12,7 +12,7 @@ from satchel.bank.machine_keys import signing_key
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Edge, Erasure, FileVersion, Semantic, SessionEvent, Source, Status
 from satchel.model.values import Origin, Scope, now
 from satchel.ports.rows import Filter
@@ -101,7 +101,7 @@ def _import(ledger: Ledger) -> None:
             [seal(Semantic(text=f"imported {place} {n}")) for n in range(9)], batch=source.id
         )
         if whole:
-            ledger.append([closing(source.id, now())])
+            ledger.append([closing_receipt(source.id, now())])
 
 
 def _beside(store: Store, bank: str, ids: list[str]) -> str:

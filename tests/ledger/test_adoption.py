@@ -34,7 +34,14 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.authority import ACCEPTED, ADOPTED, EpochDecision, LogState, admission, deciding
+from satchel.ledger.authority import (
+    ACCEPTED,
+    ADOPTED,
+    EpochDecision,
+    LogState,
+    admission_record,
+    decision_record,
+)
 from satchel.ledger.decisions import Decider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import Ticket, with_models
@@ -130,7 +137,7 @@ def test_a_bank_that_names_a_trusted_owner_beside_an_unknown_one_is_untrusted(
     bank = seal(Bank(owner_keys=(OWNER.did, THIEF.did), created_at=_AT))
     made = Ledger(store, bank.id, writer=THIEF)
     with store.writing() as writing:
-        records = [bank, admission(bank.id, WRITER.did, THIEF, _AT)]
+        records = [bank, admission_record(bank.id, WRITER.did, THIEF, _AT)]
         made._commit(writing, None, [Ticket(with_models(records))])
     victim = Machine(store, bank.id, tmp_path / "victim", trusted=frozenset({OWNER.did}))
     assert victim.standing() == "untrusted"
@@ -255,7 +262,7 @@ def test_an_adopted_old_copy_is_refused_by_who_saw_more(tmp_path: Path) -> None:
 
     head = head_of(one.store, one.bank)
     decision = EpochDecision(bank=one.bank, epoch=2, resumed=LogState.of(head), abandoned=seen)
-    forge(one.store, one.bank, [deciding(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
+    forge(one.store, one.bank, [decision_record(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
     assert thief.standing() == "own"  # so the log itself is in order
     _refused(one, AdoptedError)
 
@@ -275,7 +282,7 @@ def test_an_adoption_before_an_epoch_that_was_seen_is_refused(tmp_path: Path) ->
     assert thief.decider(THIEF).adopt().epoch == 1
     head = head_of(one.store, one.bank)
     decision = EpochDecision(bank=one.bank, epoch=2, resumed=LogState.of(head), abandoned=seen)
-    forge(one.store, one.bank, [deciding(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
+    forge(one.store, one.bank, [decision_record(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
     thief.add(9, start=60)
     _refused(one, AdoptedError)
 
@@ -299,7 +306,7 @@ def _adopting(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Seale
         "resumed": LogState.of(head),
         "key": _HEIR.did,
     }
-    return deciding(ADOPTED, EpochDecision(**members | changed), signer, _AT)
+    return decision_record(ADOPTED, EpochDecision(**members | changed), signer, _AT)
 
 
 @pytest.mark.parametrize(
@@ -469,7 +476,7 @@ def test_a_crash_before_the_witness_knows_of_an_adoption_is_mended_by_asking_aga
         pass
 
     class _Cut(Witness):
-        def record_believed(self, *_: Any, **__: Any) -> Any:
+        def record_verified(self, *_: Any, **__: Any) -> Any:
             raise _Crash
 
     one = machine(tmp_path)

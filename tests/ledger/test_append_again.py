@@ -19,7 +19,7 @@ from satchel.crypto.log import Head, check_head, parse_head, sign_head, signed_h
 from satchel.errors import RolledBackError, WitnessError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness, WitnessOutcome
-from satchel.ledger.witness_file import WitnessedHead, framed, line_of, witnessed
+from satchel.ledger.witness_file import WitnessedHead, format_line, frame_line, parse_line
 from satchel.stores.sqlite import SqliteStore
 
 
@@ -47,13 +47,13 @@ def file_of(witness: Witness, bank: str = BANK) -> Path:
 
 def test_heads_witnessed_by_another_process_count(witness: Witness) -> None:
     """It is newer, or it is another history; a memory of our own last head says neither."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     Witness(witness.folder).record(signed(5))
-    assert witness.record_believed(believed(signed(3))) is WitnessOutcome.COVERED
-    assert witness.record_believed(believed(signed(6))) is WitnessOutcome.WRITTEN
+    assert witness.record_verified(believed(signed(3))) is WitnessOutcome.COVERED
+    assert witness.record_verified(believed(signed(6))) is WitnessOutcome.WRITTEN
     Witness(witness.folder).record(signed(9, branch="theirs"))
     with pytest.raises(WitnessError, match="forked"):
-        witness.record_believed(believed(signed(9)))
+        witness.record_verified(believed(signed(9)))
 
 
 @pytest.mark.parametrize("place", [0, 10, 30, 300, -2])
@@ -61,50 +61,50 @@ def test_a_line_changed_concurrently_is_not_the_one_that_was_written(
     witness: Witness, place: int
 ) -> None:
     """Attack: our own last line, in place, between two appends of one program."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     data = bytearray(file_of(witness).read_bytes())
     data[place] ^= 1
     file_of(witness).write_bytes(data)
     with pytest.raises(WitnessError, match="changed after it was recorded"):
-        witness.record_believed(believed(signed(2)))
+        witness.record_verified(believed(signed(2)))
     assert file_of(witness).read_bytes() == data
 
 
 def test_a_head_that_was_put_in_place_of_ours_has_to_be_signed(witness: Witness) -> None:
     """Attack: a whole line, its length and checksum in order, that nobody signed."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     forged = signed(2)
     forged["signed"] = forged["signed"] | {"root": BANK}
-    file_of(witness).write_bytes(framed(canonical(forged)))
+    file_of(witness).write_bytes(frame_line(canonical(forged)))
     with pytest.raises(WitnessError, match="signature"):
-        witness.record_believed(believed(signed(3)))
+        witness.record_verified(believed(signed(3)))
 
 
 def test_a_file_that_was_replaced_or_removed_concurrently_is_read(witness: Witness) -> None:
     """By another that is as long: no descriptor of the old one is kept."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     other = file_of(witness).with_suffix(".new")
-    other.write_bytes(line_of(signed(8)))
+    other.write_bytes(format_line(signed(8)))
     other.chmod(0o600)
     other.replace(file_of(witness))
-    assert witness.record_believed(believed(signed(7))) is WitnessOutcome.COVERED
+    assert witness.record_verified(believed(signed(7))) is WitnessOutcome.COVERED
     assert Witness(witness.folder).forget(BANK)
-    assert witness.record_believed(believed(signed(2))) is WitnessOutcome.WRITTEN
-    assert file_of(witness).read_bytes() == line_of(signed(2))
+    assert witness.record_verified(believed(signed(2))) is WitnessOutcome.WRITTEN
+    assert file_of(witness).read_bytes() == format_line(signed(2))
 
 
 def test_a_lock_file_that_was_replaced_concurrently_is_the_one_that_is_taken(
     witness: Witness, tmp_path: Path
 ) -> None:
     """Else who holds the new file and who holds the old one would both write."""
-    witness.record_believed(believed(signed(1)))
+    witness.record_verified(believed(signed(1)))
     lock = file_of(witness).with_suffix(".lock")
     lock.rename(tmp_path / "old")
     lock.symlink_to(tmp_path / "old")
     with pytest.raises(WitnessError, match="did not create"):
-        witness.record_believed(believed(signed(2)))
+        witness.record_verified(believed(signed(2)))
     lock.unlink()
-    assert witness.record_believed(believed(signed(2))) is WitnessOutcome.WRITTEN
+    assert witness.record_verified(believed(signed(2))) is WitnessOutcome.WRITTEN
     assert lock.stat().st_ino != (tmp_path / "old").stat().st_ino
 
 
@@ -137,7 +137,7 @@ def test_every_head_that_an_append_witnessed_is_signed(ledger: Ledger) -> None:
     """It is not checked again as it is written, so a program that starts anew checks each."""
     for number in range(5):
         ledger.append(memories(1, start=number))
-    witnessed.cache_clear()
+    parse_line.cache_clear()
     witness = ledger._witness
     assert witness is not None
     found = Witness(witness.folder).heads(ledger.bank)

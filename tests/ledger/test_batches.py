@@ -12,7 +12,7 @@ from ledger_kit import created, memories, opened
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError, VerificationError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Receipt, Semantic, Source, Status
 from satchel.model.values import Origin, now
 from satchel.ports.rows import Filter, slot_of
@@ -67,7 +67,7 @@ def test_an_import_is_invisible_until_it_is_complete(store: Store) -> None:
             assert [one.record.id for one in view.pending(source)] == [one.id for one in records]
         assert texts(reader) == ["beside it"]
 
-    ledger.append([closing(source, now())])
+    ledger.append([closing_receipt(source, now())])
     for reader in (ledger, opened(store, ledger.bank, None)):
         expected = [f"memory {number}" for number in range(4)]
         assert texts(reader) == [*expected, "beside it", "memory 4", "memory 5"]
@@ -89,7 +89,7 @@ def test_what_an_import_replaces_is_there_until_it_is_complete(store: Store) -> 
     assert texts(ledger) == ["old"]
     with ledger.reading() as view:
         before = view.head.size
-    ledger.append([closing(source, now())])
+    ledger.append([closing_receipt(source, now())])
     assert texts(ledger) == ["new"]
     assert texts(opened(store, ledger.bank, None)) == ["new"]
     assert texts(ledger, as_of=before) == ["old"]
@@ -102,7 +102,7 @@ def test_an_import_that_would_double_a_thing_is_not_completed(store: Store) -> N
     ledger.append([at_slot(1, "imported"), at_slot(2, "imported")], batch=source)
     ledger.append([at_slot(2, "by hand")])
     with pytest.raises(SlotTakenError):
-        ledger.append([closing(source, now())])
+        ledger.append([closing_receipt(source, now())])
     assert texts(ledger) == ["by hand"]
     assert texts(opened(store, ledger.bank, None)) == ["by hand"]
 
@@ -112,7 +112,7 @@ def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
     ledger = created(store)
     source = opens(ledger)
     ledger.append(memories(3), batch=source)
-    ledger.append([closing(source, now())])
+    ledger.append([closing_receipt(source, now())])
     ledger.append([seal(Status(target=source, state="deleted"))])
     assert texts(ledger) == []
     with ledger.reading() as view:
@@ -125,7 +125,7 @@ def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
     given_up = opens(ledger)
     ledger.append(memories(2, start=10), batch=given_up)
     ledger.append([seal(Status(target=given_up, state="rejected"))])
-    ledger.append([closing(given_up, now())])
+    ledger.append([closing_receipt(given_up, now())])
     assert len(texts(ledger)) == 3
     assert len(texts(opened(store, ledger.bank, None))) == 3
 
@@ -136,7 +136,7 @@ def test_an_import_can_refer_to_another_import(store: Store) -> None:
     first, second = opens(ledger), opens(ledger)
     records = memories(3)
     ledger.append(records, batch=first)
-    ledger.append([closing(first, now())])
+    ledger.append([closing_receipt(first, now())])
     says = [
         seal(Status(target=first, state="quarantined")),
         seal(Status(target=first, state="deleted")),
@@ -145,7 +145,7 @@ def test_an_import_can_refer_to_another_import(store: Store) -> None:
     ]
     ledger.append(says, batch=second)
     assert len(texts(ledger)) == 3
-    ledger.append([closing(second, now())])
+    ledger.append([closing_receipt(second, now())])
     assert texts(ledger) == texts(opened(store, ledger.bank, None)) == ["memory 1"]
 
 
@@ -154,7 +154,7 @@ def test_what_is_said_at_once_of_all_and_of_one_counts_in_the_order_said(store: 
     ledger = created(store)
     source, records = opens(ledger), memories(3)
     ledger.append(records, batch=source)
-    ledger.append([closing(source, now())])
+    ledger.append([closing_receipt(source, now())])
     ledger.append(
         [
             seal(Status(target=source, state="deleted")),
@@ -171,7 +171,7 @@ def test_an_import_is_held_as_a_whole(store: Store) -> None:
     ledger.append(memories(2), batch=source)
     ledger.append([seal(Status(target=source, state="quarantined"))])
     ledger.append(memories(2, start=5), batch=source)
-    ledger.append([closing(source, now())])
+    ledger.append([closing_receipt(source, now())])
     assert texts(ledger) == []
     with ledger.reading() as view:
         assert len(list(view.scan(Filter(held=True, kinds=frozenset({"note"}))))) == 4
@@ -183,7 +183,7 @@ def test_a_complete_import_takes_no_more(store: Store) -> None:
     """Nor does one that was never begun; nothing is logged."""
     ledger = created(store)
     source = opens(ledger)
-    ledger.append([closing(source, now())])
+    ledger.append([closing_receipt(source, now())])
     for wrong in (source, memories(1)[0].id):
         with pytest.raises(UsageError):
             ledger.append(memories(1), batch=wrong)
@@ -277,7 +277,7 @@ def _records(
     if step[0] == "add":
         return [(seal(Semantic(text="x")), sources[step[1]]) for _ in range(step[2])]
     if step[0] == "close":
-        return [(closing(str(sources[step[1]]), now()), None)]
+        return [(closing_receipt(str(sources[step[1]]), now()), None)]
     if step[0] == "whole":
         return [(seal(Status(target=str(sources[step[1]]), state=step[2])), None)]
     if not records:

@@ -9,7 +9,14 @@ from machines_kit import THIEF, Machine, actions, backup, forge, head_of, machin
 from satchel.crypto.keys import RETIRED, REVOKED, SUCCEEDED, SigningKey
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import ReadOnlyStoreError, SigningKeyError, UsageError, VerificationError
-from satchel.ledger.authority import ADMISSION, admission, ending, naming, signed_config, succeeding
+from satchel.ledger.authority import (
+    ADMISSION,
+    admission_record,
+    key_end_record,
+    rename_record,
+    signed_config,
+    succession_record,
+)
 from satchel.model.records import Config
 
 HEIR, NEXT = SigningKey.from_seed(b"h" * 32), SigningKey.from_seed(b"n" * 32)
@@ -81,14 +88,14 @@ def test_a_succession_that_not_both_signed_changes_nothing(
 def test_a_succession_of_another_bank_changes_nothing(tmp_path: Path) -> None:
     """Else one bank's could be carried into another of the same owner."""
     one, two = machine(tmp_path / "a"), machine(tmp_path / "b")
-    assert not _counts(one, succeeding(two.bank, OWNER, HEIR, _AT))
+    assert not _counts(one, succession_record(two.bank, OWNER, HEIR, _AT))
 
 
 def test_the_second_succession_of_a_key_is_a_fork_and_counts_for_nothing(tmp_path: Path) -> None:
     """Whoever stole the old key comes too late; the log shows that it was tried."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
-    assert not _counts(one, succeeding(one.bank, OWNER, THIEF, _AT))
+    assert not _counts(one, succession_record(one.bank, OWNER, THIEF, _AT))
     with one.ledger().reading() as view:
         assert [found.heir for found in view.authority.forked] == [THIEF.did]
         assert any("second succession" in note for note in view.notes)
@@ -99,7 +106,9 @@ def test_a_key_that_ended_does_not_come_back(tmp_path: Path) -> None:
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     assert not _counts(
-        one, succeeding(one.bank, HEIR, OWNER, _AT), admission(one.bank, OWNER.did, HEIR, _AT)
+        one,
+        succession_record(one.bank, HEIR, OWNER, _AT),
+        admission_record(one.bank, OWNER.did, HEIR, _AT),
     )
     with pytest.raises(UsageError, match="role in the bank"):
         one.decider(HEIR).hand_over([OWNER])
@@ -175,7 +184,7 @@ def test_the_last_owner_is_neither_retired_nor_revoked(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="as the last owner") as caught:
             one.decider().end(action, OWNER.did)
         assert "key rotate" in (caught.value.hint or "")
-        assert not _counts(one, ending(action, one.bank, OWNER.did, OWNER, _AT))
+        assert not _counts(one, key_end_record(action, one.bank, OWNER.did, OWNER, _AT))
 
 
 @pytest.mark.parametrize("action", [RETIRED, REVOKED])
@@ -184,7 +193,7 @@ def test_only_an_owner_ends_a_key(tmp_path: Path, action: str, by: SigningKey) -
     """Else whoever can add to the log could shut others out."""
     one = machine(tmp_path)
     one.decider().admit(OTHER_WRITER.did)
-    assert not _counts(one, ending(action, one.bank, OTHER_WRITER.did, by, _AT))
+    assert not _counts(one, key_end_record(action, one.bank, OTHER_WRITER.did, by, _AT))
 
 
 def test_a_replaced_key_can_be_revoked_later_by_its_heir(tmp_path: Path) -> None:
@@ -204,8 +213,8 @@ def test_what_an_ended_key_signs_afterwards_changes_nothing(tmp_path: Path) -> N
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     early = "2020-01-01T00:00:00.000000Z"
-    assert not _counts(one, admission(one.bank, OTHER_WRITER.did, OWNER, early))
-    assert not _counts(one, naming(one.bank, "theirs", OWNER, early))
+    assert not _counts(one, admission_record(one.bank, OTHER_WRITER.did, OWNER, early))
+    assert not _counts(one, rename_record(one.bank, "theirs", OWNER, early))
     assert ADMISSION in actions(one.store, one.bank)
 
 

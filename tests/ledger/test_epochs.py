@@ -32,7 +32,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.authority import ACCEPTED, RESTORED, EpochDecision, LogState, deciding
+from satchel.ledger.authority import ACCEPTED, RESTORED, EpochDecision, LogState, decision_record
 from satchel.ledger.decisions import forget
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
@@ -121,7 +121,7 @@ class _Crash(Exception):  # noqa: N818 - no error of anybody's
 
 
 class _Cut(Witness):
-    def record_believed(self, *_: Any, **__: Any) -> Any:
+    def record_verified(self, *_: Any, **__: Any) -> Any:
         raise _Crash
 
 
@@ -227,7 +227,7 @@ def test_a_record_that_was_erased_stands_in_no_ones_way(tmp_path: Path) -> None:
 def test_a_decision_is_not_appended_like_a_record(tmp_path: Path) -> None:
     """An import that carries one would otherwise make the store unreadable."""
     one = machine(tmp_path)
-    record = deciding(RESTORED, _accepting(one, None), OWNER, _AT)
+    record = decision_record(RESTORED, _accepting(one, None), OWNER, _AT)
     with pytest.raises(UsageError, match="decision"):
         one.ledger().append([record])
 
@@ -253,53 +253,53 @@ def test_a_writer_cannot_start_an_epoch(tmp_path: Path) -> None:
 
 
 def _by_the_writer(one: Machine, seen: LogState) -> Sealed:
-    return deciding(ACCEPTED, _accepting(one, seen), WRITER, _AT)
+    return decision_record(ACCEPTED, _accepting(one, seen), WRITER, _AT)
 
 
 def _by_an_outsider(one: Machine, seen: LogState) -> Sealed:
-    return deciding(ACCEPTED, _accepting(one, seen), THIEF, _AT)
+    return decision_record(ACCEPTED, _accepting(one, seen), THIEF, _AT)
 
 
 def _of_another_bank(one: Machine, seen: LogState) -> Sealed:
     """An owner accepted a loss in another bank of the same size."""
     other = machine(one._folder.parent / "elsewhere")
-    return deciding(ACCEPTED, _accepting(other, seen), OWNER, _AT)
+    return decision_record(ACCEPTED, _accepting(other, seen), OWNER, _AT)
 
 
 def _of_another_bank_renamed(one: Machine, seen: LogState) -> Sealed:
     """The same, with its root, claimed for this bank: an owner never signs that."""
     other = machine(one._folder.parent / "elsewhere")
-    return deciding(ACCEPTED, _accepting(other, seen, bank=one.bank), OWNER, _AT)
+    return decision_record(ACCEPTED, _accepting(other, seen, bank=one.bank), OWNER, _AT)
 
 
 def _for_another_place(one: Machine, seen: LogState) -> Sealed:
     """Accepted earlier in the same log: the place is another."""
     resumed = LogState(epoch=0, size=3, root=LogState.of(head_of(one.store, one.bank)).root)
-    return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+    return decision_record(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
 
 
 def _for_another_history(one: Machine, seen: LogState) -> Sealed:
     """Accepted on a fork of the same size."""
     resumed = LogState(epoch=0, size=_OLD, root="blake3:" + "0" * 64)
-    return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+    return decision_record(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
 
 
 def _for_a_later_epoch(one: Machine, seen: LogState) -> Sealed:
-    return deciding(ACCEPTED, _accepting(one, seen, epoch=7), OWNER, _AT)
+    return decision_record(ACCEPTED, _accepting(one, seen, epoch=7), OWNER, _AT)
 
 
 def _from_an_epoch_that_never_was(one: Machine, seen: LogState) -> Sealed:
     resumed = msgspec.structs.replace(LogState.of(head_of(one.store, one.bank)), epoch=3)
-    return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+    return decision_record(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
 
 
 def _that_names_nothing(one: Machine, _: LogState) -> Sealed:
-    return deciding(ACCEPTED, _accepting(one, None), OWNER, _AT)
+    return decision_record(ACCEPTED, _accepting(one, None), OWNER, _AT)
 
 
 def _with_another_ending(one: Machine, seen: LogState) -> Sealed:
     """Its signature is over something else."""
-    record = deciding(ACCEPTED, _accepting(one, seen), OWNER, _AT)
+    record = decision_record(ACCEPTED, _accepting(one, seen), OWNER, _AT)
     model = record.model
     assert isinstance(model, Config)
     payload = model.payload | {"reason": "another"}
@@ -348,7 +348,7 @@ def test_a_loss_is_not_accepted_in_the_name_of_a_new_owner(tmp_path: Path) -> No
     decision = _accepting(one, _witnessed(one), key=THIEF.did)
     for action in (ACCEPTED, RESTORED):
         kept = backup(one.store)
-        forge(one.store, one.bank, [deciding(action, decision, THIEF, _AT)], THIEF, epoch=1)
+        forge(one.store, one.bank, [decision_record(action, decision, THIEF, _AT)], THIEF, epoch=1)
         for victim in (one, Machine(one.store, one.bank, tmp_path / "fresh")):
             with pytest.raises(VerificationError, match="no owner admitted"):
                 victim.listed()

@@ -15,7 +15,7 @@ from satchel.ledger.erasure import finish_erasure, is_unfinished
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.repair import DAMAGED, repair
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.ledger.witness import Witness
 from satchel.model.records import (
     Edge,
@@ -235,7 +235,7 @@ def test_an_erasure_is_no_part_of_an_import(store: Store) -> None:
     with pytest.raises(UsageError, match="import"):
         ledger.append([seal(Erasure(entry=record.id))], batch=source.id)
     assert "current" in _refused(ledger, seal(Erasure(entry=record.id)))
-    ledger.append([closing(source.id, now())])
+    ledger.append([closing_receipt(source.id, now())])
     ledger.append([seal(Status(target=source.id, state="deleted"))])
     ledger.append([seal(Erasure(entry=record.id))])  # undone with its import
     assert examine(store, ledger.bank).is_sound

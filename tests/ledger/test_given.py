@@ -11,7 +11,7 @@ from ledger_kit import created, listed, memories
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, StoreFullError, VerificationError
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Source, State, Status
 from satchel.ports.store import Reader, Writer
 from satchel.stores.memory import InMemoryStore
@@ -33,7 +33,7 @@ def said(target: Sealed, state: State, by: str | None = None) -> Sealed:
 def states(ledger: Ledger, record: Sealed) -> list[str]:
     """Return what was said of a record that counts."""
     with ledger.reading() as view:
-        return [each.state for each in view.said(view.get([record.id])[record.id])]
+        return [each.state for each in view.status_events(view.get([record.id])[record.id])]
 
 
 def test_an_append_that_builds_on_what_is_so_no_more_is_refused(ledger: Ledger) -> None:
@@ -71,7 +71,7 @@ def test_what_is_said_of_an_import_changes_its_records(ledger: Ledger) -> None:
     (one,) = memories(1)
     ledger.append([source])
     ledger.append([one], batch=source.id)
-    ledger.append([closing(source.id, AT)])
+    ledger.append([closing_receipt(source.id, AT)])
     with ledger.reading() as view:
         given = view.unchanged([view.get([one.id])[one.id]])
     ledger.append([said(source, "deleted")])
@@ -89,7 +89,7 @@ def test_of_appends_that_are_committed_together_one_builds_on_what_it_saw(
     (one,) = memories(1)
     ledger.append([source])
     ledger.append([one], batch=source.id)
-    ledger.append([closing(source.id, AT)])
+    ledger.append([closing_receipt(source.id, AT)])
     with ledger.reading() as view:
         given = view.unchanged([view.get([one.id])[one.id]])
     outcomes = list[str]()
@@ -159,12 +159,12 @@ def test_what_an_import_says_counts_when_it_is_complete(ledger: Ledger) -> None:
         then = view.head.size
         assert view.versions(one.id) == {one.id}
     assert states(ledger, one) == []
-    ledger.append([closing(source.id, AT)])
+    ledger.append([closing_receipt(source.id, AT)])
     with ledger.reading() as view:
         assert view.versions(one.id) == {one.id, two.id}
         logged = view.get([one.id])[one.id]
-        assert [each.by for each in view.said(logged)] == [two.id]
-        assert view.said(logged, as_of=then) == []
+        assert [each.by for each in view.status_events(logged)] == [two.id]
+        assert view.status_events(logged, as_of=then) == []
 
 
 def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Ledger) -> None:
@@ -172,7 +172,7 @@ def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Led
     one, two = memories(2)
     ledger.append([one, two])
     with ledger.reading() as view:
-        (found,) = view.starting(one.id[7:20], limit=5)
+        (found,) = view.with_prefix(one.id[7:20], limit=5)
         assert found.record.id == one.id
 
         class Misleading:
@@ -187,7 +187,7 @@ def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Led
 
         view._reader = Misleading(view._reader)  # type: ignore[assignment]
         with pytest.raises(VerificationError):
-            view.starting(one.id[7:20], limit=5)
+            view.with_prefix(one.id[7:20], limit=5)
 
 
 def test_what_a_store_could_not_keep_in_the_end_was_never_said(

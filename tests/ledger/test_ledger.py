@@ -437,19 +437,19 @@ def test_a_head_by_a_key_that_nobody_admitted_is_refused(
 
 def test_an_admission_counts_in_its_own_bank_only() -> None:
     """A record that admits a key to one bank, carried to another of the same owner."""
-    from satchel.ledger.authority import admission, founding, with_configs
+    from satchel.ledger.authority import admission_record, apply_configs, founding_authority
 
     store = InMemoryStore()
     guest = SigningKey.generate()
     banks = [Ledger.create(store, owner=_OWNER, writer=_WRITER).bank for _ in range(2)]
-    admitted = admission(banks[0], guest.did, _OWNER, "2026-01-01T00:00:00.000000Z")
-    by_guest = admission(banks[1], guest.did, guest, "2026-01-01T00:00:00.000000Z")
+    admitted = admission_record(banks[0], guest.did, _OWNER, "2026-01-01T00:00:00.000000Z")
+    by_guest = admission_record(banks[1], guest.did, guest, "2026-01-01T00:00:00.000000Z")
     with store.reading() as reader:
         firsts = [reader.at(bank, [0])[0].body or b"" for bank in banks]
     for bank, first, expected in zip(banks, firsts, [True, False], strict=True):
         record = Sealed(bank, "bank", first)
         configs = [(2, admitted), (3, by_guest)]
-        authority = with_configs(founding(record), bank, configs, lambda _: "")
+        authority = apply_configs(founding_authority(record), bank, configs, lambda _: "")
         assert authority.admits(guest.did) is expected
 
 
@@ -460,7 +460,7 @@ def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None
         pass
 
     class _Cut(Witness):
-        def record_believed(self, new: WitnessedHead, **_: Any) -> Any:
+        def record_verified(self, new: WitnessedHead, **_: Any) -> Any:
             raise _Crash(new.head.size)
 
     cut = Ledger(disk.store, disk.bank, writer=_WRITER, witness=_Cut(disk.witness))

@@ -13,15 +13,15 @@ from satchel.crypto.sealed_records import Sealed, open_record
 from satchel.errors import RolledBackError, SigningKeyError, ThresholdError, UsageError
 from satchel.ledger.authority import (
     Authority,
-    adding_owner,
-    admission,
-    ending,
-    naming,
-    revoking,
-    setting_threshold,
+    admission_record,
+    apply_configs,
+    key_end_record,
+    owner_addition_record,
+    rename_record,
     signers,
-    succeeding,
-    with_configs,
+    succession_record,
+    threshold_record,
+    token_revocation_record,
 )
 
 BEN, CAT = SigningKey.from_seed(b"b" * 32), SigningKey.from_seed(b"c" * 32)
@@ -48,13 +48,13 @@ def _decisions(one: Machine, *keys: SigningKey) -> dict[str, Sealed]:
     """Return one of each kind of record that owners decide with, signed by some keys."""
     first, *also = keys
     return {
-        "name": naming(one.bank, "mine", first, _AT, *also),
-        "admit": admission(one.bank, OTHER.did, first, _AT, *also),
-        "succeed": succeeding(one.bank, first, HEIR, _AT, *also),
-        "add": adding_owner(one.bank, HEIR.did, _AT, *keys, HEIR),
-        "fewer": setting_threshold(one.bank, 1, 1, _AT, *keys),
-        "retire": ending(RETIRED, one.bank, WRITER.did, first, _AT, None, *also),
-        "revoke": ending(REVOKED, one.bank, CAT.did, first, _AT, None, *also),
+        "name": rename_record(one.bank, "mine", first, _AT, *also),
+        "admit": admission_record(one.bank, OTHER.did, first, _AT, *also),
+        "succeed": succession_record(one.bank, first, HEIR, _AT, *also),
+        "add": owner_addition_record(one.bank, HEIR.did, _AT, *keys, HEIR),
+        "fewer": threshold_record(one.bank, 1, 1, _AT, *keys),
+        "retire": key_end_record(RETIRED, one.bank, WRITER.did, first, _AT, None, *also),
+        "revoke": key_end_record(REVOKED, one.bank, CAT.did, first, _AT, None, *also),
     }
 
 
@@ -62,7 +62,7 @@ def _counts(one: Machine, record: Sealed) -> bool:
     before = _authority(one)
     with one.ledger().reading() as view:
         size, root = view.head.size, view.head.root
-    return with_configs(before, one.bank, [(size, record)], lambda _: root) != before
+    return apply_configs(before, one.bank, [(size, record)], lambda _: root) != before
 
 
 def test_nothing_that_one_of_several_owners_decides_alone_counts(two_of_three: Machine) -> None:
@@ -99,11 +99,11 @@ def test_a_decision_with_too_few_signatures_is_refused_and_leaves_the_log(
 
 def test_an_old_record_does_not_lower_the_number_again(two_of_three: Machine) -> None:
     """Whoever kept one from when two asked for one brings it in vain."""
-    lower = setting_threshold(two_of_three.bank, 1, 1, _AT, OWNER, BEN)
+    lower = threshold_record(two_of_three.bank, 1, 1, _AT, OWNER, BEN)
     assert two_of_three.decider(OWNER, BEN).enact([lower])
     assert two_of_three.decider().set_threshold(2)
     assert not _counts(two_of_three, lower)
-    forge(two_of_three.store, two_of_three.bank, [setting_threshold(*_again(two_of_three))])
+    forge(two_of_three.store, two_of_three.bank, [threshold_record(*_again(two_of_three))])
     assert _authority(two_of_three).threshold == 2
 
 
@@ -117,7 +117,7 @@ def test_there_are_never_fewer_owners_than_have_to_sign(two_of_three: Machine) -
     assert both.end(REVOKED, CAT.did)
     for action, key in ((RETIRED, BEN), (REVOKED, BEN)):
         by = (OWNER, CAT) if action == REVOKED else (OWNER, BEN)
-        record = ending(action, two_of_three.bank, key.did, by[0], _AT, None, *by[1:])
+        record = key_end_record(action, two_of_three.bank, key.did, by[0], _AT, None, *by[1:])
         assert not _counts(two_of_three, record)
     with pytest.raises(UsageError, match="1 owners would remain, and 2 must sign"):
         both.end(RETIRED, BEN.did)
@@ -138,8 +138,8 @@ def test_nobody_becomes_an_owner_without_agreeing(tmp_path: Path) -> None:
     with pytest.raises(ThresholdError, match="must agree") as caught:
         one.decider().add_owner(BEN.did)
     assert caught.value.drawn
-    assert not _counts(one, adding_owner(one.bank, BEN.did, _AT, OWNER))
-    assert _counts(one, adding_owner(one.bank, BEN.did, _AT, OWNER, BEN))
+    assert not _counts(one, owner_addition_record(one.bank, BEN.did, _AT, OWNER))
+    assert _counts(one, owner_addition_record(one.bank, BEN.did, _AT, OWNER, BEN))
 
 
 def test_there_are_no_more_owners_than_may_sign_a_record(tmp_path: Path) -> None:
@@ -150,12 +150,15 @@ def test_there_are_no_more_owners_than_may_sign_a_record(tmp_path: Path) -> None
         assert one.decider().add_owner(key.did, key)
     with pytest.raises(UsageError, match="at most 15 owners"):
         one.decider().add_owner(THIEF.did, THIEF)
-    assert not _counts(one, adding_owner(one.bank, THIEF.did, _AT, OWNER, THIEF))
+    assert not _counts(one, owner_addition_record(one.bank, THIEF.did, _AT, OWNER, THIEF))
 
 
 def test_each_owner_ends_a_token_alone(two_of_three: Machine) -> None:
     """What only takes away has to be quick."""
-    assert _counts(two_of_three, revoking(two_of_three.bank, "blake3:" + "0" * 64, CAT, _AT, None))
+    assert _counts(
+        two_of_three,
+        token_revocation_record(two_of_three.bank, "blake3:" + "0" * 64, CAT, _AT, None),
+    )
 
 
 def test_accepting_a_loss_needs_the_threshold_of_owners(two_of_three: Machine) -> None:
@@ -197,6 +200,6 @@ def test_a_decision_counts_exactly_when_as_many_owners_signed(
     bank, wanted = "blake3:" + "1" * 64, min(number, owners)
     before = Authority(own, name="old", threshold=wanted)
     chosen = [keys[place] for place in sorted(by)] or [keys[4]]
-    record = naming(bank, "new", chosen[0], _AT, *chosen[1:])
-    after = with_configs(before, bank, [(5, record)], lambda _: "")
+    record = rename_record(bank, "new", chosen[0], _AT, *chosen[1:])
+    after = apply_configs(before, bank, [(5, record)], lambda _: "")
     assert (after.name == "new") is (len({key.did for key in chosen} & own) >= wanted)

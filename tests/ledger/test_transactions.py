@@ -13,7 +13,7 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import StoreDamagedError
 from satchel.ledger import transaction
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Semantic, Source
 from satchel.model.values import now
 from satchel.ports.rows import Row, unplaced_row
@@ -54,7 +54,7 @@ def _import(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
         for group in groups:
             log.append_rows(group, batch=source.id, visible=True)
         log.require_stored()
-        log.append([closing(source.id, now())])
+        log.append([closing_receipt(source.id, now())])
     return source
 
 
@@ -66,7 +66,7 @@ def _import_named_last(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
             log.append_unnamed(group)
         log.name_import(source)
         log.require_stored()
-        log.append([closing(source.id, now())])
+        log.append([closing_receipt(source.id, now())])
     return source
 
 
@@ -125,7 +125,7 @@ def test_a_bank_is_founded_with_the_import_into_it_or_not_at_all(ledger: Ledger)
                 raise RuntimeError("enough")
             log.name_import(source)
             log.require_stored()
-            log.append([closing(source.id, now())])
+            log.append([closing_receipt(source.id, now())])
         return made
 
     with pytest.raises(RuntimeError):

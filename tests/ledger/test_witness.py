@@ -18,7 +18,7 @@ from heads_kit import BANK, OTHER, root_at, signed
 from satchel.crypto.keys import SigningKey
 from satchel.errors import MalformedError, TargetError, WitnessError
 from satchel.ledger.witness import Witness, WitnessOutcome
-from satchel.ledger.witness_file import COMPACT_BYTES, MAX_LINE, AcceptedRollback, line_of
+from satchel.ledger.witness_file import COMPACT_BYTES, MAX_LINE, AcceptedRollback, format_line
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def written(witness: Witness, count: int, epoch: int = 0) -> None:
     """Put many heads into a file at once, without waiting for the disk each time."""
     witness.record(signed(1, epoch))
     with file_of(witness).open("ab") as stream:
-        stream.writelines(line_of(signed(size, epoch)) for size in range(2, count + 1))
+        stream.writelines(format_line(signed(size, epoch)) for size in range(2, count + 1))
 
 
 def test_the_newest_head_is_remembered(witness: Witness) -> None:
@@ -199,7 +199,7 @@ def test_a_torn_last_line_is_ignored_and_cut(witness: Witness) -> None:
     """Crash while a line was appended: at each byte of it, and where the disk had zeros still."""
     witness.record(signed(1))
     whole = file_of(witness).read_bytes()
-    line = line_of(signed(2))
+    line = format_line(signed(2))
     for cut in range(len(line) + 1):
         for zeros in {0, 1, len(line) - cut}:
             file_of(witness).write_bytes(whole + line[:cut] + bytes(zeros))
@@ -208,7 +208,7 @@ def test_a_torn_last_line_is_ignored_and_cut(witness: Witness) -> None:
             there = cut >= len(line) - 1  # only its LF may be missing
             assert newest(witness) == ((0, 2) if there else (0, 1))
             assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
-            expected = whole + (line if there else b"") + line_of(signed(3))
+            expected = whole + (line if there else b"") + format_line(signed(3))
             assert file_of(witness).read_bytes() == expected
 
 
@@ -246,7 +246,7 @@ def test_no_flipped_byte_makes_the_witness_forget(
     witness.record(signed(2))
     path = file_of(witness)
     whole = path.read_bytes()
-    last_line = len(whole) - len(line_of(signed(2)))
+    last_line = len(whole) - len(format_line(signed(2)))
     for place, byte in enumerate(whole):
         if change(byte) == byte:
             continue
@@ -281,13 +281,13 @@ def test_a_file_that_lost_bytes_in_the_middle_is_refused_where_it_matters(
     """A line taken out is not seen by the newest head; a line that is no line is."""
     for size in (1, 2, 3):
         witness.record(signed(size))
-    path, lines = file_of(witness), [line_of(signed(size)) for size in (1, 2, 3)]
+    path, lines = file_of(witness), [format_line(signed(size)) for size in (1, 2, 3)]
     for damaged, line in (
         (lines[0] + b"junk\n" + lines[2], 2),
         (lines[0] + b"\n" + lines[2], 2),
         (lines[1] + lines[0] + lines[2], 2),
         (lines[0] + lines[0], 2),
-        (line_of(signed(1, bank=OTHER)) + lines[2], 1),
+        (format_line(signed(1, bank=OTHER)) + lines[2], 1),
     ):
         path.write_bytes(damaged)
         with pytest.raises(WitnessError) as caught:
@@ -309,12 +309,12 @@ def test_a_file_that_lost_bytes_in_the_middle_is_refused_where_it_matters(
         b"x" * 3 * MAX_LINE,
         bytes(3 * MAX_LINE),
         b"x" * 3 * MAX_LINE + b"\n",
-        line_of(signed(5, bank=OTHER)),
-        line_of({**signed(6), "signatures": signed(7)["signatures"]}),
-        line_of({"signed": {}, "signatures": []}),
-        line_of({}),
-        line_of(signed(5))[:-1] + b"x",
-        line_of(signed(5))[:-1] + b"x" * 50,
+        format_line(signed(5, bank=OTHER)),
+        format_line({**signed(6), "signatures": signed(7)["signatures"]}),
+        format_line({"signed": {}, "signatures": []}),
+        format_line({}),
+        format_line(signed(5))[:-1] + b"x",
+        format_line(signed(5))[:-1] + b"x" * 50,
     ],
     ids=lambda end: f"{end[:8]!r} of {len(end)}",
 )
@@ -537,7 +537,7 @@ def test_a_long_file_is_thinned_and_keeps_what_counts(witness: Witness) -> None:
     written(witness, 300)
     witness.record(signed(40, 1))
     with file_of(witness).open("ab") as stream:
-        stream.writelines(line_of(signed(size, 2)) for size in range(1, 1400))
+        stream.writelines(format_line(signed(size, 2)) for size in range(1, 1400))
     size = 1400
     while file_of(witness).stat().st_size > COMPACT_BYTES // 2:
         assert witness.record(signed(size, 2)) is WitnessOutcome.WRITTEN
@@ -560,7 +560,7 @@ def test_a_file_of_many_epochs_stays_as_it_is(witness: Witness) -> None:
     """What is kept of each epoch may be more than half of the bound; nothing of it is lost."""
     witness.record(signed(1))
     with file_of(witness).open("ab") as stream:
-        stream.writelines(line_of(signed(2, epoch)) for epoch in range(1, 1200))
+        stream.writelines(format_line(signed(2, epoch)) for epoch in range(1, 1200))
     before = file_of(witness).read_bytes()
     witness.compact(BANK)
     assert file_of(witness).read_bytes() == before
@@ -603,7 +603,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
         elif call == "pread":
             patched.setattr("satchel.ledger.witness_file.all_lines", full)
         assert witness.record(signed(size)) is WitnessOutcome.WRITTEN
-    assert path.read_bytes() == before + line_of(signed(size))
+    assert path.read_bytes() == before + format_line(signed(size))
     assert newest(witness) == (0, size)
     if call != "damage":
         assert sorted(found.suffix for found in witness.folder.iterdir()) == [".heads", ".lock"]
@@ -642,7 +642,7 @@ def test_a_reader_that_saw_a_young_file_looks_again(witness: Witness) -> None:
     witness.record(signed(1))
     status = file_of(witness).stat()
     assert newest(witness) == (0, 1)
-    file_of(witness).write_bytes(line_of(signed(2)))
+    file_of(witness).write_bytes(format_line(signed(2)))
     os.utime(file_of(witness), ns=(status.st_atime_ns, status.st_mtime_ns))
     assert file_of(witness).stat().st_size == status.st_size
     assert newest(witness) == (0, 2)

@@ -12,7 +12,7 @@ import pytest
 from heads_kit import BANK, signed
 
 from satchel.ledger.witness import Witness, WitnessOutcome
-from satchel.ledger.witness_file import WitnessedHead, line_of
+from satchel.ledger.witness_file import WitnessedHead, format_line
 
 WRITER = """
 import sys
@@ -129,7 +129,7 @@ def test_processes_that_record_at_once_lose_and_mix_no_line(witness: Witness, st
     assert len(said) == 200
     assert [head.head.size for head in witness.heads(BANK)] == sorted(wrote)
     assert max(wrote) == 200
-    assert file_of(witness).read_bytes() == b"".join(line_of(signed(n)) for n in sorted(wrote))
+    assert file_of(witness).read_bytes() == b"".join(format_line(signed(n)) for n in sorted(wrote))
 
 
 def test_a_reader_sees_what_another_process_recorded_at_once(
@@ -208,7 +208,7 @@ def test_killed_in_the_middle_of_a_line_leaves_one_that_is_ignored(
 ) -> None:
     """Fault: the kernel ends the process at a byte of the line; the next append cuts it."""
     witness.record(signed(1))
-    line, before = line_of(signed(2)), file_of(witness).read_bytes()
+    line, before = format_line(signed(2)), file_of(witness).read_bytes()
     taken = byte % len(line)
     victim = start(VICTIM, len(before) + taken, witness.folder, 2, 1 << 20)
     assert victim.wait() == -signal.SIGXFSZ
@@ -219,7 +219,7 @@ def test_killed_in_the_middle_of_a_line_leaves_one_that_is_ignored(
     witness.record(signed(2))
     assert [head.head.size for head in witness.heads(BANK)] == [1, 2]
     assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
-    assert file_of(witness).read_bytes() == before + line + line_of(signed(3))
+    assert file_of(witness).read_bytes() == before + line + format_line(signed(3))
 
 
 @pytest.mark.parametrize("moment", ["ftruncate", "pwrite", "fdatasync"])
@@ -231,7 +231,7 @@ def test_killed_before_the_acknowledgement_the_next_process_resumes(
     for size in (1, 2):
         if moment == "ftruncate":  # there is something to cut
             with file_of(witness).open("ab") as stream:
-                stream.write(line_of(signed(size))[:300])
+                stream.write(format_line(signed(size))[:300])
         victim = start(VICTIM, moment, witness.folder, size, 1 << 20)
         assert victim.wait() == -signal.SIGKILL
         there = moment == "fdatasync"
@@ -248,7 +248,7 @@ def test_killed_while_compacting_the_newest_head_is_there(
     """Fault: kill -9 between the steps of the rewrite; what it leaves is cleared by the next."""
     witness.record(signed(1))
     with file_of(witness).open("ab") as stream:
-        stream.writelines(line_of(signed(size)) for size in range(2, 21))
+        stream.writelines(format_line(signed(size)) for size in range(2, 21))
     before = file_of(witness).read_bytes()
     victim = start(VICTIM, moment, witness.folder, 21, len(before) + 1)
     assert victim.wait() == -signal.SIGKILL

@@ -19,7 +19,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import InferenceError
 from satchel.inference.static_table import StaticTable
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Erasure, Receipt, Semantic, Source, Status
 from satchel.ports.inference import Embedder
 from satchel.ports.vectors import SKETCHES
@@ -127,7 +127,7 @@ def test_what_an_import_brought_gets_vectors_when_it_is_complete(few: Rememberin
     few.ledger.append(brought, batch=source.id)
     few.add(Semantic(text="beside it"))
     assert kept(few) == 41
-    few.ledger.append([closing(source.id, "2026-01-01T00:00:00.000000Z")])
+    few.ledger.append([closing_receipt(source.id, "2026-01-01T00:00:00.000000Z")])
     assert lacking(few) == ["imported", "likewise"]
     assert (kept(few), kept(few), lacking(few)) == (2, 0, [])
 

@@ -228,13 +228,13 @@ def test_as_of_a_moment_is_the_log_of_that_moment() -> None:
 
 def test_as_of_finds_an_import_that_was_taken_back(bank: Remembering) -> None:
     """All its records, each once, also those that were deleted for themselves."""
-    from satchel.ledger.transaction import closing
+    from satchel.ledger.transaction import closing_receipt
     from satchel.model.records import Source
 
     (source,) = bank.add(Source(provider="mem0", format="mem0"))
     first, _ = bank.add(Semantic(text="tea 1"), Semantic(text="tea 2"), batch=source.id)
     before = bank.size()
-    bank.ledger.append([closing(source.id, MAY)])
+    bank.ledger.append([closing_receipt(source.id, MAY)])
     size = bank.size()
     bank.add(retired(first), retired(source))
     assert bank.texts("tea") == bank.texts("tea", as_of=before) == []

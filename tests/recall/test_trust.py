@@ -4,7 +4,7 @@ import pytest
 from recall_kit import Remembering
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Semantic, Source, Status
 from satchel.model.values import Origin, TrustClass
 from satchel.recall.trust import FROM_HIGH_TO_LOW, is_trusted, lower
@@ -21,7 +21,7 @@ def imported(
     (memory,) = bank.add(tea(claim), batch=source.id)
     if more:
         bank.add(*more, batch=source.id)
-    bank.ledger.append([closing(source.id, AT)])
+    bank.ledger.append([closing_receipt(source.id, AT)])
     return source, memory
 
 
@@ -102,7 +102,7 @@ def test_a_file_does_not_promote_itself(bank: Remembering) -> None:
     (source,) = bank.add(Source(provider="mem0", format="mem0"))
     (memory,) = bank.add(Semantic(text="tea, imported"), batch=source.id)
     bank.add(promoted(memory), promoted(own), batch=source.id)
-    bank.ledger.append([closing(source.id, AT)])
+    bank.ledger.append([closing_receipt(source.id, AT)])
     assert sorted(trusts(bank)) == ["external", "imported"]
 
 

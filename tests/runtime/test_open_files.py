@@ -67,13 +67,13 @@ def test_what_is_written_beside_goes_to_the_same_folder(tmp_path: Path) -> None:
         (tmp_path / "folder").rename(tmp_path / "moved")
         (tmp_path / "folder").symlink_to("outside")
         with (
-            outlet.beside("out.receipt.json") as receipt,
+            outlet.sibling("out.receipt.json") as receipt,
             receipt.writing(overwrite=False) as stream,
         ):
             stream.write(b"{}")
         for name in ("", ".", "..", "a/b", "a\0"):
             with pytest.raises(PathRefusedError):
-                outlet.beside(name)
+                outlet.sibling(name)
     assert (tmp_path / "moved" / "out.receipt.json").read_bytes() == b"{}"
     assert list((tmp_path / "outside").iterdir()) == []
 

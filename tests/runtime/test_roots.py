@@ -22,7 +22,7 @@ from satchel.errors import (
     TargetExistsError,
     UnreadableError,
 )
-from satchel.runtime.files import refuse_odd
+from satchel.runtime.files import refuse_irregular
 from satchel.runtime.roots import Roots
 
 
@@ -331,7 +331,7 @@ def test_a_pipe_socket_or_folder_is_refused_and_not_waited_for(root: Path, door:
 def test_a_device_is_refused(root: Path, door: Door) -> None:
     """Attack: /dev/zero under another name never ends. Where none can be made, its like is."""
     with pytest.raises(PathRefusedError, match="not a regular file"):
-        refuse_odd(Path("/dev/zero").stat(), root / "device")
+        refuse_irregular(Path("/dev/zero").stat(), root / "device")
     with suppress(PermissionError):
         os.mknod(root / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
         with pytest.raises((PathRefusedError, UnreadableError)):

@@ -15,7 +15,7 @@ from ledger_kit import created
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import Precondition, VerifiedRecord
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.ledger.view import View
 from satchel.model.records import Source, Status
 from satchel.model.text import Message, Note, SessionChange
@@ -204,7 +204,7 @@ class Conversations(RuleBasedStateMachine):
         source = seal(Source(provider="x", format="x", at=now()))
         self.ledger.append([source], given=given)
         self.ledger.append(records, batch=source.id)
-        self.ledger.append([closing(source.id, now())])
+        self.ledger.append([closing_receipt(source.id, now())])
 
 
 def _texts(view: View, element: VerifiedRecord) -> list[Any]:

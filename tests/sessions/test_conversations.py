@@ -19,7 +19,7 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Erasure, SessionEvent, Source, Status
 from satchel.model.text import Message
 from satchel.model.values import now
@@ -536,6 +536,6 @@ def test_a_session_continued_on_another_machine_is_counted_whole(bank: OpenBank)
     source = seal(Source(provider="x", format="x", at=now()))
     bank.ledger.append([source])
     bank.ledger.append([following, aside], batch=source.id)
-    bank.ledger.append([closing(source.id, now())])
+    bank.ledger.append([closing_receipt(source.id, now())])
 
     assert [shown.messages for shown in list_sessions(bank)] == [3]

@@ -10,7 +10,7 @@ from sessions_kit import begun, say, texts_of
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SatchelError
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import SessionEvent, Source
 from satchel.model.text import Message
 from satchel.model.values import now
@@ -39,7 +39,7 @@ def arrive(bank: OpenBank, *records: Sealed) -> None:
     source = seal(Source(provider="x", format="x", at=now()))
     bank.ledger.append([source])
     bank.ledger.append(records, batch=source.id)
-    bank.ledger.append([closing(source.id, now())])
+    bank.ledger.append([closing_receipt(source.id, now())])
 
 
 def look(bank: OpenBank) -> None:

@@ -350,7 +350,7 @@ def _begun(path: Path, key: StoreKey | None) -> tuple[str, list[str]]:
 def _known(key: StoreKey | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the files of the keys open without an identity."""
     known = {one.held: one for one in (KEY, OTHER)}
-    monkeypatch.setattr(encryption, "opened_store_key", lambda held, _: known[held])
+    monkeypatch.setattr(encryption, "open_store_key", lambda held, _: known[held])
     assert key is None or key.held in known
 
 

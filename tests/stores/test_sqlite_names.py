@@ -10,7 +10,7 @@ import pytest
 from ledger_kit import OWNER, WRITER, memories
 
 from satchel.bank.open_bank import banks_called, find_bank, name_of, named_banks
-from satchel.ledger.authority import naming
+from satchel.ledger.authority import rename_record
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import bank_name_bytes
 from satchel.stores.sqlite import SqliteStore
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "satchel.db"
     store = SqliteStore(path)
     made = [_founded(store, name) for name in ("one", "two", "three")]
-    made[2].append([naming(made[2].bank, "four", OWNER, AT)])
+    made[2].append([rename_record(made[2].bank, "four", OWNER, AT)])
     store.close()
     return path
 

@@ -17,7 +17,7 @@ from satchel.errors import SlotTakenError, UsageError
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import VerifiedRecord
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import (
     Edge,
     Erasure,
@@ -94,7 +94,7 @@ def imported(ledger: Ledger, drafts: Sequence[Model], **source: Any) -> tuple[Se
     records = [seal(draft) for draft in drafts]
     ledger.append([opening])
     ledger.append(records, batch=opening.id)
-    ledger.append([closing(opening.id, now())])
+    ledger.append([closing_receipt(opening.id, now())])
     return opening, records
 
 
@@ -190,7 +190,7 @@ def test_everything_stands_there_as_it_stood(store: Store) -> None:
     assert standing(target) == standing(origin)
     for record, states in zip(records, _SAID, strict=True):
         with origin.reading() as view, target.reading() as there:
-            ours, theirs = (one.said_of(record.id) for one in (view, there))
+            ours, theirs = (one.statuses_of(record.id) for one in (view, there))
             assert [one.record for one in ours] == [one.record for one in theirs]
             assert len(ours) == len(states)
     require_sound(store, target)
@@ -232,23 +232,23 @@ def test_what_came_with_an_import_stays_with_it(store: Store) -> None:
     def sources(ledger: Ledger) -> dict[str, VerifiedRecord]:
         with ledger.reading() as view:
             found = view.get([record.id for record in records])
-            told = view.told_at([one.row.batch for one in found.values()])
+            told = view.log_records_at([one.row.batch for one in found.values()])
             return {name: told[one.row.batch] for name, one in found.items()}
 
     assert {one.record for one in sources(target).values()} == {opening}
     with target.reading() as view:
-        assert [one.model.state for one in view.said_of(opening.id)] == ["promoted"]  # type: ignore[union-attr]
+        assert [one.model.state for one in view.statuses_of(opening.id)] == ["promoted"]  # type: ignore[union-attr]
     again = created(store)
     again.append([opening])
     again.append(memories(1, start=9), batch=opening.id)
-    again.append([closing(opening.id, now())])
+    again.append([closing_receipt(opening.id, now())])
     carry(store, origin, again)
     (found,) = {one.record.id: one for one in sources(again).values()}.values()
     assert isinstance(found.model, Source)
     assert found.model.container["carried"]["import"] == opening.id
     assert found.model.trust is TrustClass.EXTERNAL
     with again.reading() as view:
-        assert [one.model.state for one in view.said_of(found.record.id)] == ["promoted"]  # type: ignore[union-attr]
+        assert [one.model.state for one in view.statuses_of(found.record.id)] == ["promoted"]  # type: ignore[union-attr]
     target.append(said(opening, "deleted"))
     assert list(standing(target, Filter())) == [mine[0].id]
 
@@ -265,11 +265,14 @@ def test_attack_an_untrusted_bank_raises_no_trust() -> None:
     BankCopier(store=store, origin=untrusted, target=target).carry()
     with target.reading() as view:
         (found,) = view.get([records[0].id]).values()
-        source = view.told_at([found.row.batch])[found.row.batch].model
+        source = view.log_records_at([found.row.batch])[found.row.batch].model
         assert isinstance(source, Source)
         assert source.trust is TrustClass.EXTERNAL
-        assert view.said_of(records[0].id) == []
-        assert view.said_of(view.told_at([found.row.batch])[found.row.batch].record.id) == []
+        assert view.statuses_of(records[0].id) == []
+        assert (
+            view.statuses_of(view.log_records_at([found.row.batch])[found.row.batch].record.id)
+            == []
+        )
         assert view.places([opening.id]) == {}
 
 
@@ -303,7 +306,7 @@ def test_with_overwrite_it_is_superseded_by_the_one_that_comes(store: Store) -> 
     assert standing(target)[ours.id] == (True, False)
     assert standing(target)[theirs.id] == (False, False)
     with target.reading() as view:
-        (one,) = view.said_of(ours.id)
+        (one,) = view.statuses_of(ours.id)
         assert isinstance(one.model, Status)
         assert (one.model.state, one.model.by) == ("superseded", theirs.id)
     require_sound(store, target)

@@ -34,7 +34,7 @@ from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Erasure, FileVersion, Semantic, Source, Status
 from satchel.model.values import Origin, now
 from satchel.ports.rows import Filter
@@ -194,7 +194,7 @@ def test_an_import_completed_concurrently_is_copied_complete(
     two.pull(one)
     assert two.texts() == ["old"]
     one.ledger(lambda ledger: ledger.append([note("rest")], batch=source.id))
-    one.add(closing(source.id, now()))
+    one.add(closing_receipt(source.id, now()))
     two.pull(one)
     assert two.texts() == one.texts() == ["new", "rest"]
     one.says("deleted", source)
@@ -608,7 +608,7 @@ def test_imports_come_as_imports(parted: tuple[Machine, Machine, Sealed], tmp_pa
     assert done.merged is not None
     assert done.merged.waiting == 1
     assert "tea" in one.texts()
-    two.add(closing(late.id, now()))
+    two.add(closing_receipt(late.id, now()))
     two.add(seal(Status(target=source, state="deleted")))
     one.pull(two, merge=True)
     assert {"late"} == {"late", "tea"} & set(one.texts())
@@ -630,7 +630,7 @@ def test_an_import_that_both_had_under_way_is_completed_by_either(
     one.ledger(lambda ledger: ledger.append([note("first half")], batch=source.id))
     two.pull(one)
     one.ledger(lambda ledger: ledger.append([note("second half")], batch=source.id))
-    one.add(closing(source.id, now()))
+    one.add(closing_receipt(source.id, now()))
     two.add(note("beside it"))
     two.pull(one, merge=True)
     assert two.texts() == ["beside it", "first half", "second half"]
@@ -677,7 +677,7 @@ def _import(ledger: Ledger, texts: Sequence[str]) -> None:
     source = seal(Source(provider="test", format="test"))
     ledger.append([source])
     ledger.append([note(text) for text in texts], batch=source.id)
-    ledger.append([closing(source.id, now())])
+    ledger.append([closing_receipt(source.id, now())])
 
 
 def test_a_tampered_copy_is_not_merged(parted: tuple[Machine, Machine, Sealed]) -> None:

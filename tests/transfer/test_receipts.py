@@ -323,7 +323,7 @@ def test_a_log_that_reads_back_otherwise_takes_the_import_back(
     first: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attack by accident: the disk gives other bytes than a killed attempt had written."""
-    plain = View.held
+    plain = View.pending_rows
 
     def damaged(self: View, source: str) -> Any:
         for number, row in enumerate(plain(self, source)):
@@ -334,7 +334,7 @@ def test_a_log_that_reads_back_otherwise_takes_the_import_back(
         patched.setattr(import_stage, "COMMIT_BYTES", 1)
         with pytest.raises(KilledError):
             bring(first, on_logging=killing(0))
-        patched.setattr(View, "held", damaged)
+        patched.setattr(View, "pending_rows", damaged)
         with pytest.raises(StoreDamagedError):
             bring(first)
     with opened() as there, there.ledger.reading() as view:

@@ -16,18 +16,18 @@ import msgspec
 
 from satchel.bank.banks import create_bank_in
 from satchel.bank.connections import configured_store, has_store, open_ledger, witness_of
-from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_on_its_way, name_of
+from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_partial_copy, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import BankExistsError, SlotTakenError, UnknownBankError, UsageError
 from satchel.ledger import decisions
-from satchel.ledger.erasure import ERASABLE, blobs_named
+from satchel.ledger.erasure import ERASABLE, blob_digests_in
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import MOST_IN_GROUP, VerifiedRecord
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.ledger.view import View
 from satchel.model.records import Source, State, Status
 from satchel.model.values import TrustClass, now, resolved
@@ -86,11 +86,11 @@ class SourceMapping:
         place = logged.row.batch
         if not place or self.external:
             return self._batches[_OWN]
-        source = view.told_at([place])[place]
+        source = view.log_records_at([place])[place]
         name = source.record.id
         if name not in self._batches:
             self._take(there, name, source)
-            said = view.said_of(name, self.size)
+            said = view.statuses_of(name, self.size)
             again = (_promoted(one, self._batches[name]) for one in said)
             self.promoted += [record for record in again if record is not None]
         return self._batches[name]
@@ -337,7 +337,7 @@ class BankCopier:
         row, size = logged.row, self._arrivals.size
         said = [
             one
-            for one in view.said_of(row.id, size)
+            for one in view.statuses_of(row.id, size)
             # A promotion by an untrusted owner is not copied.
             if not (self._arrivals.external and _state_of(one) == "promoted")
         ]
@@ -361,7 +361,7 @@ class BankCopier:
         self.target.append(self._arrivals.new)
         self._arrivals.new.clear()
         ids = [part.logged.record.id for part in parts]
-        self._put_blobs(set().union(*(blobs_named(part.logged.record.body) for part in parts)))
+        self._put_blobs(set().union(*(blob_digests_in(part.logged.record.body) for part in parts)))
         groups = dict[str, list[Sealed]]()
         for part, name in zip(parts, names, strict=True):
             # A record and its status records stay in one group.
@@ -400,7 +400,7 @@ class BankCopier:
             known = there.places(list(graves))
             erasures = [view.erasure(name) for name in sorted(graves - known.keys())]
             open_ = set(there.open_imports())
-        closings = [closing(name, now()) for name in self._arrivals.names if name in open_]
+        closings = [closing_receipt(name, now()) for name in self._arrivals.names if name in open_]
         tombs = [one.record for one in erasures if one is not None]
         if tombs:
             with self.target.reading() as there:
@@ -568,7 +568,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Ba
     with configured_store(settings, read_only=dry_run, lost=True) as store:
         missed = witness.knows(wanted)
         with store.reading() as reader:
-            begun = is_on_its_way(reader, wanted)
+            begun = is_partial_copy(reader, wanted)
             gone = missed and not begun and not bank_exists(reader, wanted)
         if gone:
             found = BankDeleteResult(id=wanted, dry_run=dry_run)

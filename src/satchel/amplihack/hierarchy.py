@@ -83,7 +83,7 @@ def store_episode(bank: OpenBank, episode: NewEpisode, *, agent: str | None = No
     """Store an episode and return its ID.
 
     Raises:
-        EmptyInputError: If it says nothing.
+        EmptyInputError: If it is empty.
         UsageError: If a time or a tag is not valid.
     """
     require_owner(bank.settings, "amplihack")
@@ -271,8 +271,8 @@ class FactArguments(TypedDict, total=False):
 class HierarchicalMemory:
     """The open hierarchical memory of one agent. A context manager; thread-safe.
 
-    It is in the configured store, in a bank of the agent's name; or in its own store if
-    amplihack's layout is used.
+    It is in the configured store, in a bank of the agent's name; or in its own store if amplihack's
+    layout is used.
 
     Args:
         agent: The agent: up to 64 letters, digits, ``_`` and ``-``.
@@ -337,7 +337,7 @@ class HierarchicalMemory:
         """Store an episode and return its ID.
 
         Raises:
-            EmptyInputError: If it says nothing.
+            EmptyInputError: If it is empty.
             UsageError: If a time or a tag is not valid.
         """
         episode = NewEpisode(

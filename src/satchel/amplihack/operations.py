@@ -354,8 +354,8 @@ def stop_session(settings: Settings, options: HookStopOptions, *, owner: OwnerKe
     """Store what a session taught. The whole transcript is read, and secrets in it are replaced.
 
     It is stored in the bank that `satchel mcp` serves; what is known already is not stored again.
-    The transcript has to be below the home
-    directory, the session's own folder, or where SATCHEL_PORTABILITY_ROOTS says.
+    The transcript has to be below the home directory, the session's own folder, or where
+    SATCHEL_PORTABILITY_ROOTS says.
 
     Raises:
         ContainmentError: If the transcript is elsewhere.

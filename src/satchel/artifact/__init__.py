@@ -1,4 +1,4 @@
 """Sealed files: their body, statement and verification."""
 
 ARTIFACT_FORMAT = "satchel/1"
-"""What an artifact says that it is."""
+"""Name and version of the format, in statements and preambles."""

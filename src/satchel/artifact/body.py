@@ -1,7 +1,7 @@
-"""The body: sections of canonical records, one a line; what all encodings have in common.
+"""The body: sections of canonical records, one per line; the same in all encodings.
 
-A body always is a stretch of a seekable file. Encodings that are not lines are transcribed into a
-temporary one, so that hashing, verifying and converting are written once.
+A body is always a range of a seekable file. Encodings without lines are transcribed into a
+temporary file, so that hashing, verifying and converting are written once.
 """
 
 import re
@@ -18,7 +18,7 @@ from satchel.model.values import Component
 from satchel.runtime.scratch import CHUNK, Spool
 
 COMPONENTS = tuple(component.value for component in Component)
-"""The five sections that hold entries, in body order."""
+"""The five sections with entries, in body order."""
 
 ORDER = (
     "keys",
@@ -39,7 +39,7 @@ ORDER = (
     "receipts",
     "withheld",
 )
-"""Sections with a fixed place; others follow by name."""
+"""Sections with a fixed position; others follow by name."""
 
 RECORD_SECTIONS = {
     "bank": "keys",
@@ -64,10 +64,10 @@ PROOF_SECTIONS = frozenset({"proofs", "withheld"})
 """Sections of audit paths, not records."""
 
 TYPED_SECTIONS = {section: kind for kind, section in RECORD_SECTIONS.items()}
-"""The one record type each section may hold; a section not named here holds any objects."""
+"""The record type of each section; a section that is not listed may contain any objects."""
 
 RESERVED = frozenset({"statement", "signatures", "components"})
-"""Names that mean something else at the top level of a ``.pam`` file."""
+"""Names with another meaning at the top level of a ``.pam`` file."""
 
 SDK_MEMBERS = frozenset(
     {
@@ -82,17 +82,17 @@ SDK_MEMBERS = frozenset(
         *COMPONENTS,
     }
 )
-"""Top-level members of the published SDK's files; none of them is one of ours."""
+"""Top-level members of the published SDK's files; no section has such a name."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _RANKS = {name: rank for rank, name in enumerate(ORDER)}
 
 
 def check_name(name: str) -> None:
-    """Refuse a text that cannot name a section.
+    """Refuse a text that is not a valid section name.
 
     Raises:
-        MalformedError: If it has another shape or means something else.
+        MalformedError: If it is not a name, or has another meaning.
     """
     if not _NAME.fullmatch(name) or name in RESERVED | (SDK_MEMBERS - {*COMPONENTS}):
         raise MalformedError(f"{name[:80]!r} is not a valid section name")
@@ -106,24 +106,24 @@ def rank(name: str) -> tuple[int, str]:
 _HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}')
 _HEADER_START = b'{"section":"'
 BATCH_BYTES = 1 << 17
-"""About how much ``batches`` gives at a time: what is made of it stays in the processor's cache."""
+"""Approximate size of a batch; the data derived from it stays in the processor's cache."""
 
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the bytes done and the bytes there are."""
+"""Called regularly with the number of bytes done and their total."""
 
 
 class ByteSink(Protocol):
-    """Anything that takes bytes."""
+    """An object that bytes are written to."""
 
     def write(self, data: bytes, /) -> object:
-        """Take ``data``."""
+        """Write ``data``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BodyTotals:
-    """What the statement says about a body."""
+    """The members of a statement about a body."""
 
     body_hash: str
     root_hash: str
@@ -131,7 +131,7 @@ class BodyTotals:
 
 
 class RootHash:
-    """H(JCS(components)), fed with the lines of the five sections in body order."""
+    """H(JCS(components)), computed from the lines of the five sections in body order."""
 
     def __init__(self) -> None:
         self._hash = blake3(b"{")
@@ -139,7 +139,7 @@ class RootHash:
         self._pending = b""
 
     def feed(self, section: str, lines: bytes) -> None:
-        """Add whole or cut lines of one of the five sections."""
+        """Add complete or partial lines of one of the five sections."""
         self._open(COMPONENTS.index(section))
         data = self._pending + lines.replace(b"\n", b",")
         self._pending = b"," if data.endswith(b",") else b""
@@ -161,7 +161,7 @@ class RootHash:
 
 
 class BodyBuilder:
-    """Collects records in any order and writes the body they make."""
+    """Collects records in any order and writes their body."""
 
     def __init__(self) -> None:
         self._spools: dict[str, Spool] = {}
@@ -171,8 +171,8 @@ class BodyBuilder:
         """Add one record's canonical bytes, without the line end.
 
         Raises:
-            MalformedError: If the name cannot be a section's, or the bytes would read as a
-                section header.
+            MalformedError: If the section name is invalid, or the bytes would be read as a section
+                header.
             TargetError: If the temporary folder is full.
         """
         spool = self._spools.get(section)
@@ -186,7 +186,7 @@ class BodyBuilder:
         self._counts[section] += 1
 
     def write(self, sink: ByteSink) -> BodyTotals:
-        """Write the body in its one order, and return its hashes; the builder is then spent."""
+        """Write the body in canonical order, and return its hashes; the builder is then empty."""
         body, root = blake3(), RootHash()
         names = sorted(self._spools, key=rank)
         for name in names:
@@ -207,20 +207,20 @@ class BodyBuilder:
         return totals
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         for spool in self._spools.values():
             spool.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where the records of one section stand in the file."""
+    """The position of a section's records in the file."""
 
     start: int
     end: int
     count: int
     first_line: int
-    """The number of the first record's line, in the body as lines."""
+    """Number of the first record's line, in the body as lines."""
 
 
 class BodyLine(NamedTuple):
@@ -231,38 +231,38 @@ class BodyLine(NamedTuple):
     """Canonical bytes, without the line end."""
 
     number: int
-    """From 1, in the body as lines; in a ``.pam.jsonl`` file the line is one more."""
+    """From 1, in the body as lines; one less than the line in a ``.pam.jsonl`` file."""
 
 
 class BodyBatch(NamedTuple):
-    """Some records of one section, next to each other."""
+    """Consecutive records of one section."""
 
     section: str
     text: bytes
     """Canonical bytes, each record with its line end."""
 
     number: int
-    """Of the first of them, as in ``Line``."""
+    """Of the first of them; see ``BodyLine``."""
 
     records: int
-    """How many there are."""
+    """Number of records."""
 
     @property
     def lines(self) -> list[bytes]:
-        """The records one by one, without line ends."""
+        """The records as a list, without line ends."""
         return lines_of(self.text)
 
 
 class Body:
-    """A stretch of a file that holds a body.
+    """A range of a file that contains a body.
 
     Args:
         handle: The file; it stays open as long as the body is used.
         start: Offset of the first byte.
         end: Offset after the last byte.
         limits: The bounds on a line.
-        first_line: The number in the file of the body's first line, for errors; None where the
-            file has no lines of its own.
+        first_line: Number of the body's first line in the file, for errors; None if the file has no
+            lines.
     """
 
     def __init__(
@@ -277,11 +277,11 @@ class Body:
 
     @property
     def size(self) -> int:
-        """Bytes of the body."""
+        """Size of the body in bytes."""
         return self._end - self._start
 
     def hash(self) -> str:
-        """Return H(body), at the speed of reading and hashing."""
+        """Return H(body)."""
         body = blake3()
         for chunk in self.chunks():
             body.update(chunk)
@@ -291,7 +291,7 @@ class Body:
         """Yield the bytes.
 
         Raises:
-            UnreadableError: If the disk fails or the file has become shorter.
+            UnreadableError: If the disk fails or the file became shorter.
         """
         self._handle.seek(self._start)
         left = self._end - self._start
@@ -305,8 +305,8 @@ class Body:
         """Yield the records, in order.
 
         Raises:
-            MalformedError: If a section is empty, repeated, out of order or misnamed, or the
-                body does not start with one.
+            MalformedError: If a section is empty, repeated, out of order or misnamed, or the body
+                does not start with one.
             LimitError: If a line or the number of records is over a bound.
         """
         for batch in self.batches():
@@ -314,50 +314,50 @@ class Body:
                 yield BodyLine(batch.section, data, number)
 
     def batches(self, size: int = BATCH_BYTES) -> Iterator[BodyBatch]:
-        """Yield what ``lines`` yields, many records of one section at a time.
+        """Yield the records in batches of one section.
 
         Args:
-            size: About how many bytes of them.
+            size: Approximate bytes in a batch.
 
         Raises:
             MalformedError: As ``lines``.
             LimitError: As ``lines``.
         """
-        section, held = "", True
+        section, is_empty = "", True
         count, number = 0, 1
         for text in self._whole_lines(size):
             for piece, name in _pieces(text):
                 if name is not None:
-                    section, held = self._next_section(section, name, held, number), False
+                    section, is_empty = self._next_section(section, name, is_empty, number), False
                     number += 1
                     continue
                 if not section:
                     raise self._malformed("a record before the first section", number)
-                held, found = True, piece.count(b"\n")
+                is_empty, found = True, piece.count(b"\n")
                 yield BodyBatch(section, piece, number, found)
                 count += found
                 number += found
-        if not held:
+        if not is_empty:
             raise self._malformed(f"the section {section!r} is empty", number - 1)
         if count > self._limits.records:
             raise LimitError(f"more than {self._limits.records} records")
 
     def spans(self) -> dict[str, Span]:
-        """Return where each section is, in body order; one pass over the body."""
-        found: dict[str, Span] = {}
+        """Return the span of each section, in body order, after one pass over the body."""
+        spans: dict[str, Span] = {}
         end = self._start
         for batch in self.batches():
-            span = found.get(batch.section)
+            span = spans.get(batch.section)
             if span is None:
                 end += len(_HEADER_START) + len(batch.section) + len(b'"}\n')
                 span = Span(end, end, 0, batch.number)
             end += len(batch.text)
             count = span.count + batch.records
-            found[batch.section] = Span(span.start, end, count, span.first_line)
-        return found
+            spans[batch.section] = Span(span.start, end, count, span.first_line)
+        return spans
 
     def within(self, span: Span) -> Iterator[bytes]:
-        """Yield the records of one section, without line ends; several may be read in turns."""
+        """Yield the records of one section, without line ends; several iterators may alternate."""
         at = span.start
         for _ in range(span.count):
             self._handle.seek(at)
@@ -366,7 +366,7 @@ class Body:
             yield line[:-1]
 
     def section(self, name: str) -> Iterator[bytes]:
-        """Yield the records of one section, without line ends, found without parsing the others.
+        """Yield the records of one section, without line ends and without parsing other sections.
 
         Raises:
             LimitError: If a line is longer than the bound.
@@ -387,7 +387,7 @@ class Body:
             yield line[:-1]
 
     def _start_of(self, header: bytes) -> int | None:
-        """Return where the first record after a section header is; a line is never a text's."""
+        """Return the offset of the first record after a section header, a complete line."""
         wanted, rest, offset = b"\n" + header, b"\n", self._start - 1
         for chunk in self.chunks():
             text = rest + chunk
@@ -399,26 +399,26 @@ class Body:
         return None
 
     def line_of(self, number: int) -> int | None:
-        """Return the line in the file of the body's line ``number``."""
+        """Return the line in the file of a line of the body."""
         return None if self.first_line is None else self.first_line + number - 1
 
     def _tell(self, done: int) -> None:
         if self.on_progress is not None:
             self.on_progress(done, self._end - self._start)
 
-    def _next_section(self, last: str, name: str, held: bool, number: int) -> str:  # noqa: FBT001
+    def _next_section(self, last: str, name: str, is_empty: bool, number: int) -> str:  # noqa: FBT001
         try:
             check_name(name)
         except MalformedError as error:
             raise self._malformed(error.message, number) from None
-        if not held:
+        if not is_empty:
             raise self._malformed(f"the section {last!r} is empty", number)
         if last and rank(name) <= rank(last):
             raise self._malformed(f"the section {name!r} is repeated or out of order", number)
         return name
 
     def _whole_lines(self, size: int) -> Iterator[bytes]:
-        """Yield the bytes again, cut only where lines end."""
+        """Yield the bytes, split only at line ends."""
         rest, bound, offset = b"", self._limits.line_bytes, 0
         for chunk in self.chunks(size):
             text = rest + chunk
@@ -426,12 +426,12 @@ class Body:
             rest, whole = text[end:], text[:end]
             if len(text) > bound:
                 lines = [*lines_of(whole), rest]
-                for place, line in enumerate(lines):
+                for index, line in enumerate(lines):
                     if len(line) > bound:
-                        yield b"".join(one + b"\n" for one in lines[:place])
+                        yield b"".join(one + b"\n" for one in lines[:index])
                         raise LimitError(
                             f"a line is longer than {bound} bytes",
-                            line=self.line_of(self._number_at(offset) + place),
+                            line=self.line_of(self._number_at(offset) + index),
                         )
             if whole:
                 yield whole
@@ -440,7 +440,7 @@ class Body:
             raise self._malformed("the last line is truncated", self._number_at(offset))
 
     def _number_at(self, offset: int) -> int:
-        """Return the number of the line that starts at a byte of the body."""
+        """Return the number of the line that starts at an offset of the body."""
         self._handle.seek(self._start)
         number = 1
         while offset:
@@ -454,12 +454,12 @@ class Body:
 
 
 def lines_of(text: bytes) -> list[bytes]:
-    """Return whole lines without their ends."""
+    """Return complete lines without their ends."""
     return text.split(b"\n")[:-1]
 
 
 def _pieces(text: bytes) -> Iterator[tuple[bytes, str | None]]:
-    """Yield whole lines cut where section headers are, and what each of these names."""
+    """Yield complete lines, split at section headers, with the section that each header names."""
     if _HEADER_START not in text:
         yield text, None
         return

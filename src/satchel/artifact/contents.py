@@ -44,7 +44,7 @@ from satchel.crypto.keys import (
     parse_signatures,
     signed_part,
 )
-from satchel.crypto.log import Head, LeafProof, audit_holds
+from satchel.crypto.log import Head, LeafProof, verify_audit_path
 from satchel.crypto.sealed_records import (
     PREFIX,
     Sealed,
@@ -72,55 +72,55 @@ from satchel.runtime.scratch import ScratchMap
 
 _ADMISSION, _ADOPTED = "writer_added", "adopted"
 SPEAKING = ENDING | OWNING | {_ADMISSION, _ADOPTED}
-"""The actions of config records that say who may sign."""
+"""The actions of config records that change who may sign."""
 
 
 class BankKeys:
-    """Who may sign for one bank.
+    """The keys that may sign for one bank.
 
     Args:
-        bank: Its id; None for a file that was made without one.
+        bank: ID of the bank; None for a file without a bank.
         limits: The bounds.
     """
 
     def __init__(self, bank: str | None, limits: Limits) -> None:
         self.is_founded = False
-        """Whether the bank record was there."""
+        """Whether the file has the bank record."""
 
         self.heirs: dict[str, str] = {}
-        """Owners' keys that took the place of another, and which."""
+        """Owners' keys that replaced another, and the key that each replaced."""
 
         self.adopter: str | None = None
-        """The key that took the bank over last; anybody can sign that, so a reader decides."""
+        """The key of the last adoption; anybody can sign one, so the reader decides."""
 
         self._bank = bank
         self._limits = limits
         self._keys = KeyState(frozenset(), frozenset())
         self._records: list[str] = []
-        """Ids of the config records that were taken, by their number."""
+        """IDs of the config records in effect, by their number."""
 
-    def found(self, bank: Bank) -> None:
-        """Take the record that founded the bank; others change nothing."""
+    def read_bank(self, bank: Bank) -> None:
+        """Read the bank record; those of other banks have no effect."""
         if bank.id == self._bank:
             self.is_founded = True
             self._keys = self._keys._replace(owners=frozenset(bank.owner_keys))
 
-    def take(self, model: Config, line: bytes) -> None:
-        """Take a config record, in the order of the log; what does not count changes nothing."""
+    def read_config(self, model: Config, line: bytes) -> None:
+        """Read a config record, in log order; an invalid one has no effect."""
         payload = model.payload
         if model.action not in SPEAKING or payload.get("bank") != self._bank:
             return
         by = _signers(PayloadType.CONFIG, line, self._limits)
-        before, place = self._keys, len(self._records)
+        before, position = self._keys, len(self._records)
         self._records.append(model.id or "")
-        said = (model.action, payload)
+        decision = (model.action, payload)
         key = payload.get("key")
         if model.action in ENDING:
-            self._keys = keys.keys_after(before, place, said, by)
+            self._keys = keys.keys_after(before, position, decision, by)
             if model.action == SUCCEEDED and self._keys.owners != before.owners:
                 self.heirs[str(payload["new"])] = str(payload["old"])
         elif model.action in OWNING:
-            self._keys = keys.owners_after(before, said, by)
+            self._keys = keys.owners_after(before, decision, by)
         elif not is_key(key):
             return
         elif model.action == _ADOPTED:
@@ -131,21 +131,22 @@ class BankKeys:
             self._keys = before._replace(writers=before.writers | {key})
 
     def admits(self, key: str) -> bool:
-        """Tell whether a head that a key signed counts."""
+        """Return whether heads signed by a key are valid."""
         return key in self._keys.owners | self._keys.writers
 
-    def problem_of(
+    def redaction_problem(
         self, redaction: Redaction, line: bytes, seq: int, at: Callable[[str], int | None]
     ) -> str | None:
-        """Return why the signature of a logged redaction does not count; None where it does.
+        """Return why the signature of a logged redaction is invalid; None if it is valid.
 
-        One without a signature stands by the head that covers it, as those of before did.
+        A redaction without a signature is covered by the head, as in earlier versions.
 
         Args:
             redaction: The record.
             line: Its canonical bytes.
-            seq: Its place in the log.
-            at: Gives the proved place of a config record of the file; None for one not proved.
+            seq: Its log position.
+            at: Returns the verified log position of a config record of the file; None if it is not
+                verified.
         """
         if not redaction.signatures:
             return None
@@ -153,11 +154,11 @@ class BankKeys:
         if len(valid) != len(redaction.signatures):
             return "its signature does not match"
         for key in valid:
-            found = self._keys.ending(key)
-            if found is None:
+            end = self._keys.ending(key)
+            if end is None:
                 continue
-            place = at(self._records[found.place])
-            if found.action == keys.REVOKED and (place is None or place < seq):
+            place = at(self._records[end.place])
+            if end.action == keys.REVOKED and (place is None or place < seq):
                 return f"it is signed by {key}, which was revoked"
             if place is not None and place < seq:
                 return f"it is signed by {key}, which had been replaced"
@@ -165,7 +166,7 @@ class BankKeys:
 
 
 def false_signatures(kind: PayloadType, line: bytes, limits: Limits) -> list[str]:
-    """Return what is wrong with the signatures inside a record; empty where they all match."""
+    """Return the problems of the signatures inside a record; empty if all are valid."""
     try:
         return [f"{one.key} {one.problem}" for one in _checked(kind, line, limits) if not one.valid]
     except MalformedError as error:
@@ -173,7 +174,7 @@ def false_signatures(kind: PayloadType, line: bytes, limits: Limits) -> list[str
 
 
 def _signers(kind: PayloadType, line: bytes, limits: Limits) -> frozenset[str]:
-    """Return the keys whose signatures in a record hold."""
+    """Return the keys whose signatures of a record are valid."""
     try:
         return frozenset(one.key for one in _checked(kind, line, limits) if one.valid)
     except MalformedError:
@@ -183,13 +184,13 @@ def _signers(kind: PayloadType, line: bytes, limits: Limits) -> frozenset[str]:
 def _checked(kind: PayloadType, line: bytes, limits: Limits) -> list[SignatureCheck]:
     value: Any = decode_canonical(line)
     signatures = parse_signatures(value.get("signatures", []), limits.signatures)
-    # A token is signed away from its record too, so its signature covers the payload alone.
+    # A token is also signed outside its record, so its signature covers the payload alone.
     covered = value["payload"] if kind is PayloadType.TOKEN else signed_part(value)
     return check(kind, covered, signatures)
 
 
 WORTH_IT = 8 * 2**20
-"""Bytes of a body from which more processes gain more than they cost."""
+"""Bytes of a body from which parallel processes are faster."""
 
 _MOST_WORKERS = 8
 _MESSAGE_BYTES = 1 << 19
@@ -198,65 +199,70 @@ _pack_row = struct.Struct(">32sBQ").pack
 
 
 class Task(NamedTuple):
-    """Some entries of one section, next to each other."""
+    """Consecutive entries of one section."""
 
     section: str
     batch: bytes
     """Lines with their ends."""
 
     number: int
-    """Of the first line, in the body."""
+    """Number of the first line, in the body."""
 
     limits: Limits
 
 
-class BatchProof(NamedTuple):
-    """What was found about a task's entries."""
+class BatchResult(NamedTuple):
+    """The verification of a task's entries."""
 
     rows: bytes
-    """For ``IdIndex.add_rows``: their ids, and those that they refer to."""
+    """For ``IdIndex.add_rows``: their IDs, and the IDs that they refer to."""
 
     refers: bool
-    """Whether any refers to another."""
+    """Whether one refers to another entry."""
 
     roots: int
     """Entries without parents."""
 
     odd: list[int]
-    """Places of entries that need the careful way; nothing about them is in the rest."""
+    """Positions of entries that need the slow path; the other members do not cover them."""
 
 
-def prove(task: Task) -> BatchProof:
-    """Prove what can be proved of a task's entries in few steps."""
+def verify_task(task: Task) -> BatchResult:
+    """Verify a task's entries as far as the fast path can."""
     lines = lines_of(task.batch)
-    found = verify_entries(task.section, lines, task.batch, task.limits)
-    first, roots = task.number, len(found.proved)
-    rows = [_pack_row(raw, Role.ENTRY, first + place) for _, raw, place in found.proved]
-    for model, _, place in found.proved:
+    verified = verify_entries(task.section, lines, task.batch, task.limits)
+    first, roots = task.number, len(verified.proved)
+    rows = [_pack_row(raw, Role.ENTRY, first + position) for _, raw, position in verified.proved]
+    for model, _, position in verified.proved:
         if model.parent_ids:
             roots -= 1
-            rows += [_pack_row(_raw(one), Role.NEEDED, first + place) for one in model.parent_ids]
+            rows += [
+                _pack_row(_raw(identity), Role.NEEDED, first + position)
+                for identity in model.parent_ids
+            ]
         if isinstance(model, Semantic):
             events = model.source_event_ids
-            rows += [_pack_row(_raw(one), Role.MENTIONED, first + place) for one in events]
-    return BatchProof(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
+            rows += [
+                _pack_row(_raw(identity), Role.MENTIONED, first + position) for identity in events
+            ]
+    return BatchResult(b"".join(rows), len(rows) > len(verified.proved), roots, verified.odd)
 
 
 def _raw(identity: str) -> bytes:
     return bytes.fromhex(identity[7:])
 
 
-class Prover:
-    """Hands tasks out and gives proofs back in the same order.
+class TaskPool:
+    """Distributes tasks to processes and returns results in the same order.
 
     Args:
-        size: Bytes of the body that is going to be looked at.
+        size: Size of the body in bytes.
     """
 
     def __init__(self, size: int) -> None:
         self._workers = _worker_count(size)
         self._pool: ProcessPoolExecutor | None = None
-        self._pending: deque[tuple[Task, Future[BatchProof]]] = deque()
+        self._pending: deque[tuple[Task, Future[BatchResult]]] = deque()
         if self._workers > 1:
             self._pool = ProcessPoolExecutor(
                 self._workers,
@@ -266,40 +272,40 @@ class Prover:
 
     @property
     def batch_bytes(self) -> int:
-        """How much is best handed out at a time: enough to be worth a message to a process."""
+        """Best size of a task: worth a message to a process."""
         return BATCH_BYTES if self._pool is None else _MESSAGE_BYTES
 
-    def add(self, task: Task) -> Iterator[tuple[Task, BatchProof]]:
-        """Take one task, and yield what is ready before more would pile up."""
+    def add(self, task: Task) -> Iterator[tuple[Task, BatchResult]]:
+        """Add a task, and yield the results that are ready if too many tasks are waiting."""
         if self._pool is None:
-            yield task, prove(task)
+            yield task, verify_task(task)
             return
         try:
-            future = self._pool.submit(prove, task)
+            future = self._pool.submit(verify_task, task)
         except BrokenProcessPool:
             yield from self.rest()
-            yield task, prove(task)
+            yield task, verify_task(task)
             return
         self._pending.append((task, future))
         if len(self._pending) > self._workers * _AHEAD:
             yield self._next()
 
-    def rest(self) -> Iterator[tuple[Task, BatchProof]]:
-        """Yield what is not given back yet."""
+    def rest(self) -> Iterator[tuple[Task, BatchResult]]:
+        """Yield the remaining results."""
         while self._pending:
             yield self._next()
 
     def close(self) -> None:
-        """Let the processes go."""
+        """End the processes."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _next(self) -> tuple[Task, BatchProof]:
+    def _next(self) -> tuple[Task, BatchResult]:
         task, future = self._pending.popleft()
         try:
             return task, future.result()
         except BrokenProcessPool:  # a worker was killed; its work is done here
-            return task, prove(task)
+            return task, verify_task(task)
 
 
 def _worker_count(size: int) -> int:
@@ -311,13 +317,13 @@ def _worker_count(size: int) -> int:
 
 
 def _start_worker() -> None:
-    """Leave interrupts to the parent, and look for no cycles: there are none among records."""
+    """Ignore interrupts, which the parent handles, and collect no cycles: records have none."""
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 _MOST_BYTES = 32 * 4096
-"""Of the ids of the redactions of one entry."""
+"""Maximum bytes of the IDs of one entry's redactions."""
 
 _decode = msgspec.json.Decoder(resolved(Redaction)).decode
 
@@ -334,7 +340,7 @@ class _Place(NamedTuple):
 
 
 class RedactionProblem(NamedTuple):
-    """What is wrong with one redacted form."""
+    """A problem of one redacted form."""
 
     outcome: Outcome
     message: str
@@ -343,7 +349,7 @@ class RedactionProblem(NamedTuple):
 
 
 class Redactions:
-    """The redactions and redacted forms of one file; kept on disk where there are many."""
+    """The redactions and redacted forms of one file, on disk if there are many."""
 
     def __init__(self) -> None:
         self._records = ScratchMap()
@@ -353,7 +359,7 @@ class Redactions:
         self._wanted = ScratchMap()
 
     def record(self, model: Redaction, line: bytes) -> None:
-        """Take a redaction record."""
+        """Add a redaction record."""
         identity = _raw_form(model.id)
         self._records.put(identity, line)
         self._of_entry.extend(_raw_form(model.entry), identity, most=_MOST_BYTES)
@@ -361,33 +367,33 @@ class Redactions:
         self.want(model.entry)
 
     def want(self, identity: str | None) -> None:
-        """Remember the place of a record, when its proof is there."""
+        """Request the log position of a record, if its proof is in the file."""
         self._wanted.put(_raw_form(identity), b"")
 
     def names(self, identity: str) -> bool:
-        """Tell whether a redaction of an entry was taken."""
+        """Return whether an entry has a redaction."""
         return _raw_form(identity) in self._of_entry
 
     def form(self, model: Model, line: bytes, number: int) -> bool:
-        """Take a redacted form; false where no redaction of the file is of these bytes."""
+        """Add a redacted form; return False if no redaction of the file has its hash."""
         identity, found = _raw_form(model.id), digest(line)
         form = _Form(found, str(model.__struct_config__.tag), number)
         self._forms.put(identity, msgspec.json.encode(form))
         return any(redaction.result == found for redaction, _ in self._said(identity))
 
     def proof(self, proof: LeafProof) -> None:
-        """Take an audit path that leads to the head."""
+        """Add a valid audit path."""
         identity = _raw_form(proof.id)
         if identity in self._wanted:
             self._places.put(identity, msgspec.json.encode(_Place(proof.seq, proof.type)))
 
     def place(self, identity: str) -> int | None:
-        """Return the proved place of a record in the log; None for one that is not proved."""
+        """Return the verified log position of a record; None if it is not verified."""
         found = self._place(_raw_form(identity))
         return None if found is None else found.seq
 
     def judge(self, keys: BankKeys) -> Iterator[RedactionProblem]:
-        """Yield what is wrong with the forms, once everything was taken."""
+        """Yield the problems of the forms, after everything was added."""
         for identity in self._forms:
             form = msgspec.json.decode(self._forms.get(identity) or b"", type=resolved(_Form))
             wrong = self._wrong(identity, form, keys)
@@ -397,13 +403,13 @@ class Redactions:
     def _wrong(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
         logged = list[tuple[int, Redaction]]()
         for redaction, line in self._said(identity):
-            place = self._place(_raw_form(redaction.id))
-            if place is None:
+            position = self._place(_raw_form(redaction.id))
+            if position is None:
                 continue
-            problem = keys.problem_of(redaction, line, place.seq, self.place)
+            problem = keys.redaction_problem(redaction, line, position.seq, self.place)
             if problem is not None:
                 return Outcome.TAMPERED, f"the redaction is not valid: {problem}"
-            logged.append((place.seq, redaction))
+            logged.append((position.seq, redaction))
         entry = self._place(identity)
         if entry is not None and entry.type != form.type:
             return (
@@ -415,7 +421,7 @@ class Redactions:
                 Outcome.INCOMPLETE,
                 "the file has no proof that the bank redacted this memory",
             )
-        last = max(logged, key=lambda one: one[0])[1]
+        last = max(logged, key=lambda item: item[0])[1]
         if last.result != form.digest:
             return Outcome.TAMPERED, "differs from the last redaction that the bank logged"
         return None
@@ -432,7 +438,7 @@ class Redactions:
         return None if found is None else msgspec.json.decode(found, type=resolved(_Place))
 
     def close(self) -> None:
-        """Give the space on disk back."""
+        """Release the space on disk."""
         for each in (self._records, self._of_entry, self._forms, self._places, self._wanted):
             each.close()
 
@@ -449,17 +455,17 @@ _SIGNED: dict[type[Model], PayloadType] = {
     Redaction: PayloadType.REDACTION,
     Token: PayloadType.TOKEN,
 }
-"""Records that are signed themselves (SEAL-3.36)."""
+"""Records with signatures of their own (SEAL-3.36)."""
 
 
 class BodyContents:
-    """Reads every record of a body once and keeps what steps 6, 7 and 8 need.
+    """Reads every record of a body once and collects what steps 6, 7 and 8 need.
 
     Args:
         artifact: The opened file.
         limits: The bounds.
-        head: The log head, when the file has one.
-        lineage: Where to note each entry and its parents; None unless a chain is wanted.
+        head: The log head, if the file has one.
+        lineage: Receives each entry and its parents; None if no chain is requested.
     """
 
     def __init__(
@@ -474,7 +480,7 @@ class BodyContents:
 
         self.proofs = 0
         self.keys = BankKeys(artifact.statement.bank, limits)
-        """Who may sign for the bank, as far as the file shows it."""
+        """The keys that may sign for the bank, according to the file."""
 
         self._artifact = artifact
         self._limits = limits
@@ -482,10 +488,10 @@ class BodyContents:
         self._lineage = lineage
         self.redactions = Redactions()
         self.unproved_forms = list[str]()
-        """Ids of redacted forms that the file does not prove to be the bank's doing."""
+        """IDs of redacted forms without a proof that their bank redacted them."""
 
         self.falsely_signed = 0
-        """Records inside which a signature does not match."""
+        """Number of records with an invalid signature."""
 
         self.falsely_signed_examples = list[str]()
 
@@ -498,9 +504,9 @@ class BodyContents:
         self._section = ""
 
     def read(self, body: Body) -> None:
-        """Read everything; what is wrong is noted, only a broken structure raises."""
+        """Read everything; problems are collected, and only an invalid structure raises."""
         root, together = RootHash(), self._head is None and self._lineage is None
-        with closing(Prover(body.size if together else 0)) as prover:
+        with closing(TaskPool(body.size if together else 0)) as prover:
             for batch in body.batches(prover.batch_bytes):
                 section, text, number, count = batch
                 self.counts[section] = self.counts.get(section, 0) + count
@@ -517,8 +523,8 @@ class BodyContents:
                 self._take(*done)
         self.root_hash = root.finish()
 
-    def _take(self, task: Task, proof: BatchProof) -> None:
-        """Keep what was proved of a batch, and look carefully at the rest of it."""
+    def _take(self, task: Task, proof: BatchResult) -> None:
+        """Add the verified entries of a batch, and verify the others on the slow path."""
         self._ids.add_rows(proof.rows, refers=proof.refers)
         self.roots += proof.roots
         if proof.odd:
@@ -542,15 +548,15 @@ class BodyContents:
         except SatchelError as error:
             self._note(Outcome.MALFORMED, error.message, number, field=error.field)
 
-    def judge_redactions(self) -> None:
-        """Note each redacted form that the log of the bank is not shown to allow."""
+    def verify_redactions(self) -> None:
+        """Add a problem for each redacted form that the log is not shown to allow."""
         for found in self.redactions.judge(self.keys):
             if found.outcome is Outcome.INCOMPLETE:
                 self.unproved_forms.append(found.id)
             self._note(found.outcome, found.message, found.number, found.id)
 
     def provenance(self) -> IdReport:
-        """Compare the ids with the parents."""
+        """Compare the IDs with the parents."""
         for entry in self._erased:
             record, number = msgspec.json.decode(
                 self._erased.get(entry) or b"", type=tuple[str, int]
@@ -560,15 +566,15 @@ class BodyContents:
         return self._ids.finish()
 
     def unproved(self) -> IdReport:
-        """Compare the entries with the proofs; what is missing is a proof."""
+        """Compare the entries with the proofs; a missing item is a proof."""
         return self._proved.finish()
 
     def unmatched(self) -> IdReport:
-        """Compare the proofs with the records; what is missing is a record of that type."""
+        """Compare the proofs with the records; a missing item is a record of that type."""
         return self._typed.finish()
 
     def close(self) -> None:
-        """Give the space on disk back."""
+        """Release the space on disk."""
         self.redactions.close()
         self._erased.close()
         self._typed.close()
@@ -577,7 +583,7 @@ class BodyContents:
 
     @property
     def cycle_possible(self) -> bool:
-        """Whether ids alone do not rule a cycle out: some entries are redacted forms."""
+        """Whether a cycle is possible despite the IDs: some entries are redacted forms."""
         return self._redacted_seen
 
     def _record(self, line: bytes, number: int) -> None:
@@ -659,10 +665,10 @@ class BodyContents:
             if self._lineage is not None:
                 self._lineage.add(model.entry, (), "erased")
         elif isinstance(model, Bank):
-            self.keys.found(model)
+            self.keys.read_bank(model)
         elif isinstance(model, Config):
             self.redactions.want(model.id)
-            self.keys.take(model, line)
+            self.keys.read_config(model, line)
         elif isinstance(model, Blob) and not _is_blob_whole(model):
             wrong = "the digest does not match the data"
             self._note(Outcome.TAMPERED, wrong, number, model.id)
@@ -697,7 +703,7 @@ class BodyContents:
         head = self._head
         if head is None:
             self._note(Outcome.TAMPERED, "an inclusion proof without a log head", number)
-        elif not audit_holds(
+        elif not verify_audit_path(
             proof.leaf(head.bank), proof.seq, head.size, proof.path_bytes(), _raw(head.root)
         ):
             self._note(
@@ -743,5 +749,5 @@ def _is_blob_whole(blob: Blob) -> bool:
 
 
 def _typed(kind: str, raw: bytes) -> bytes:
-    """Return 32 bytes that stand for an id together with a type of record."""
+    """Return 32 bytes that represent an ID with a record type."""
     return blake3(kind.encode() + b"\0" + raw).digest()

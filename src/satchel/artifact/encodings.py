@@ -1,4 +1,7 @@
-"""Opening an artifact in any encoding: structure only, nothing is verified here."""
+"""Artifacts in three encodings: reading them without verification, and writing them.
+
+One body, one statement and one set of signatures are the same in all encodings.
+"""
 
 import gzip
 import zlib
@@ -50,7 +53,7 @@ _SIGNATURE_ROOM = 4096
 
 
 class Encoding(StrEnum):
-    """How the one value is laid out."""
+    """The layout of the one value."""
 
     JSONL = "pam.jsonl"
     JSON = "pam"
@@ -58,12 +61,12 @@ class Encoding(StrEnum):
 
 
 class SdkFileError(Exception):
-    """Raised while opening: this is a file of the published SDK, to be judged by its profile."""
+    """Raised on opening: this is a file of the published SDK, to be verified by its profile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An opened file: parsed, not verified."""
+    """An open file: parsed, not verified."""
 
     name: str
     encoding: Encoding
@@ -77,7 +80,7 @@ class Artifact:
 
 
 class _Reader(Protocol):
-    """What the JSON and the CBOR reader have in common."""
+    """The common interface of the JSON and the CBOR reader."""
 
     def members(self) -> Iterator[str]: ...
 
@@ -90,34 +93,34 @@ class _Reader(Protocol):
 
 @contextmanager
 def open_artifact(path: InputPath, limits: Limits) -> Iterator[Artifact]:
-    """Open an artifact; its body can be read inside the block.
+    """Open an artifact; its body can be read in the block.
 
     Raises:
         UnreadableError: If the file cannot be read.
         MalformedError: If it is not an artifact, or its structure is broken.
         LimitError: If a bound is reached.
-        SdkFile: If the published SDK wrote it.
-        UnknownFormatError: If it is something else altogether.
+        SdkFileError: If the published SDK wrote it.
+        UnknownFormatError: If it is another kind of file.
     """
     with (
         open_input(path) as raw,
         plain_bytes(raw, limits) as (handle, compressed),
-        ExitStack() as held,
+        ExitStack() as stack,
     ):
         name = str(path)
         head = handle.read(len(PREAMBLE))
         handle.seek(0)
         if head.startswith(MAGIC):
             _refuse_large(handle, name, limits)
-            again = _twin(path, handle, held, compressed=compressed)
+            again = _twin(path, handle, stack, compressed=compressed)
             cbor = _cbor(handle, again, name, limits)
-            yield _open_document(Encoding.CBOR, cbor, name, compressed, limits, held)
+            yield _open_document(Encoding.CBOR, cbor, name, compressed, limits, stack)
         elif head == PREAMBLE or head.lstrip(b" \t\r\n").startswith(b'{"format"'):
             yield _open_jsonl(handle, name, compressed, limits)
         elif head.lstrip(b" \t\r\n").startswith(b"{"):
             _refuse_large(handle, name, limits)
             reader = JsonReader(handle, name, item_bytes=limits.line_bytes)
-            yield _open_document(Encoding.JSON, reader, name, compressed, limits, held)
+            yield _open_document(Encoding.JSON, reader, name, compressed, limits, stack)
         elif head[:1] and 0xA0 <= head[0] <= 0xBF:  # noqa: PLR2004 - a CBOR map without magic
             raise SdkFileError
         elif not head:
@@ -132,7 +135,7 @@ def open_artifact(path: InputPath, limits: Limits) -> Iterator[Artifact]:
 
 @contextmanager
 def plain_bytes(raw: BinaryIO, limits: Limits) -> Iterator[tuple[BinaryIO, bool]]:
-    """Give the file's bytes, decompressed into a temporary file where they are gzip."""
+    """Yield the file's bytes, decompressed into a temporary file if they are gzip."""
     magic = raw.read(len(GZIP_MAGIC))
     raw.seek(0)
     if magic != GZIP_MAGIC:
@@ -164,11 +167,11 @@ def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
         raise MalformedError("unexpected data after the compressed data")
 
 
-def _twin(path: InputPath, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
-    """Return a second handle on the same bytes, for comparing what was decoded."""
+def _twin(path: InputPath, handle: BinaryIO, stack: ExitStack, *, compressed: bool) -> BinaryIO:
+    """Return a second handle on the same bytes, for comparison with the decoded values."""
     if not compressed:
-        return held.enter_context(open_regular(path))
-    spool = held.enter_context(closing(Spool()))
+        return stack.enter_context(open_regular(path))
+    spool = stack.enter_context(closing(Spool()))
     while chunk := handle.read(CHUNK):
         spool.write(chunk)
     handle.seek(0)
@@ -213,7 +216,7 @@ def _open_jsonl(handle: BinaryIO, name: str, compressed: bool, limits: Limits) -
 
 def _trailer(line: bytes, name: str, at: int) -> dict[str, Any]:
     try:
-        value = decode_canonical(line, around=1)  # of the statement, which is held in an object
+        value = decode_canonical(line, around=1)  # of the statement, which is inside an object
     except MalformedError as error:
         raise MalformedError(f"the last line is {error.message}", file=name, byte=at) from None
     if not isinstance(value, dict) or value.keys() != {"signatures", "statement"}:
@@ -232,11 +235,11 @@ def _open_document(
     name: str,
     compressed: bool,  # noqa: FBT001
     limits: Limits,
-    held: ExitStack,
+    stack: ExitStack,
 ) -> Artifact:
     with closing(BodyBuilder()) as builder:
         outside = _transcribe(reader, builder, name)
-        spool = held.enter_context(closing(Spool()))
+        spool = stack.enter_context(closing(Spool()))
         builder.write(spool)
     body = Body(spool.handle(), 0, _size(spool.handle()), limits, first_line=None)
     return _artifact(encoding, outside, body, name, compressed, limits)
@@ -259,9 +262,9 @@ def _size(handle: BinaryIO) -> int:
 
 
 def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, Any]:
-    """Move the sections of a document into a body; return what is outside them."""
+    """Move the sections of a document into a body; return the other members."""
     outside: dict[str, Any] = {}
-    found: set[str] = set()
+    sections: set[str] = set()
     for key in reader.members():
         if key in SDK_MEMBERS:
             _refuse_mixture(outside, name)
@@ -269,7 +272,7 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
             outside[key] = reader.value()
         elif key == "components":
             outside[key] = True
-            _components(reader, builder, found, name)
+            _components(reader, builder, sections, name)
         elif not _section(reader, key, builder):
             raise MalformedError("an empty section must be omitted", file=name, field=key)
     reader.end()
@@ -279,9 +282,9 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
             file=name,
             hint="For other formats: satchel inspect, satchel convert.",
         )
-    if outside.keys() != {"statement", "signatures", "components"} or found != set(COMPONENTS):
+    if outside.keys() != {"statement", "signatures", "components"} or sections != set(COMPONENTS):
         missing = {"statement", "signatures", "components"} - outside.keys()
-        missing = missing or set(COMPONENTS) - found
+        missing = missing or set(COMPONENTS) - sections
         raise MalformedError(
             "this is not a whole artifact: a member is missing",
             file=name,
@@ -297,11 +300,11 @@ def _refuse_mixture(outside: dict[str, Any], name: str) -> None:
     raise SdkFileError
 
 
-def _components(reader: _Reader, builder: BodyBuilder, found: set[str], name: str) -> None:
+def _components(reader: _Reader, builder: BodyBuilder, sections: set[str], name: str) -> None:
     for key in reader.members():
         if key not in COMPONENTS:
             raise MalformedError("not one of the five components", file=name, field=key[:80])
-        found.add(key)
+        sections.add(key)
         _section(reader, key, builder)
 
 
@@ -343,15 +346,15 @@ def _artifact(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a new statement says besides hashes and counts."""
+    """The members of a new statement besides hashes and counts."""
 
     source_agent: SourceAgent | None = None
     scope: FileScope | None = None
     extra: dict[str, Any] | None = None
-    """Further members, such as ``bank``, ``head``, ``metadata`` and a given ``created_at``."""
+    """Further members, such as ``bank``, ``head``, ``metadata`` and ``created_at``."""
 
     def statement(self, totals: BodyTotals) -> dict[str, Any]:
-        """Return the statement over a body."""
+        """Return the statement of a body."""
         return build(
             body_hash=totals.body_hash,
             root_hash=totals.root_hash,
@@ -369,10 +372,10 @@ class ArtifactBuilder:
         self._body = BodyBuilder()
         self._spool = Spool()
         self.records = 0
-        """Records added so far."""
+        """Number of records added."""
 
         self.refers = False
-        """Whether any of them may refer to another."""
+        """Whether one of them may refer to another."""
 
     def __enter__(self) -> Self:
         return self
@@ -388,18 +391,18 @@ class ArtifactBuilder:
         self.refers = self.refers or _may_refer(record)
 
     def add_item(self, section: str, value: dict[str, Any]) -> None:
-        """Add an object to a section that holds no records, such as ``withheld``."""
+        """Add an object to a section without records, such as ``withheld``."""
         self._body.add(section, canonical(value))
 
     def finish(self, limits: Limits = DEFAULT_LIMITS) -> tuple[Body, BodyTotals]:
-        """Return the body, readable until the builder is closed, and what to say about it."""
+        """Return the body, readable until the builder is closed, and its totals."""
         totals = self._body.write(self._spool)
         size = self._spool.size
         return Body(self._spool.handle(), 0, size, limits, first_line=None), totals
 
 
 def sign_statement(statement: dict[str, Any], keys: Sequence[SigningKey]) -> list[Signature]:
-    """Sign a statement with each key; no keys, no signatures."""
+    """Sign a statement with each key; without keys there are no signatures."""
     return sign(PayloadType.ARTIFACT, statement, keys)
 
 
@@ -416,7 +419,7 @@ def write_artifact(
     statement: dict[str, Any],
     signatures: Sequence[Signature],
 ) -> None:
-    """Write a body under a statement and its signatures, which do not depend on the encoding."""
+    """Write a body with its statement and signatures, which are the same in each encoding."""
     if encoding is Encoding.JSONL:
         sink.write(PREAMBLE)
         for chunk in body.chunks():
@@ -431,7 +434,7 @@ def write_artifact(
 def _write_json(
     sink: ByteSink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
 ) -> None:
-    """One record a line, so that tools that read lines are of some use."""
+    """Write one record per line, for tools that read lines."""
     spans = body.spans()
     sink.write(b'{"statement":' + canonical_checked(statement))
     sink.write(b',\n"signatures":' + canonical_checked(msgspec.to_builtins(list(signatures))))
@@ -456,7 +459,7 @@ def _write_array(sink: ByteSink, body: Body, span: Span | None) -> None:
 def _write_cbor(
     sink: ByteSink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
 ) -> None:
-    """Keys in the order of their encoded bytes, lengths known before: deterministic CBOR."""
+    """Write deterministic CBOR: keys in the order of their encoded bytes, known lengths."""
     spans = body.spans()
     others = spans.keys() - set(COMPONENTS)
     outside: dict[str, Any] = {
@@ -486,7 +489,7 @@ def _write_cbor_array(sink: ByteSink, body: Body, span: Span | None) -> None:
 
 
 def _may_refer(record: Sealed) -> bool:
-    """Tell whether a record may name others; text that looks like it counts as well."""
+    """Return whether a record may name others; text that looks like it counts as well."""
     if record.type not in COMPONENTS:
         return record.type != "source"
     return b'_ids":[' in record.body  # parent_ids and source_event_ids
@@ -494,6 +497,6 @@ def _may_refer(record: Sealed) -> bool:
 
 @contextmanager
 def gzip_sink(sink: BinaryIO) -> Iterator[BinaryIO]:
-    """Give a gzip stream onto ``sink``: one member, no name, no time, the same bytes each run."""
+    """Yield a reproducible gzip stream to ``sink``: one member without name and time."""
     with gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0) as stream:
-        yield cast("BinaryIO", stream)  # a GzipFile is one in all but its declared name
+        yield cast("BinaryIO", stream)  # a GzipFile is one in all but its declared type

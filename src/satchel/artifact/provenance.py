@@ -1,7 +1,7 @@
-"""Provenance across a whole file: ids that occur once, parents that exist, no cycles.
+"""Provenance of a whole file: unique IDs, existing parents, no cycles.
 
-Linear and bounded in memory: up to a fixed number of rows are held, more go to disk in
-partitions by the first bits of the id, which are then looked at one after the other.
+Linear in time and bounded in memory: a fixed number of rows is in memory, others are on disk in
+partitions by the first bits of the ID, which are then compared one by one.
 """
 
 import json
@@ -15,23 +15,23 @@ from typing import Final
 from satchel.runtime.scratch import Scratch, Spool
 
 _PARTITIONS = 64
-_ROW = 41  # 32 bytes of id, 1 of role, 8 of position
+_ROW = 41  # 32 bytes of ID, 1 of role, 8 of position
 _EXAMPLES = 20
 _pack_tail = struct.Struct(">BQ").pack
 _ids_of = struct.Struct("32s9x").iter_unpack
 
 
 class Role(IntEnum):
-    """What an id in a file stands for."""
+    """The role of an ID in a file."""
 
     OTHER = 0
     """A record that cannot be a parent."""
 
     ENTRY = 1
-    """An entry, full or redacted, or one that is withheld: it can be a parent."""
+    """An entry, full, redacted or withheld: it can be a parent."""
 
     TOMBSTONE = 2
-    """The id of an erased entry, named by its erasure record."""
+    """The ID of an erased entry, named by its erasure record."""
 
     NEEDED = 3
     """A parent, named by a child."""
@@ -42,15 +42,15 @@ class Role(IntEnum):
 
 @dataclass(slots=True)
 class IdReport:
-    """What ``IdIndex`` found; at most twenty examples each, with exact numbers."""
+    """The result of ``IdIndex``: exact numbers, and at most twenty examples each."""
 
     duplicates: int = 0
     missing: int = 0
     dangling: int = 0
-    """References that are not parents and lead nowhere; reported, not fatal."""
+    """References that are not parents and have no target; reported, not fatal."""
 
     duplicate_examples: list[tuple[str, int]] = field(default_factory=list)
-    """Ids that occur twice, with the position of the second."""
+    """Duplicate IDs, with the position of the second."""
 
     missing_examples: list[tuple[str, int]] = field(default_factory=list)
     """Parents that are not in the file, with the position of a child."""
@@ -60,7 +60,7 @@ class IdIndex:
     """Collects ids and parents of a file in any order, then compares them.
 
     Args:
-        held_rows: Rows kept in memory before they go to disk.
+        held_rows: Rows in memory before they are written to disk.
     """
 
     def __init__(self, held_rows: int = 50_000) -> None:
@@ -71,24 +71,24 @@ class IdIndex:
         self._needed = False
 
     def add(self, identity: str, role: Role, position: int) -> None:
-        """Note that ``identity`` stands at ``position`` (a line number or a count).
+        """Add an ID at ``position`` (a line number or a count).
 
         Args:
             identity: A well-formed content address.
-            role: What it stands for there.
+            role: Its role.
             position: Shown in the report.
         """
         self.add_raw(bytes.fromhex(identity[7:]), role, position)
 
     def add_raw(self, raw: bytes, role: Role, position: int) -> None:
-        """Do what ``add`` does, for the 32 bytes of an address."""
+        """As ``add``, for the 32 bytes of an ID."""
         self._held += raw + _pack_tail(role, position)
         self._needed = self._needed or role >= Role.NEEDED
         if len(self._held) >= self._held_bytes:
             self._spill()
 
     def add_rows(self, rows: bytes, *, refers: bool) -> None:
-        """Note many at once: 32 bytes of an address, one of role and eight of position each.
+        """Add many rows: 32 bytes of an ID, one of role and eight of position each.
 
         Args:
             rows: The rows, next to each other.
@@ -100,7 +100,7 @@ class IdIndex:
             self._spill()
 
     def finish(self) -> IdReport:
-        """Compare everything collected."""
+        """Compare all IDs."""
         report = IdReport()
         if not any(self._segments):
             self._compare(bytes(self._held), report)
@@ -113,11 +113,11 @@ class IdIndex:
         return report
 
     def close(self) -> None:
-        """Give the space on disk back."""
+        """Release the space on disk."""
         self._file.close()
 
     def _spill(self) -> None:
-        """Move what is held to disk, in partitions that can be compared one by one."""
+        """Move the rows in memory to disk, in partitions that can be compared one by one."""
         buffers = [bytearray() for _ in range(_PARTITIONS)]
         with memoryview(self._held) as rows:
             for start in range(0, len(rows), _ROW):
@@ -136,7 +136,7 @@ class IdIndex:
 
     def _compare(self, rows: bytes, report: IdReport) -> None:
         if not self._needed and len({raw for (raw,) in _ids_of(rows)}) * _ROW == len(rows):
-            return  # distinct, and nobody asks for any of them
+            return  # unique, and not referred to
         present: dict[bytes, int] = {}
         needed: list[int] = []
         for start in range(0, len(rows), _ROW):
@@ -166,9 +166,9 @@ def _example(examples: list[tuple[str, int]], rows: bytes, start: int) -> None:
 
 
 class Lineage(Scratch):
-    """Who descends from whom, on disk when it is large; for cycles and for one entry's chain.
+    """The parents of entries, on disk if there are many; for cycles and for an entry's chain.
 
-    SQLite's temporary database keeps small graphs in memory and spills large ones by itself.
+    SQLite's temporary database keeps small graphs in memory and spills large ones.
     """
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class Lineage(Scratch):
         )
 
     def add(self, identity: str, parents: Iterable[str], note: str = "") -> None:
-        """Note one entry, its parents, and a word about it."""
+        """Add an entry with its parents and a note."""
         self._db.execute(
             "INSERT OR IGNORE INTO node VALUES (?, ?, ?)",
             (identity, json.dumps(list(parents)), note),
@@ -201,7 +201,7 @@ class Lineage(Scratch):
         return [row[0] for row in rows]
 
     def chain(self, identity: str) -> Iterator[tuple[str, list[str] | None, str]]:
-        """Yield an entry and all its ancestors once: (id, parents or None if absent, note)."""
+        """Yield an entry and all its ancestors once: (ID, parents or None if absent, note)."""
         waiting, seen = [identity], {identity}
         while waiting:
             current = waiting.pop()
@@ -213,7 +213,7 @@ class Lineage(Scratch):
                     waiting.append(parent)
 
     def cycle(self) -> str | None:
-        """Return an entry that is its own ancestor, or None; iterative, each edge seen once."""
+        """Return an entry that is its own ancestor, or None; iterative, follows each edge once."""
         self._db.execute("DELETE FROM done")
         for (start,) in self._db.execute("SELECT id FROM node ORDER BY id").fetchall():
             if not self._is_done(start) and (found := self._walk(start)):

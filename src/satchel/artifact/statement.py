@@ -11,11 +11,9 @@ from satchel.crypto.sealed_records import digest
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.model.values import Id, Time, is_canonical_time, now, resolved
 
-"""Format name and version, as statements and preambles carry it."""
-
 
 class SourceAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose memory it is and what ran it; claims of the signer."""
+    """The agent whose memory it is, and its runtime; claims of the signer."""
 
     name: str | None = None
     model_family: str | None = None
@@ -24,12 +22,12 @@ class SourceAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class FileScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much of the memory the file holds."""
+    """The part of the memory that the file contains."""
 
     kind: Literal["full", "filter", "disclosure", "increment"]
     filter: dict[str, Any] = {}
     since_size: Annotated[int, Meta(ge=0)] | None = None
-    """Of an increment: from which size of the log it starts."""
+    """For an increment: the log size at which it starts."""
 
     def __post_init__(self) -> None:
         if self.kind == "increment" and self.since_size is None:
@@ -37,7 +35,7 @@ class FileScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The members this version knows; unknown ones stay in the JSON and are signed with it."""
+    """The members that this version knows; unknown ones stay in the JSON and are signed with it."""
 
     format: Literal["satchel/1"]
     created_at: Time
@@ -51,7 +49,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: tuple[dict[str, Any], ...] = ()
     metadata: dict[str, Any] = {}
     critical: tuple[str, ...] = ()
-    """Members that a reader must know to read the file rightly."""
+    """Members that a reader must know to read the file correctly."""
 
     def __post_init__(self) -> None:
         if not is_canonical_time(self.created_at):
@@ -78,10 +76,10 @@ def build(
         body_hash: Hash of the body.
         root_hash: Hash of the components.
         counts: Records in each section that is not empty.
-        scope: How much of the memory it is; the whole by default.
-        source_agent: Whose memory it is.
-        extra: Further members, such as ``bank``, ``head``, ``metadata`` or unknown ones; a
-            ``created_at`` here takes the place of now.
+        scope: The part of the memory; all of it by default.
+        source_agent: The agent whose memory it is.
+        extra: Further members, such as ``bank``, ``head``, ``metadata`` or unknown ones;
+            ``created_at`` replaces the current time.
     """
     statement: dict[str, Any] = {
         "format": ARTIFACT_FORMAT,
@@ -100,11 +98,11 @@ def build(
 
 
 def parse(value: Any, limits: Limits) -> Statement:
-    """Return the typed statement of JSON from a strict reader.
+    """Return the typed statement from the JSON of a strict reader.
 
     Raises:
-        MalformedError: If it has another shape, an empty member, or a critical member that this
-            version does not know.
+        MalformedError: If it is not a statement, has an empty member, or a critical member that
+            this version does not know.
         LimitError: If it is too large.
     """
     if not isinstance(value, dict):
@@ -136,7 +134,7 @@ def parse(value: Any, limits: Limits) -> Statement:
 
 
 def _canonical(value: dict[str, Any]) -> bytes:
-    """Return the bytes; a reader of documents leaves it to us to look at the depth."""
+    """Return the canonical bytes; the depth is verified here, since readers of documents do not."""
     try:
         return canonical(value)
     except ValueRefusedError as error:
@@ -144,5 +142,5 @@ def _canonical(value: dict[str, Any]) -> bytes:
 
 
 def statement_digest(value: dict[str, Any]) -> str:
-    """Return H(JCS(statement)), by which a statement is remembered."""
+    """Return H(JCS(statement)), the key of the statement in the history."""
     return digest(canonical_checked(value))

@@ -63,7 +63,7 @@ KEY_TRUST_TEXTS: dict[KeyTrust, str] = {
     "other role": "a key trusted as a writer only",
     "unknown": "an unknown key",
 }
-"""Who made a signature, in words."""
+"""Descriptions of signers."""
 
 StepState = Literal["passed", "failed", "not run"]
 
@@ -81,7 +81,7 @@ STEPS = {
 
 
 class VerificationStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step found."""
+    """The result of one step."""
 
     number: int
     name: str
@@ -90,7 +90,7 @@ class VerificationStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerificationFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is wrong."""
+    """One problem."""
 
     outcome: Outcome
     message: str
@@ -144,7 +144,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of what was found."""
+        """The worst verdict."""
         return max(
             (finding.outcome for finding in self.findings),
             key=lambda outcome: outcome.severity,
@@ -187,8 +187,8 @@ def shortfall(signers: Iterable[Signer], trusted: int, needed: int) -> str:
 
     Args:
         signers: The signatures of the file.
-        trusted: How many of them count.
-        needed: How many have to.
+        trusted: Number of trusted ones.
+        needed: Number of required ones.
     """
     keys = " and ".join(
         sorted({KEY_TRUST_TEXTS[signer.trust] for signer in signers if signer.valid})
@@ -198,7 +198,7 @@ def shortfall(signers: Iterable[Signer], trusted: int, needed: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustPolicy:
-    """Which keys count, and how many are needed."""
+    """The keys that count, and how many are needed."""
 
     registry: TrustRegistry | None = None
     """The keys that this machine trusts; None trusts no key but ``keys``."""
@@ -213,7 +213,7 @@ class TrustPolicy:
     """Whether this verification is recorded; otherwise it is only compared."""
 
     threshold: int = 1
-    """How many distinct trusted keys must have signed."""
+    """Number of distinct trusted keys that must have signed."""
 
     def standing(self, key: str, bank: str | None, profile: Profile = "satchel") -> KeyTrust:
         """Return how far a key is trusted for files of a bank; None is a file without one."""
@@ -267,10 +267,10 @@ class VerificationRun:
         """Add a problem.
 
         Args:
-            outcome: The verdict of it.
+            outcome: Its verdict.
             message: What is wrong.
-            name: The member of the file that it is about.
-            identity: ID of the record that it is about.
+            name: The member of the file with the problem.
+            identity: ID of the record with the problem.
         """
         self.findings.append(
             VerificationFinding(outcome=outcome, message=message, field=name, id=identity)
@@ -283,7 +283,7 @@ class VerificationRun:
         )
 
     def verify_trust(self, counting: Iterable[Signer]) -> bool:
-        """Run step 3: return whether enough of the signatures count."""
+        """Run step 3 and return whether enough of the signatures count."""
         trusted, needed = list(counting), self.policy.threshold
         if len(trusted) >= needed:
             names = ", ".join(signer.name or signer.key for signer in trusted)

@@ -1,9 +1,9 @@
-"""Verifies an artifact, in numbered steps.
+"""Verification of a sealed file, in numbered steps.
 
 1 limits and strict parse of the statement; 2 signatures; 3 trust; 4 body hash; 5 freshness; and
-with ``deep``, or whenever 2 to 4 did not show a whole body under a trusted signer: 6 each record,
-its id, root hash and counts; 7 provenance; 8 the log head and proofs.
-Source: docs/spec/4-verification.md.
+with ``deep``, or unless steps 2 to 4 found a complete body of a trusted signer: 6 each record, its
+ID, root hash and counts; 7 provenance; 8 the log head and proofs. Source:
+docs/spec/4-verification.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.contents import BankKeys, BodyContents
 from satchel.artifact.encodings import Artifact, SdkFileError, open_artifact
-from satchel.artifact.pam_sdk.verifier import judge_sdk_file
+from satchel.artifact.pam_sdk.verifier import verify_sdk_file
 from satchel.artifact.provenance import IdReport, Lineage
 from satchel.artifact.statement import statement_digest
 from satchel.artifact.verification import (
@@ -38,18 +38,18 @@ from satchel.model.values import now
 from satchel.runtime.files import InputPath
 
 
-def notes_of_heirs(
+def succession_notes(
     heirs: Mapping[str, str], signers: Sequence[Signer], policy: TrustPolicy, bank: str
 ) -> Iterator[str]:
-    """Yield how to trust signers that replace a key that is trusted here.
+    """Yield how to trust signers that replaced a key that is trusted here.
 
-    It is the log of the bank that makes a succession count, and a file is not the log: so whoever
-    reads it decides.
+    A succession is in force if it is in the log of the bank, and a file is not the log, so the
+    reader decides.
 
     Args:
-        heirs: Keys that the file shows a succession for, and the key that each replaced.
-        signers: Those of the file.
-        policy: Whose signature counts.
+        heirs: Successors according to the file, and the key that each replaced.
+        signers: The signers of the file.
+        policy: The policy that decides which signatures count.
         bank: The bank of the file.
     """
     for signer in signers:
@@ -87,15 +87,15 @@ def verify_artifact(
 
     Args:
         path: The file, in any encoding, plain or gzip.
-        policy: Whose signature counts.
+        policy: The policy that decides which signatures count.
         request: How much to verify.
 
     Raises:
         UnreadableError: If the file cannot be read.
         EmptyInputError: If it is empty.
-        UnknownFormatError: If it is no sealed file at all.
-        UsageError: If the entry asked for is not in it.
-        SdkFile: If the published SDK wrote it; it is judged by its own profile.
+        UnknownFormatError: If it is not a sealed file.
+        UsageError: If the requested entry is not in it.
+        SdkFileError: If the published SDK wrote it; verify it by its own profile.
     """
     run = _ArtifactRun(str(path), policy, request=request or VerificationRequest())
     try:
@@ -133,7 +133,7 @@ class _ArtifactRun(VerificationRun):
         whole = self._body(artifact)
         if trusted:
             self._freshness(artifact, head)
-        # A changed body is read whole, to find the record that differs.
+        # A changed body is read completely, to find the record that differs.
         redacted = "redactions" in artifact.statement.counts  # a signature says less than the log
         if self.request.deep or self.request.entry or not trusted or not whole or redacted:
             self._contents(artifact, head)
@@ -143,7 +143,7 @@ class _ArtifactRun(VerificationRun):
             self._remember(artifact, head)
 
     def broken(self, error: MalformedError | LimitError) -> None:
-        """Note that the structure is malformed."""
+        """Add the finding that the structure is malformed."""
         finding = VerificationFinding(
             outcome=self._blame(Outcome.MALFORMED),
             message=error.message,
@@ -152,7 +152,7 @@ class _ArtifactRun(VerificationRun):
             field=error.field,
         )
         self.findings.append(finding)
-        # Steps 3 and 5 may have been left out; after 4 it is the records that are being read.
+        # Steps 3 and 5 may have been skipped; after 4 the records are being read.
         last = max(self.steps, default=0)
         reached = 6 if last in (4, 5) else last + 1
         self.end_step(reached, "failed", error.message)
@@ -160,7 +160,7 @@ class _ArtifactRun(VerificationRun):
             self.notes.append(error.hint)
 
     def result(self) -> Verification:
-        """Return the value."""
+        """Return the result."""
         for number in STEPS:
             if number not in self.steps:
                 self.end_step(number, "not run", self._why_not(number))
@@ -184,14 +184,14 @@ class _ArtifactRun(VerificationRun):
 
     def _signatures(self, artifact: Artifact) -> None:
         bank = artifact.statement.bank
-        for found in check(PayloadType.ARTIFACT, artifact.statement_value, artifact.signatures):
+        for result in check(PayloadType.ARTIFACT, artifact.statement_value, artifact.signatures):
             self.signers.append(
                 Signer(
-                    key=found.key,
-                    valid=found.valid,
-                    trust=self.policy.standing(found.key, bank) if found.valid else "unknown",
-                    name=self.policy.name(found.key),
-                    problem=found.problem,
+                    key=result.key,
+                    valid=result.valid,
+                    trust=self.policy.standing(result.key, bank) if result.valid else "unknown",
+                    name=self.policy.name(result.key),
+                    problem=result.problem,
                 )
             )
         valid = sum(signer.valid for signer in self.signers)
@@ -230,12 +230,12 @@ class _ArtifactRun(VerificationRun):
         )
 
     def _body(self, artifact: Artifact) -> bool:
-        found = artifact.body.hash()
-        if found == artifact.statement.body_hash:
-            self.end_step(4, "passed", found)
+        digest = artifact.body.hash()
+        if digest == artifact.statement.body_hash:
+            self.end_step(4, "passed", digest)
             return True
         self.add_finding(Outcome.TAMPERED, "the body differs from the signed one")
-        self.end_step(4, "failed", f"found {found}")
+        self.end_step(4, "failed", f"found {digest}")
         return False
 
     def _freshness(self, artifact: Artifact, head: SignedHead | None) -> None:
@@ -275,7 +275,7 @@ class _ArtifactRun(VerificationRun):
         try:
             try:
                 contents.read(artifact.body)
-                contents.judge_redactions()
+                contents.verify_redactions()
             finally:
                 self._take(contents)
             self.unproved_forms = contents.unproved_forms
@@ -363,7 +363,7 @@ class _ArtifactRun(VerificationRun):
         for message in wrong:
             self.add_finding(Outcome.TAMPERED, message)
         shown = self._shows_whose(head, contents.keys)
-        self.notes += notes_of_heirs(
+        self.notes += succession_notes(
             contents.keys.heirs, self.signers, self.policy, head.signed.bank
         )
         self.end_step(
@@ -379,13 +379,13 @@ class _ArtifactRun(VerificationRun):
             for line in artifact.body.section("keys"):
                 model = decode_record(line)
                 if isinstance(model, Bank) and has_valid_id(Sealed(model.id or "", "bank", line)):
-                    keys.found(model)
+                    keys.read_bank(model)
             for line in artifact.body.section("config"):
                 model = decode_record(line)
                 if isinstance(model, Config):
-                    keys.take(model, line)
+                    keys.read_config(model, line)
         except SatchelError:
-            return  # a trusted key signed the bytes; whether they are sound is for ``deep``
+            return  # a trusted key signed the bytes; ``deep`` verifies the records
         wrong = self._head(artifact, head, keys)
         for message in wrong:
             self.add_finding(Outcome.TAMPERED, message)
@@ -405,7 +405,7 @@ class _ArtifactRun(VerificationRun):
         return wrong
 
     def _shows_whose(self, head: SignedHead, keys: BankKeys) -> bool:
-        """Require that the file shows the head to be the bank's; note why if it does not."""
+        """Require that the file shows the head to be the bank's; add a finding if it does not."""
         signed = head.signed
         if not keys.is_founded:
             self.add_finding(Outcome.INCOMPLETE, "no bank record shows who owns the log")
@@ -446,7 +446,7 @@ class _ArtifactRun(VerificationRun):
             return
         signed = head.signed if head else None
         try:
-            # Each signer that counts: the order of signatures is not signed, nor that all are kept.
+            # Each signer that counts: the order and number of signatures are not signed.
             for key in self.counting:
                 self.policy.seen.remember(
                     KnownStatement(
@@ -462,10 +462,10 @@ class _ArtifactRun(VerificationRun):
         except TargetError as error:
             self.notes.append(f"this verification could not be recorded: {error.message}")
 
-    # -- small things ----------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------
 
     def _blame(self, outcome: Outcome) -> Outcome:
-        """Return the verdict of a problem in the body: ``tampered`` if that was changed."""
+        """Return the verdict of a problem in the body: ``tampered`` if the body was changed."""
         body = self.steps.get(4)
         changed = body is not None and body.state == "failed"
         return Outcome.TAMPERED if changed and outcome is Outcome.MALFORMED else outcome
@@ -484,25 +484,25 @@ class _ArtifactRun(VerificationRun):
         return "a trusted key signed the whole body; --deep verifies every record"
 
 
-def _at(place: tuple[int, int]) -> str:
-    return f"epoch {place[0]}, size {place[1]}"
+def _at(state: tuple[int, int]) -> str:
+    return f"epoch {state[0]}, size {state[1]}"
 
 
 def verify_file(
     path: InputPath, policy: TrustPolicy, request: VerificationRequest | None = None
 ) -> Verification:
-    """Verify a sealed file; what is wrong with it is in the result, not raised.
+    """Verify a sealed file or a file of the published SDK; problems are in the result, not raised.
 
     Args:
         path: The file, in any encoding, plain or gzip; or a file of the published SDK.
-        policy: Whose signature counts.
-        request: How far to look.
+        policy: The policy that decides which signatures count.
+        request: How much to verify.
 
     Raises:
         UnreadableError: If the file cannot be read.
         EmptyInputError: If it is empty.
-        UnknownFormatError: If it is no sealed file at all.
-        UsageError: If the entry asked for is not in it.
+        UnknownFormatError: If it is not a sealed file.
+        UsageError: If the requested entry is not in it.
     """
     request = request or VerificationRequest()
     try:
@@ -514,4 +514,4 @@ def verify_file(
                 file=str(path),
                 hint="Convert it first: satchel convert.",
             ) from None
-        return judge_sdk_file(path, policy, request.limits)
+        return verify_sdk_file(path, policy, request.limits)

@@ -33,7 +33,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.authority import Authority, apply_configs, founding_authority
 from satchel.ledger.decisions import Decider
 from satchel.ledger.erasure import ERASABLE, finish_erasure
 from satchel.ledger.heads import contains, verified_head
@@ -197,12 +197,12 @@ def _authority(part: BankBackup, store: Store, frontier: Frontier) -> Authority:
         for row in reader.scan(part.bank, _TELLING):
             record, _ = open_record(row.body or b"")
             if row.seq == 0:
-                authority = founding(record)
+                authority = founding_authority(record)
             else:
                 configs.append((row.seq, record))
         if authority is None:
             raise VerificationError("the first record of the log is missing")
-        return with_configs(
+        return apply_configs(
             authority, part.bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
         )
 

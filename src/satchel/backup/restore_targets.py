@@ -41,7 +41,7 @@ from satchel.errors import (
     shown_address,
 )
 from satchel.ledger.decisions import KeyDecider
-from satchel.ledger.erasure import blobs_named, finish_erasure
+from satchel.ledger.erasure import blob_digests_in, finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import VerifiedRecord
@@ -140,7 +140,7 @@ class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a restore did, or would do."""
+    """What a restore did, or what a dry run planned."""
 
     source: str
     backup: str
@@ -246,7 +246,7 @@ def authorize_replacement(
     with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
         # Not the real one, which would learn of a head that is in no store yet.
         witness = Witness(Path(folder) / "banks")
-        witness.record_believed(last)
+        witness.record_verified(last)
         KeyDecider(
             store=staging,
             bank=bank,
@@ -605,7 +605,7 @@ class SessionRestore:
 
     def _bring_blobs(self, talk: SessionRecords, store: Store, bank: str) -> None:
         """Bring the blobs that it names, which are there before what names them."""
-        named = set[str]().union(*(blobs_named(record.body) for record in talk.records))
+        named = set[str]().union(*(blob_digests_in(record.body) for record in talk.records))
         here = self.part.bank
         with self.made.reading() as reader:
             wanted = [one for one in sorted(named) if reader.blobs.has(here, one)]

@@ -1,1 +1,1 @@
-"""The code that memories speak of, as a graph of symbols."""
+"""The code that memories mention, as a graph of symbols."""

@@ -236,7 +236,7 @@ class SourceFolder:
         """
         parts = self._folder.path.parts[1:]
         rules, depth = _above(self._folder.path) if self._look_above else (IgnoreRules(), 0)
-        with self._folder.held() as handle:
+        with self._folder.open_handle() as handle:
             walk = _Walk(self.seen, parts[len(parts) - depth :])
             for number, offer in enumerate(walk.through(handle, (), rules)):
                 if number >= MOST_FILES:
@@ -379,7 +379,7 @@ def _above(root: Path) -> tuple[IgnoreRules, int]:
     folders = [root]
     while not (folders[-1] / ".git").exists():
         if folders[-1].parent == folders[-1] or len(folders) > _MOST_ABOVE:
-            return IgnoreRules(), 0  # no repository: only what is inside holds
+            return IgnoreRules(), 0  # no repository: only the rules inside apply
         folders.append(folders[-1].parent)
     rules = IgnoreRules()
     for folder in reversed(folders):
@@ -389,7 +389,7 @@ def _above(root: Path) -> tuple[IgnoreRules, int]:
                 if folder == folders[-1]:
                     rules = rules.with_patterns(patterns_of(_excluded(handle)))
                 if folder == root:
-                    break  # its own are read on the way
+                    break  # its own are read during the walk
                 for name in IGNORE_FILES:
                     rules = rules.with_patterns(patterns_of(_text(handle, name)))
             finally:

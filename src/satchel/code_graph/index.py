@@ -306,7 +306,7 @@ class _Round:
         offers = {offer.path: offer for offer in self._source.offers()}
         parts = parts_for(len(offers))
         if not head.parts / 4 <= parts <= 2 * head.parts or there is None:
-            fresh = True  # spread otherwise
+            fresh = True  # the number of parts changed
         else:
             parts = head.parts
         head = msgspec.structs.replace(
@@ -363,7 +363,7 @@ class _Round:
             self._note(new - old, number, is_defined, present=True)
             self._note(old - new, number, is_defined, present=False)
         self._files |= known
-        # At once: what is known to be unchanged is what was read.
+        # In one write: the stamps must match the facts.
         self._put(
             {
                 part_name(FILES, self._head.number, number): encoded(known),
@@ -512,7 +512,7 @@ def _round_of(value: bytes | None) -> int | None:
     try:
         return None if value is None else msgspec.json.decode(value, type=resolved(TreeHead)).round
     except msgspec.DecodeError:
-        return None  # damaged: nobody has written it since
+        return None  # damaged: not written since
 
 
 def _is_same(known: IndexedFile, offer: SourceFile) -> bool:

@@ -164,7 +164,7 @@ def _symbols(graph: CodeGraph, word: Word) -> list[CodeNode]:
     found = [node for tree in graph.trees for node in tree.defined(parts[-1])]
     meant = [node for node in found if matches_name(node, parts)]
     if not meant and len(parts) > 1 and _looks_like_code(parts[-1]):
-        meant = found  # client.fetch_rows(): what a variable is called, nobody knows here
+        meant = found  # client.fetch_rows(): the type of a variable is unknown
     return meant[:MOST_OF_NAME]
 
 

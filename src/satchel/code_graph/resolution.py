@@ -232,7 +232,7 @@ class Resolver:
                 and symbols[owner].kind in TYPES
                 and not sees_types_inside(file.facts)
             ):
-                continue  # what a class holds is not seen by name in its methods
+                continue  # members of a class are not visible by name in its methods
             found = [
                 CodeNode(self._tree.name, file.path, file.facts, number)
                 for number, symbol in enumerate(symbols)
@@ -295,7 +295,7 @@ class Resolver:
         if exact:
             return Resolution(_IMPORT, tuple(exact))
         below = [node for node in there if self._is_below(file, imported, node)]
-        # What a package hands on stands in one of its files; of several, it is not said which.
+        # A package re-exports names of its files; of several, which one is unknown.
         if below:
             return Resolution(_PACKAGE if len({n.path for n in below}) == 1 else NAME, tuple(below))
         return None

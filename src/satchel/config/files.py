@@ -1,7 +1,7 @@
-"""Reading a configuration file, TOML or YAML, and saying where something in it is wrong.
+"""Configuration files in TOML or YAML, with the position of each error.
 
-Astrocyte's ``astrocyte.yaml`` is read by the same model. What belongs to its pipeline alone has
-no meaning here: it is left out by name, and told.
+Astrocyte's ``astrocyte.yaml`` is read by the same model. Keys of its pipeline have no meaning here:
+they are ignored, and listed in a note.
 """
 
 import json
@@ -31,10 +31,10 @@ _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*(?:\.|$)"""
 
 
 def line_of(text: str, wanted: str) -> int | None:
-    """Return the line, from 1, on which a key or a table stands first; None where it is unclear.
+    """Return the line, from 1, of the first occurrence of a key or table; None if it is unclear.
 
     Args:
-        text: A TOML document that was read without an error.
+        text: A valid TOML document.
         wanted: The path of the key, such as ``banks.ada.profile``.
     """
     table = ""
@@ -56,11 +56,11 @@ def _path(text: str) -> str:
     return ".".join(next(filter(None, part), "") for part in _PART.findall(text))
 
 
-def toml_of(table: Mapping[str, Any]) -> str:
+def to_toml(table: Mapping[str, Any]) -> str:
     """Return plain values as a TOML document.
 
     Raises:
-        UsageError: If something in it has no form in TOML, such as a null.
+        UsageError: If TOML cannot represent a value, such as a null.
     """
     lines = list[str]()
     _write(table, (), lines)
@@ -68,21 +68,25 @@ def toml_of(table: Mapping[str, Any]) -> str:
 
 
 def _write(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
-    tables = {name: held for name, held in table.items() if _is_table(held) or _are_tables(held)}
-    for name, held in table.items():
+    tables = {
+        name: value for name, value in table.items() if _is_table(value) or _are_tables(value)
+    }
+    for name, value in table.items():
         if name not in tables:
-            lines.append(f"{_name(name)} = {_value(held, (*path, name))}")
-    for name, held in tables.items():
+            lines.append(f"{_name(name)} = {_value(value, (*path, name))}")
+    for name, value in tables.items():
         inner = (*path, name)
         heading = ".".join(map(_name, inner))
-        if _is_table(held):
-            if not held or any(not (_is_table(one) or _are_tables(one)) for one in held.values()):
+        if _is_table(value):
+            if not value or any(
+                not (_is_table(item) or _are_tables(item)) for item in value.values()
+            ):
                 lines += ["", f"[{heading}]"]
-            _write(held, inner, lines)
+            _write(value, inner, lines)
             continue
-        for one in held:
+        for item in value:
             lines += ["", f"[[{heading}]]"]
-            _write(one, inner, lines)
+            _write(item, inner, lines)
 
 
 def _is_table(value: Any) -> bool:
@@ -98,7 +102,7 @@ def _name(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    # What JSON escapes, TOML escapes the same; it wants one control character more.
+    # TOML escapes like JSON, and one more control character.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -120,17 +124,17 @@ def _value(value: Any, path: tuple[str, ...]) -> str:
 
 
 def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None) -> str:
-    """Return a TOML document in which one table is another, and all the rest as it was.
+    """Return a TOML document with one table replaced and everything else unchanged.
 
-    Comments and the order of everything else stay. What the table was is found by its headings.
+    Comments and the order of everything else stay. The old table is found by its headings.
 
     Args:
-        text: A TOML document that can be read.
-        path: Of the table, such as ``("agents", "syn")``.
-        value: What it is to hold; None to take it away.
+        text: A valid TOML document.
+        path: Path of the table, such as ``("agents", "syn")``.
+        value: Its new content; None to remove it.
 
     Raises:
-        UsageError: If it cannot be done so: the table is written inside another one.
+        UsageError: If the table is written inside another one.
     """
     wanted = tomllib.loads(text)
     outer = wanted.setdefault(path[0], {})
@@ -140,32 +144,32 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
             del wanted[path[0]]
     else:
         outer[path[1]] = value
-    made = _without_table(text, path).rstrip("\n")
-    made += "\n" if made else ""
+    edited = _without_table(text, path).rstrip("\n")
+    edited += "\n" if edited else ""
     if value is not None:
-        made += ("\n" if made else "") + toml_of({path[0]: {path[1]: value}})
+        edited += ("\n" if edited else "") + to_toml({path[0]: {path[1]: value}})
     try:
-        found = tomllib.loads(made)
-    except tomllib.TOMLDecodeError:  # there is the table, and it has no heading
-        found = {}
-    if value is None and not found.get(path[0], True):
-        del found[path[0]]
-    if found != wanted:
+        parsed = tomllib.loads(edited)
+    except tomllib.TOMLDecodeError:  # the table exists without a heading
+        parsed = {}
+    if value is None and not parsed.get(path[0], True):
+        del parsed[path[0]]
+    if parsed != wanted:
         hint = f"Write it as a table of its own: [{path[0]}.{_name(path[1])}]."
         raise UsageError("this value cannot be edited in place", field=path[0], hint=hint)
-    return made
+    return edited
 
 
 def _without_table(text: str, path: tuple[str, str]) -> str:
-    kept, gone, start = list[str](), False, ".".join(path)
+    lines, gone, start = list[str](), False, ".".join(path)
     for line in text.splitlines(keepends=True):
         heading = _TABLE.match(line)
         if heading is not None:
             found = _path(heading[1])
             gone = found == start or found.startswith(start + ".")
         if not gone:
-            kept.append(line)
-    return "".join(kept)
+            lines.append(line)
+    return "".join(lines)
 
 
 YAML_ENDINGS = (".yaml", ".yml")
@@ -213,20 +217,20 @@ class ConfigFile:
     path: Path
     table: dict[str, Any] = field(default_factory=dict)
     line: Callable[[str], int | None] = lambda _: None
-    """Gives the line of a key by its path, where that is known."""
+    """Returns the line of a key by its path, if known."""
 
     notes: list[str] = field(default_factory=list)
-    """What was left out, for people."""
+    """Notices for people, such as ignored keys."""
 
-    def wrong(self, what: str, path: str, hint: str | None = None) -> ConfigError:
-        """Return the error to raise about a key."""
+    def wrong(self, message: str, path: str, hint: str | None = None) -> ConfigError:
+        """Return the error about a key."""
         return ConfigError(
-            what, file=str(self.path), line=self.line(path), field=path or None, hint=hint
+            message, file=str(self.path), line=self.line(path), field=path or None, hint=hint
         )
 
 
 def is_yaml(path: Path) -> bool:
-    """Tell whether a file is read as YAML, by its name."""
+    """Return whether a file is read as YAML, according to its name."""
     return path.suffix.lower() in YAML_ENDINGS
 
 
@@ -234,7 +238,7 @@ def read_file(path: Path) -> ConfigFile:
     """Read a configuration file.
 
     Raises:
-        UnreadableError: If it is not there or cannot be read.
+        UnreadableError: If it does not exist or cannot be read.
         ConfigError: If it is not TOML or YAML.
     """
     with open_input(path) as stream:
@@ -244,9 +248,9 @@ def read_file(path: Path) -> ConfigFile:
     try:
         text = data.decode()
         if is_yaml(path):
-            found = _from_yaml(text, path)
+            config = _from_yaml(text, path)
         else:
-            found = ConfigFile(path, tomllib.loads(text), lambda wanted: line_of(text, wanted))
+            config = ConfigFile(path, tomllib.loads(text), lambda wanted: line_of(text, wanted))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         what = "YAML" if is_yaml(path) else "TOML"
         raise ConfigError(f"not {what}: {error}", file=str(path)) from None
@@ -254,7 +258,7 @@ def read_file(path: Path) -> ConfigFile:
         raise ConfigError(
             error.message, file=error.file, line=error.line, hint=error.hint
         ) from None
-    return _ours(found)
+    return _translate_astrocyte(config)
 
 
 def _from_yaml(text: str, path: Path) -> ConfigFile:
@@ -265,19 +269,19 @@ def _from_yaml(text: str, path: Path) -> ConfigFile:
     return ConfigFile(path, value, lines.get)
 
 
-def _ours(found: ConfigFile) -> ConfigFile:
-    """Take Astrocyte's words for ours, and leave out what is its pipeline's alone."""
-    table, left = dict(found.table), set[str]()
+def _translate_astrocyte(config: ConfigFile) -> ConfigFile:
+    """Translate Astrocyte's keys, and remove those of its pipeline."""
+    table, left = dict(config.table), set[str]()
     if "vector_store" in table:
         if "provider" in table:
-            raise found.wrong("both a provider and a vector store are configured", "vector_store")
+            raise config.wrong("both a provider and a vector store are configured", "vector_store")
         table["provider"] = f"astrocyte-{table.pop('vector_store')}"
         table["provider_config"] = table.pop("vector_store_config", {})
     elif table.get("provider_tier") == "storage" and "vector_store_config" in table:
-        raise found.wrong("no vector store is configured for this", "vector_store_config")
+        raise config.wrong("no vector store is configured for this", "vector_store_config")
     for name in sorted(_ASTROCYTES & set(table)):
-        # `sources` could be ours one day; what is here belongs to Astrocyte.
-        if name == "agents" and _are_ours(found.path, table[name]):
+        # `sources` may get a meaning here; in these files it belongs to Astrocyte.
+        if name == "agents" and _are_ours(config.path, table[name]):
             continue
         del table[name]
         left.add(name)
@@ -288,59 +292,59 @@ def _ours(found: ConfigFile) -> ConfigFile:
     if table.get("profile") in _ASTROCYTES_PROFILES and table["profile"] not in (known or {}):
         left.add(f"profile {table.pop('profile')}")
     if left:
-        found.notes.append(f"specific to Astrocyte, ignored here: {', '.join(sorted(left))}")
-    return ConfigFile(found.path, table, found.line, found.notes)
+        config.notes.append(f"specific to Astrocyte, ignored here: {', '.join(sorted(left))}")
+    return ConfigFile(config.path, table, config.line, config.notes)
 
 
 def _are_ours(path: Path, agents: Any) -> bool:
-    """Tell whether a table of agents is ours: Astrocyte's files are YAML, and say other things."""
+    """Return whether a table of agents is Satchel's: Astrocyte's is in YAML and has other keys."""
     members = {each.name for each in msgspec.structs.fields(AgentSettings)}
     tables = isinstance(agents, dict) and all(isinstance(one, dict) for one in agents.values())
     return not is_yaml(path) or (tables and all(set(one) <= members for one in agents.values()))
 
 
-def _bank_of(name: str, held: Any, left: set[str]) -> Any:
-    if not isinstance(held, dict):
-        return held
-    left.update(f"banks.{name}.{each}" for each in _ASTROCYTES_OF_A_BANK & set(held))
-    return {each: value for each, value in held.items() if each not in _ASTROCYTES_OF_A_BANK}
+def _bank_of(name: str, table: Any, left: set[str]) -> Any:
+    if not isinstance(table, dict):
+        return table
+    left.update(f"banks.{name}.{each}" for each in _ASTROCYTES_OF_A_BANK & set(table))
+    return {each: value for each, value in table.items() if each not in _ASTROCYTES_OF_A_BANK}
 
 
-def require_known(found: ConfigFile, model: type[msgspec.Struct]) -> None:
-    """Refuse a key that a model does not have, naming the nearest one that it has.
+def require_known(config: ConfigFile, model: type[msgspec.Struct]) -> None:
+    """Refuse a key that a model does not have, and suggest the nearest one.
 
     Raises:
-        ConfigError: Naming file, key, and line where that is known.
+        ConfigError: With the file, the key, and the line if known.
     """
-    _require(found, model, found.table, "")
+    _require(config, model, config.table, "")
 
 
-def _require(found: ConfigFile, kind: Any, value: Any, path: str) -> None:
+def _require(config: ConfigFile, kind: Any, value: Any, path: str) -> None:
     inner = get_args(kind)
     if _is_struct(kind):
-        _require_members(found, kind, value, path)
+        _require_members(config, kind, value, path)
     elif get_origin(kind) is dict and inner[1] is not Any:
         if not isinstance(value, dict):
-            raise found.wrong("must be a table", path)
-        for name, held in value.items():
-            _require(found, inner[1], held, f"{path}.{name}")
+            raise config.wrong("must be a table", path)
+        for name, item in value.items():
+            _require(config, inner[1], item, f"{path}.{name}")
     elif get_origin(kind) is tuple and _is_struct(inner[0]):
         if not isinstance(value, list):
-            raise found.wrong("must be a list of tables", path)
-        for held in value:
-            _require(found, inner[0], held, path)
+            raise config.wrong("must be a list of tables", path)
+        for item in value:
+            _require(config, inner[0], item, path)
 
 
-def _require_members(found: ConfigFile, kind: type[msgspec.Struct], value: Any, path: str) -> None:
+def _require_members(config: ConfigFile, kind: type[msgspec.Struct], value: Any, path: str) -> None:
     if not isinstance(value, dict):
-        raise found.wrong("must be a table", path)
+        raise config.wrong("must be a table", path)
     members = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
-    for name, held in value.items():
+    for name, item in value.items():
         where = f"{path}.{name}" if path else name
         if name not in members:
-            what = "no such section" if not path and isinstance(held, dict) else "no such key"
-            raise found.wrong(what, where, nearest(name, members))
-        _require(found, members[name], held, where)
+            what = "no such section" if not path and isinstance(item, dict) else "no such key"
+            raise config.wrong(what, where, nearest(name, members))
+        _require(config, members[name], item, where)
 
 
 def _is_struct(kind: Any) -> bool:
@@ -348,7 +352,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint: the name that was meant, or all there are."""
+    """Return a hint with the nearest name, or all names."""
     from difflib import get_close_matches
 
     names = list(known)
@@ -356,29 +360,29 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(names)}."
 
 
-def with_variables(value: Any, env: Mapping[str, str], found: ConfigFile, path: str) -> Any:
+def with_variables(value: Any, env: Mapping[str, str], config: ConfigFile, path: str) -> Any:
     """Return a value with ``${NAME}`` in its texts replaced from the environment.
 
     Raises:
-        ConfigError: If there is no such variable.
+        ConfigError: If the variable is not set.
     """
     if isinstance(value, dict):
-        return {name: with_variables(one, env, found, path) for name, one in value.items()}
+        return {name: with_variables(one, env, config, path) for name, one in value.items()}
     if isinstance(value, list):
-        return [with_variables(one, env, found, path) for one in value]
+        return [with_variables(one, env, config, path) for one in value]
     if not isinstance(value, str):
         return value
 
     def of(match: "re.Match[str]") -> str:
         if match[1] not in env:
-            raise found.wrong(f"the environment has no {match[1]}", path, "Set the variable.")
+            raise config.wrong(f"the environment has no {match[1]}", path, "Set the variable.")
         return env[match[1]]
 
     return _VARIABLE.sub(of, value)
 
 
 def default_file(folder: Path, name: str) -> Path:
-    """Return the configuration file of a folder; the YAML one where there is no TOML."""
+    """Return the configuration file of a folder; the YAML one if there is no TOML."""
     toml = folder / name
     stem = os.path.splitext(name)[0]  # noqa: PTH122 - a name, not a path
     others = (folder / f"{stem}{ending}" for ending in YAML_ENDINGS)
@@ -389,18 +393,18 @@ Lines = dict[str, int]
 """Line numbers, from 1, by the path of a key such as ``banks.ada.profile``."""
 
 DEEPEST = 32
-"""Tables within tables."""
+"""Maximum depth of nested tables."""
 
 _PLAIN = {"null": None, "true": True, "false": False}
 _TAG = "tag:yaml.org,2002:"
 
 
 def read_yaml(text: str, file: str) -> tuple[Any, Lines]:
-    """Return the value of a YAML document, and where its keys stand.
+    """Return the value of a YAML document, and the lines of its keys.
 
     Raises:
-        ConfigError: If what reads YAML is not installed.
-        MalformedError: If it is not YAML, or more than plain values.
+        ConfigError: If the YAML library is not installed.
+        MalformedError: If it is not YAML, or has more than plain values.
     """
     try:
         import yaml
@@ -415,7 +419,9 @@ def read_yaml(text: str, file: str) -> tuple[Any, Lines]:
             _require_plain(event, yaml, file)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         lines: Lines = {}
-        value = {} if node is None else _Reading(yaml.SafeLoader(""), file, lines).value(node, "")
+        value = (
+            {} if node is None else _YamlReader(yaml.SafeLoader(""), file, lines).value(node, "")
+        )
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it cannot be read"
@@ -440,8 +446,8 @@ def _require_plain(event: Any, yaml: Any, file: str) -> None:
         raise MalformedError(f"the tag {tag} is not read", file=file, line=line)
 
 
-class _Reading:
-    """One document on its way to plain values."""
+class _YamlReader:
+    """The conversion of one document to plain values."""
 
     def __init__(self, loader: "yaml.SafeLoader", file: str, lines: Lines) -> None:
         self._loader = loader
@@ -455,58 +461,58 @@ class _Reading:
             return self._scalar(node)
         if node.id == "sequence":
             return [self.value(each, path, depth + 1) for each in node.value]
-        found = dict[str, Any]()
-        for key, held in node.value:
+        table = dict[str, Any]()
+        for key, node_value in node.value:
             name = key.value if key.id == "scalar" else None
             if name is None or key.tag == _TAG + "merge":
                 raise self._refused("not a valid key name", key)
-            if name in found:
+            if name in table:
                 raise self._refused(f"{name} occurs twice", key)
             where = f"{path}.{name}" if path else name
             self._lines[where] = key.start_mark.line + 1
-            found[name] = self.value(held, where, depth + 1)
-        return found
+            table[name] = self.value(node_value, where, depth + 1)
+        return table
 
     def _scalar(self, node: Any) -> Any:
         kind = node.tag.removeprefix(_TAG)
         if kind in ("int", "float", "bool", "null"):
-            # YAML 1.1 takes `no` for a truth value; 1.2 and people who write names do not.
+            # YAML 1.1 reads `no` as a boolean; YAML 1.2, and people who write names, do not.
             if kind == "bool" and node.value.lower() not in _PLAIN:
                 return node.value
             return self._loader.construct_object(node)
         return node.value
 
-    def _refused(self, what: str, node: Any) -> MalformedError:
-        return MalformedError(what, file=self._file, line=node.start_mark.line + 1)
+    def _refused(self, problem: str, node: Any) -> MalformedError:
+        return MalformedError(problem, file=self._file, line=node.start_mark.line + 1)
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of the active configuration."""
+    """The result of replacing the active configuration."""
 
     file: str
     """The active file."""
 
     kept: str | None = None
-    """What it held before, under another name; None where there was nothing, or nothing new."""
+    """The path of the saved old content; None if there was none, or it did not change."""
 
     changed: bool = True
-    """False where it held the very same already."""
+    """False if the content was the same."""
 
 
 def activate(new: Path, active: Path) -> Activation:
-    """Give the active configuration file the content of another.
+    """Replace the content of the active configuration file.
 
-    The old content is durable under a name of its own before the file changes, and the file
-    changes in one step: whoever reads it meanwhile sees the one or the other. A link is followed,
-    so that what it leads to changes.
+    The old content is durable under another name before the file changes, and the file changes in
+    one step: a concurrent reader sees the old or the new content. If the file is a link, its target
+    changes.
 
     Args:
-        new: The configuration that is to count.
-        active: The file that is read when nobody names another; made if it is not there. Where
-            one is YAML and the other TOML, the content is written anew, without its comments.
+        new: The new configuration.
+        active: The default configuration file; created if it does not exist. If one is YAML and the
+            other TOML, the content is converted, without its comments.
 
     Raises:
-        TargetError: If it cannot be written; it is as it was then.
+        TargetError: If it cannot be written; it is unchanged.
         ConfigError: If the new one cannot be read.
     """
     target = active.resolve()
@@ -521,12 +527,12 @@ def activate(new: Path, active: Path) -> Activation:
     if old == data:
         return Activation(file=str(active), changed=False)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    kept = target.with_name(f"{target.name}.before-{moment}")
-    with atomic_write(kept, overwrite=False, mode=mode) as stream:
+    saved = target.with_name(f"{target.name}.before-{moment}")
+    with atomic_write(saved, overwrite=False, mode=mode) as stream:
         stream.write(old)
     with atomic_write(target, mode=mode) as stream:
         stream.write(data)
-    return Activation(file=str(active), kept=str(kept))
+    return Activation(file=str(active), kept=str(saved))
 
 
 def _content(new: Path, *, as_yaml: bool) -> bytes:
@@ -538,11 +544,11 @@ def _content(new: Path, *, as_yaml: bool) -> bytes:
         import yaml
 
         return yaml.safe_dump(table, sort_keys=False, allow_unicode=True, encoding="utf-8")
-    return toml_of(table).encode()
+    return to_toml(table).encode()
 
 
 def without_nulls(value: Any) -> Any:
-    """Return a value without what TOML cannot say."""
+    """Return a value without the nulls, which TOML cannot represent."""
     if isinstance(value, dict):
         return {name: without_nulls(held) for name, held in value.items() if held is not None}
     if isinstance(value, list):
@@ -551,42 +557,42 @@ def without_nulls(value: Any) -> Any:
 
 
 STORES = {"sqlite": "path", "ladybug": "path", "postgresql": "dsn"}
-"""Providers that are stores, and the member of ``provider_config`` that says where each is."""
+"""Providers that are stores, and the member of ``provider_config`` with the location of each."""
 
 _ADDRESSES = ("uri", "address")
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """A product that memory is read from, and written to, where it lives."""
+    """A product whose memory is read and written in place."""
 
     name: str
     there: str = ""
-    """Where it is, in its own words: a folder, or what follows ``NAME://``."""
+    """Its location in its own form: a folder, or what follows ``NAME://``."""
 
     config: dict[str, Any] = {}
-    """What else it needs."""
+    """Further settings of the product."""
 
     @property
     def address(self) -> str:
-        """What to call it."""
+        """Its name with its location."""
         return f"{self.name}://{'/' if self.there else ''}{self.there}"
 
 
 def store_address(
-    found: ConfigFile, provider: str, config: dict[str, Any], tier: Any = ""
+    source: ConfigFile, provider: str, config: dict[str, Any], tier: Any = ""
 ) -> str | None:
-    """Return the address of the store that a provider is; None where it is none.
+    """Return the address of the store that a provider is; None if it is not a store.
 
     Raises:
-        ConfigError: If it is of another tier than was said, or where it is was not said.
+        ConfigError: If it has another tier than configured, or no location.
     """
     if not provider:
         if config:
-            raise found.wrong("no provider is configured for this", "provider_config")
+            raise source.wrong("no provider is configured for this", "provider_config")
         return None
     kind = "storage" if provider in STORES or provider.startswith("astrocyte-") else "engine"
     if tier not in ("", kind):
-        raise found.wrong(f"the provider {provider!r} is of the tier {kind}", "provider_tier")
+        raise source.wrong(f"the provider {provider!r} is of the tier {kind}", "provider_tier")
     if provider not in STORES:
         return None
     member = STORES[provider]
@@ -594,26 +600,26 @@ def store_address(
     unknown = [name for name in config if name not in known]
     if unknown:
         where = f"provider_config.{unknown[0]}"
-        raise found.wrong("no such key", where, f"Known: {', '.join(known)}.")
-    given = [name for name in known if config.get(name)]
-    if len(given) != 1 or not isinstance(config[given[0]], str):
-        raise found.wrong("the store's location is set twice", "provider_config", f"Set {member}.")
-    text: str = config[given[0]]
-    if given[0] == "path":
+        raise source.wrong("no such key", where, f"Known: {', '.join(known)}.")
+    present = [name for name in known if config.get(name)]
+    if len(present) != 1 or not isinstance(config[present[0]], str):
+        raise source.wrong("the store's location is set twice", "provider_config", f"Set {member}.")
+    text: str = config[present[0]]
+    if present[0] == "path":
         return f"{provider}:///{text}"
     if not text.startswith(f"{provider}://"):
-        where = f"provider_config.{given[0]}"
-        raise found.wrong(f"does not start with {provider}://", where)
+        where = f"provider_config.{present[0]}"
+        raise source.wrong(f"does not start with {provider}://", where)
     return text
 
 
-def engine_of(provider: str, config: dict[str, Any]) -> Provider | None:
-    """Return the product that a provider is; None where it is a store, or none is set."""
+def live_product(provider: str, config: dict[str, Any]) -> Provider | None:
+    """Return the product that a provider is; None if it is a store, or none is set."""
     if not provider or provider in STORES:
         return None
     rest = dict(config)
-    there = str(rest.pop("path", ""))
+    location = str(rest.pop("path", ""))
     for name in _ADDRESSES:
-        if name in rest and not there:
-            there = str(rest.pop(name)).removeprefix(f"{provider}://").removeprefix("/")
-    return Provider(name=provider, there=there, config=rest)
+        if name in rest and not location:
+            location = str(rest.pop(name)).removeprefix(f"{provider}://").removeprefix("/")
+    return Provider(name=provider, there=location, config=rest)

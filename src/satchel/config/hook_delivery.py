@@ -1,4 +1,4 @@
-"""Telling a listener: a function by name, a command, or an address on the web."""
+"""Delivery of events to listeners: a function by name, a command, or a webhook."""
 
 import hashlib
 import hmac
@@ -27,7 +27,7 @@ _GIVEN = frozenset(
         *("VIRTUAL_ENV", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     }
 )
-"""Variables that a command gets: where things are, and in which language it speaks."""
+"""Variables that a command gets: locations and the language."""
 
 _GIVEN_KINDS = ("LC_", "XDG_")
 
@@ -41,28 +41,27 @@ _SHOWN = 200
 
 
 def run_function(name: str, event: Event) -> None:
-    """Call the function that ``module:name`` names, with the event.
+    """Call the function ``module:name`` with the event.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If it does not exist.
     """
     module, _, path = name.partition(":")
-    found: Any = import_module(module)
+    target: Any = import_module(module)
     for part in path.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        target = getattr(target, part, None)
+    if not callable(target):
         raise ConfigError(f"{name} is not a function")
-    found(event)
+    target(event)
 
 
 def run_command(
     command: Sequence[str], event: Event, seconds: float, variables: Sequence[str] = ()
 ) -> None:
-    """Run a program with the event as JSON on its input; no shell reads the arguments.
+    """Run a program with the event as JSON on its input, without a shell.
 
-    Of the environment it gets what says where things are, and what it was given by name: no
-    passphrase, key or token that this program was started with. What it started goes with it when
-    it takes too long.
+    Its environment has the locations and the variables that are listed for it, and no passphrase,
+    key or token of this program. If it takes too long, it is killed with its child processes.
 
     Raises:
         TargetError: If it cannot be started, fails, or does not end in time.
@@ -72,13 +71,13 @@ def run_command(
         for name, value in os.environ.items()
         if name in _GIVEN or name in variables or name.startswith(_GIVEN_KINDS)
     }
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
                 list(command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 env=environment,
                 start_new_session=True,
             )
@@ -92,34 +91,33 @@ def run_command(
             process.wait()
             raise TargetError(f"it did not finish within {seconds:g} seconds") from None
         if process.returncode:
-            said.seek(0)
-            words = said.read(_SHOWN).decode("utf-8", "replace").strip()
+            errors.seek(0)
+            words = errors.read(_SHOWN).decode("utf-8", "replace").strip()
             raise TargetError(f"status {process.returncode}{': ' if words else ''}{words}")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """An answer that sends elsewhere is a failure: the operator named one place."""
+    """A handler that treats redirects as failures: the operator named one address."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow nothing."""
+        """Do not follow a redirect."""
 
 
 def post(
     address: str, event: Event, *, timeout: float, retries: int, secret: str | None
 ) -> str | None:
-    """Send an event as JSON; what failed for a moment is tried again.
+    """Send an event as JSON, and retry after temporary failures.
 
     Args:
-        address: Where to.
-        event: What happened.
-        timeout: Seconds for each try.
-        retries: How often it is tried again.
+        address: The URL.
+        event: The event.
+        timeout: Seconds for each attempt.
+        retries: Maximum number of retries.
         secret: The environment variable that holds the secret; with one, the header
-            ``Satchel-Signature`` is ``t=TIME,v1=HEX``, HEX being HMAC-SHA256 over
-            ``TIME.BODY``.
+            ``Satchel-Signature`` is ``t=TIME,v1=HEX``, HEX being HMAC-SHA256 over ``TIME.BODY``.
 
     Returns:
-        What went wrong in the end; None when it was taken.
+        The last problem; None if it was delivered.
     """
     if secret is not None and not os.environ.get(secret):
         return f"the environment has no {secret} to sign with"
@@ -127,30 +125,30 @@ def post(
     for turn in range(retries + 1):
         if turn:
             threading.Event().wait(_FIRST_PAUSE * 2 ** (turn - 1))
-        status, problem = _tried(address, event, timeout, secret)
+        status, problem = _attempt(address, event, timeout, secret)
         if problem is None or not (status is None or status >= _SERVER or status in _AGAIN):
             break
     return problem
 
 
-def _tried(
+def _attempt(
     address: str, event: Event, timeout: float, secret: str | None
 ) -> tuple[int | None, str | None]:
-    """Send it once; return the status of the answer, and what went wrong."""
+    """Send it once; return the response's status and the problem."""
     answers = list[int]()
-    # A server that sends a byte a second never exceeds the timeout of a socket.
+    # A server that sends a byte a second never exceeds a socket's timeout.
     problem = call(
-        lambda: answers.append(_posted(address, event, timeout, secret)), timeout, lambda _: None
+        lambda: answers.append(_post_once(address, event, timeout, secret)), timeout, lambda _: None
     )
     status = answers[0] if answers else None
-    if status is not None and status >= 300:  # noqa: PLR2004 - it was not taken
+    if status is not None and status >= 300:  # noqa: PLR2004 - not delivered
         problem = f"the response status was {status}"
     return status, problem
 
 
-def _posted(address: str, event: Event, timeout: float, secret: str | None) -> int:
+def _post_once(address: str, event: Event, timeout: float, secret: str | None) -> int:
     body = msgspec.json.encode(event)
-    request = urllib.request.Request(address, data=body, method="POST")  # noqa: S310 - http, https
+    request = urllib.request.Request(address, data=body, method="POST")  # noqa: S310 - http or https
     request.add_header("Content-Type", "application/json")
     request.add_header("User-Agent", "satchel")
     request.add_header("Satchel-Event", event.event)
@@ -166,22 +164,22 @@ def _posted(address: str, event: Event, timeout: float, secret: str | None) -> i
 
 
 def signature(body: bytes, secret: str, at: str) -> str:
-    """Return the header by which a receiver knows who sent a body, and when."""
+    """Return the header with which a receiver verifies the sender and the time."""
     mac = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256)
     return f"t={at},v1={mac.hexdigest()}"
 
 
 StuckOrNot = Callable[[bool], None]
-"""Is told True when a call did not end in time, and False when it ended after all."""
+"""Called with True if a call did not end in time, and with False once it ended."""
 
 
-def call(what: Callable[[], object], seconds: float, stuck: StuckOrNot) -> str | None:
-    """Call something and wait for it no longer than so many seconds.
+def call(function: Callable[[], object], seconds: float, stuck: StuckOrNot) -> str | None:
+    """Call a function and wait for it for a limited time.
 
-    A thread cannot be ended from outside: what does not end goes on beside the program.
+    A thread cannot be ended from outside: a call that does not end continues beside the program.
 
     Returns:
-        What went wrong, in a few words; None when it ended well.
+        The problem, in a few words; None if there was none.
     """
     problems = list[str]()
     change, decided = threading.Lock(), False
@@ -189,8 +187,8 @@ def call(what: Callable[[], object], seconds: float, stuck: StuckOrNot) -> str |
     def run() -> None:
         nonlocal decided
         try:
-            what()
-        except BaseException as error:  # noqa: BLE001 - it is somebody else's code
+            function()
+        except BaseException as error:  # noqa: BLE001 - code of others
             problems.append(f"{type(error).__name__}: {error}")
         with change:
             if decided:

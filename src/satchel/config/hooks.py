@@ -1,8 +1,8 @@
-"""Telling hooks what happened, beside the work: nobody waits for them, and none can fail it.
+"""Hooks: listeners that are called in the background, and cannot delay or fail an operation.
 
-What is told is put into a queue that a thread of its own empties. A queue that is full, a hook
-that fails or takes too long: counted, and told as a warning of the logger ``satchel.hooks``, which
-goes to stderr unless a program says otherwise.
+Events are put into a queue that a thread empties. A full queue, and a hook that fails or takes too
+long, are counted and reported as warnings of the logger ``satchel.hooks``, which prints to stderr
+unless a program configures it.
 """
 
 import logging
@@ -21,24 +21,24 @@ from satchel.ports.sinks import MOST_IDS, Event
 from satchel.runtime.processes import in_child
 
 MOST_WAITING = 1000
-"""Events that wait to be told; more are dropped, and counted."""
+"""Maximum number of waiting events; more are dropped and counted."""
 
 PATIENCE = 60.0
-"""Seconds that whoever ends waits for hooks at most."""
+"""Maximum seconds to wait for hooks at exit."""
 
 _GRACE = 5.0
 
 Listener = Callable[[Event], object]
-"""A function that is told in this process."""
+"""A function that is called in this process."""
 
 Contents = Callable[[], list[Any]]
-"""Gives the records that an event is about; asked only if a listener wants them."""
+"""Returns the records of an event; called only if a listener includes them."""
 
 _log = logging.getLogger("satchel.hooks")
 
 
 class HookCounts(NamedTuple):
-    """What became of what was told."""
+    """Number of events by result."""
 
     delivered: int
     failed: int
@@ -46,10 +46,10 @@ class HookCounts(NamedTuple):
 
 
 class Hooks:
-    """Who is told of what.
+    """The listeners of each event.
 
     Args:
-        listeners: By event: settings of a hook, or a function of this process.
+        listeners: By event: settings of hooks, and functions of this process.
     """
 
     def __init__(self, listeners: Mapping[str, Sequence[HookSettings | Listener]]) -> None:
@@ -67,12 +67,12 @@ class Hooks:
         return cls(found) if found else NO_HOOKS
 
     def and_(self, more: Mapping[str, Listener | Iterable[Listener]]) -> "Hooks":
-        """Return these hooks and functions of this process.
+        """Return these hooks with functions of this process added.
 
         Raises:
-            UsageError: If there is no such event, or something cannot be called.
+            UsageError: If an event does not exist, or a listener is not callable.
         """
-        found: dict[str, list[HookSettings | Listener]] = {
+        listeners: dict[str, list[HookSettings | Listener]] = {
             name: list(each) for name, each in self._listeners.items()
         }
         for name, given in more.items():
@@ -82,12 +82,12 @@ class Hooks:
                 raise UsageError(f"no event named {name!r}", field="hooks", hint=hint)
             if not all(map(callable, functions)):
                 raise UsageError("a hook must be a function", field=f"hooks.{name}")
-            found.setdefault(name, []).extend(functions)
-        return Hooks(found)
+            listeners.setdefault(name, []).extend(functions)
+        return Hooks(listeners)
 
     @property
     def counts(self) -> HookCounts:
-        """What became of what was told so far."""
+        """The results so far."""
         return HookCounts(**self._counts)
 
     def tell(
@@ -99,19 +99,19 @@ class Hooks:
         counts: Mapping[str, int] | None = None,
         content: Contents | None = None,
     ) -> None:
-        """Have listeners told; returns at once.
+        """Queue an event for its listeners; returns immediately.
 
         Args:
-            event: What happened.
-            bank: Id and name of the bank.
-            ids: Of the records that it is about.
+            event: Name of the event.
+            bank: ID and name of the bank.
+            ids: IDs of the records of the event.
             counts: Numbers by name.
-            content: Gives the records themselves.
+            content: Returns the records themselves.
         """
         listeners = self._listeners.get(event)
         if not listeners:
             return
-        told = Event(
+        message = Event(
             event=event,
             delivery=secrets.token_hex(16),
             at=now(),
@@ -121,15 +121,15 @@ class Hooks:
             counts=dict(counts or {}),
         )
         wants = any(isinstance(one, HookSettings) and one.include_content for one in listeners)
-        whole = told
+        whole = message
         if wants and content is not None:
-            whole = msgspec.structs.replace(told, content=content())
+            whole = msgspec.structs.replace(message, content=content())
         for listener in listeners:
             include = isinstance(listener, HookSettings) and listener.include_content
-            self._put(listener, whole if include else told)
+            self._put(listener, whole if include else message)
 
     def finish(self, patience: float = PATIENCE) -> None:
-        """Wait until everything was told, for so many seconds at most; the rest is dropped."""
+        """Wait until all events are delivered; after ``patience`` seconds the rest is dropped."""
         with self._done:
             self._done.wait_for(lambda: self._open == 0, patience)
             left, self._open = self._open, 0
@@ -138,7 +138,7 @@ class Hooks:
             _log.warning("%d events were not delivered in time", left)
 
     def _begin(self) -> None:
-        """Start with nothing waiting: a parent's thread goes on with what waits there."""
+        """Start with an empty queue: after a fork it belongs to the parent's thread."""
         self._waiting: queue.Queue[tuple[HookSettings | Listener, Event]] = queue.Queue(
             MOST_WAITING
         )
@@ -174,7 +174,7 @@ class Hooks:
                 self._done.notify_all()
 
     def _told(self, listener: HookSettings | Listener, event: Event) -> str | None:
-        """Tell one listener; return what went wrong."""
+        """Call one listener; return the problem."""
         from satchel.config.hook_delivery import call
 
         if id(listener) in self._stuck:
@@ -201,7 +201,7 @@ class Hooks:
         return post(address, event, timeout=hook.timeout, retries=hook.retries, secret=secret)
 
     def _still(self, listener: object) -> Callable[[bool], None]:
-        """Return what notes that a listener does not end, and that it did in the end."""
+        """Return the function that notes whether a listener is still running."""
 
         def note(is_stuck: bool) -> None:  # noqa: FBT001 - a callback
             change = self._stuck.add if is_stuck else self._stuck.discard
@@ -225,4 +225,4 @@ def _visible(text: str) -> str:
 
 
 NO_HOOKS = Hooks({})
-"""Tells nobody."""
+"""No listeners."""

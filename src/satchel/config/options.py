@@ -1,4 +1,8 @@
-"""Options that operations of several features share."""
+"""Options that operations of several features share, and where their paths may lead.
+
+A person at this machine may name any path; callers from elsewhere are limited to roots, or to
+nothing.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,31 +26,31 @@ from satchel.runtime.roots import PathInput, Roots, absolute_root, refuse_contro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathPermission:
-    """What a call says of where its path may lead."""
+    """The paths that a call may use."""
 
     allowed_roots: Iterable[PathInput] | None = None
-    """Folders that it may be in; of no folder when empty. Within what the operator has set."""
+    """Folders that the path must be in, within the roots of the operator; none if empty."""
 
     allow_uncontained: bool = False
-    """That it may be anywhere, where the operator has set nothing."""
+    """Whether the path may be anywhere if the operator has set no roots."""
 
 
 OWN = PathPermission(allow_uncontained=True)
-"""Of a person who types the path at this machine."""
+"""For a person who types the path at this machine."""
 
 
 @contextmanager
 def file_to_read(
     settings: Settings, path: PathInput | OpenFile, permission: PathPermission = OWN
 ) -> Iterator[OpenFile]:
-    """Open a file that somebody names, decrypted where it is encrypted.
+    """Open an input file, decrypted if it is encrypted.
 
     Raises:
-        ContainmentError: If nothing says where it may be, or it is not there.
-        PathRefusedError: If roots are set, and there is a link on the way, or the file has a second
+        ContainmentError: If no folder is allowed, or it is not in an allowed one.
+        PathRefusedError: If roots are set, and there is a link on the way or the file has a second
             name.
         UnreadableError: If it cannot be opened.
-        EncryptionError: If nothing here decrypts it.
+        EncryptionError: If no identity or passphrase decrypts it.
     """
     with (
         stored_file(settings, path, permission) as file,
@@ -59,10 +63,10 @@ def file_to_read(
 def stored_file(
     settings: Settings, path: PathInput | OpenFile, permission: PathPermission = OWN
 ) -> Iterator[OpenFile]:
-    """Open a file that somebody names as it is; one that was opened already is given back.
+    """Open an input file without decrypting it; an open file is returned as it is.
 
     Raises:
-        SatchelError: As ``file_to_read``, but for what is encrypted.
+        SatchelError: As ``file_to_read``, except for encryption.
     """
     if isinstance(path, OpenFile):
         yield path
@@ -80,14 +84,14 @@ def file_to_write(
     *,
     makes: bool = False,
 ) -> Iterator[Outlet]:
-    """Open the folder of a file that is to be written; one that was opened is given as it is.
+    """Open the folder of an output file; an open outlet is returned as it is.
 
-    With ``makes``, the folder is made for its owner only where it is missing, below a root.
+    With ``makes``, a missing folder below a root is created with mode 0700.
 
     Raises:
-        ContainmentError: If nothing says where it may be, or it is not there.
+        ContainmentError: If no folder is allowed, or it is not in an allowed one.
         PathRefusedError: If roots are set, and there is a link on the way.
-        TargetError: If there is no such folder.
+        TargetError: If the folder does not exist.
     """
     if isinstance(path, Outlet):
         yield path
@@ -108,12 +112,12 @@ def file_to_write(
 def folder_to_read(
     settings: Settings, path: PathInput, permission: PathPermission = OWN
 ) -> Iterator[ContainedFolder]:
-    """Open a folder that somebody names, to read what is in it.
+    """Open an input folder.
 
     Raises:
-        ContainmentError: If nothing says where it may be, or it is not there.
-        PathRefusedError: If it is a link or no folder; if roots are set, also if there is a link on
-            the way.
+        ContainmentError: If no folder is allowed, or it is not in an allowed one.
+        PathRefusedError: If it is a link or not a folder; if roots are set, also if there is a link
+            on the way.
         UnreadableError: If it cannot be opened.
     """
     roots = _roots(settings, path, permission)
@@ -123,24 +127,26 @@ def folder_to_read(
 
 
 def is_contained(settings: Settings, permission: PathPermission = OWN) -> bool:
-    """Tell whether there are folders that nothing that is read or written may be outside of."""
+    """Return whether paths are limited to folders."""
     said = (settings.options.portability.roots, settings.roots, permission.allowed_roots)
     return any(roots is not None for roots in said)
 
 
-def require_uncontained(settings: Settings, place: str, permission: PathPermission = OWN) -> None:
-    """Refuse the place of a live product where it would have to be in some folders.
+def require_uncontained(
+    settings: Settings, location: str, permission: PathPermission = OWN
+) -> None:
+    """Refuse the location of a live product if paths are limited to folders.
 
-    What a product opens there, it opens by name.
+    The product's library opens files by name, so they cannot be contained.
 
     Raises:
-        ContainmentError: If nothing says where it may be, or roots are set.
+        ContainmentError: If no folder is allowed, or roots are set.
     """
-    if _roots(settings, place, permission) is not None:
+    if _roots(settings, location, permission) is not None:
         raise ContainmentError(
             "a live product cannot be restricted to folders, so it is not opened when roots "
             "are set",
-            file=repr(place),
+            file=repr(location),
             hint="Export from it into a root, or do this without roots.",
         )
 
@@ -334,7 +340,7 @@ RecordProgress = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class SigningOptions(Options):
-    """Which key signs."""
+    """The signing key."""
 
     are_last: ClassVar[bool] = True
     signing_key: SigningKey = None
@@ -343,7 +349,7 @@ class SigningOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class CoSigningOptions(SigningOptions):
-    """Which keys of owners sign together."""
+    """The keys of owners that sign together."""
 
     are_last: ClassVar[bool] = True
     co_signers: CoSigners = ()
@@ -351,7 +357,7 @@ class CoSigningOptions(SigningOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnerOptions(CoSigningOptions):
-    """Which owners sign a decision about a bank, and where it is proposed to more of them."""
+    """The owners that sign a decision about a bank, or a proposal to the others."""
 
     are_last: ClassVar[bool] = True
     propose: Propose = absent_options.field(default=None, init=False)
@@ -359,7 +365,7 @@ class OwnerOptions(CoSigningOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EncryptionOptions(Options):
-    """Whom a file is encrypted for."""
+    """The recipients of an encrypted file."""
 
     are_last: ClassVar[bool] = True
     encrypt_to: EncryptTo = ()
@@ -368,7 +374,7 @@ class EncryptionOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions(Options):
-    """Which losses a transfer may have, and where its receipt is copied to."""
+    """The losses that a transfer accepts, and a copy of its receipt."""
 
     are_last: ClassVar[bool] = True
     accept_loss: AcceptLoss = ()
@@ -377,7 +383,7 @@ class LossOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class TrustOptions(Options):
-    """Whose sealed files are read, and which of other verdicts."""
+    """The signers and verdicts of sealed files that are accepted."""
 
     are_last: ClassVar[bool] = True
     unsafe_accept: UnsafeAccept = ()
@@ -386,7 +392,7 @@ class TrustOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(Options):
-    """Which file is written, if one is."""
+    """The output file, if any."""
 
     are_last: ClassVar[bool] = True
     output: OptionalOutputFile = None
@@ -395,7 +401,7 @@ class OutputOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ScopeOptions(Options):
-    """Only memories of a type, or of an owner."""
+    """A filter by type and owner."""
 
     type: Annotated[
         Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
@@ -408,10 +414,10 @@ class ScopeOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class PathOptions(Options):
-    """Where the paths of a call may lead: anywhere, unless somebody says otherwise.
+    """Paths of a call that may lead anywhere by default.
 
-    They are written in the program, or typed. Paths from elsewhere (a request, a model) come with
-    roots, or with a permission of the interface's own.
+    Use it if paths are part of the program or typed. Paths from elsewhere (a request, a model) come
+    with roots, or with a permission of the interface.
     """
 
     roots: Annotated[
@@ -426,14 +432,14 @@ class PathOptions(Options):
 
     @property
     def permission(self) -> PathPermission:
-        """Where paths may lead."""
+        """The permission for paths."""
         roots = None if self.roots is None else texts(self.roots)
         return PathPermission(allowed_roots=roots, allow_uncontained=roots is None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContainedOptions(Options):
-    """Where the paths of a call may lead that serves others: nowhere, unless somebody says so."""
+    """Paths of a call by others, which may lead nowhere by default."""
 
     allowed_roots: Annotated[
         PathText | Sequence[PathText] | None,
@@ -454,14 +460,14 @@ class ContainedOptions(Options):
 
     @property
     def permission(self) -> PathPermission:
-        """Where paths may lead."""
+        """The permission for paths."""
         roots = None if self.allowed_roots is None else texts(self.allowed_roots)
         return PathPermission(allowed_roots=roots, allow_uncontained=self.allow_uncontained)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions(Options):
-    """Which memories."""
+    """A selection of memories."""
 
     type: Annotated[
         Type | Sequence[Type], Option("Only of this type. Repeatable.", mcp="components")

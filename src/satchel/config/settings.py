@@ -1,4 +1,4 @@
-"""Settings: flag over environment over file over default, and where each value came from."""
+"""Settings: flag over environment over file over default, with the origin of each value."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from satchel.config.files import (
     ConfigFile,
     Provider,
     default_file,
-    engine_of,
+    live_product,
     nearest,
     read_file,
     require_known,
@@ -57,7 +57,7 @@ _AT = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting and where its value came from."""
+    """A setting and the origin of its value."""
 
     name: str
     value: Any
@@ -65,14 +65,14 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     """``default``, ``file``, the environment variable's name, or ``flag``."""
 
     variable: str
-    """The environment variable that sets it; empty for what stands in the file only."""
+    """The environment variable that sets it; empty if it can be set in the file only."""
 
 
-def declared(found: ConfigFile, env: Mapping[str, str]) -> list[Value]:
-    """Return what is set besides plain settings.
+def declared(config: ConfigFile, env: Mapping[str, str]) -> list[Value]:
+    """Return the values that are no plain settings.
 
     Raises:
-        ConfigError: If a variable that the file or the environment names is wrong.
+        ConfigError: If a variable in the file or the environment is invalid.
     """
     values = []
     for name, default in msgspec.to_builtins(ConfigTables()).items():
@@ -84,10 +84,10 @@ def declared(found: ConfigFile, env: Mapping[str, str]) -> list[Value]:
             value, origin = env[variable], variable
             if name == "provider_config":
                 value = _object(value, variable)
-        elif name in found.table:
-            value, origin = found.table[name], "file"
+        elif name in config.table:
+            value, origin = config.table[name], "file"
         if name == "provider_config":
-            value = with_variables(value, env, found, name)
+            value = with_variables(value, env, config, name)
         values.append(Value(name=name, value=value, origin=origin, variable=variable))
     return values
 
@@ -102,36 +102,40 @@ def _object(text: str, variable: str) -> Any:
     return value
 
 
-def with_provider(values: list[Value], said: list[Value], found: ConfigFile) -> list[Value]:
-    """Return plain settings with the store that the provider is, where it is one.
+def with_provider(values: list[Value], settings: list[Value], source: ConfigFile) -> list[Value]:
+    """Return plain settings with the store of the provider, if it is one.
 
     Args:
         values: Plain settings.
-        said: What ``declared`` returned.
-        found: The file, for errors.
+        settings: The result of ``declared``.
+        source: The file, for errors.
 
     Raises:
-        ConfigError: If the provider is wrong, or the file names another store besides.
+        ConfigError: If the provider is invalid, or the file names another store as well.
     """
-    named = {one.name: one for one in said}
+    named = {setting.name: setting for setting in settings}
     provider = named["provider"]
-    # What nobody could mean is refused here; its shape is judged with all the rest.
+    # Values that are certainly wrong are refused here; their types are verified with all others.
     config, tier = named["provider_config"].value, named["provider_tier"].value
     if not isinstance(provider.value, str) or not isinstance(config, dict):
         return values
-    address = store_address(found, provider.value, config, tier)
+    address = store_address(source, provider.value, config, tier)
     if address is None:
         return values
-    at, own = next((n, one) for n, one in enumerate(values) if one.name == "store.address")
+    at, own = next(
+        (n, setting) for n, setting in enumerate(values) if setting.name == "store.address"
+    )
     if own.origin in ("file", "default"):
         if own.origin == "file" and provider.origin == "file" and own.value:
-            raise found.wrong("a provider, which is a store itself, is configured", "store.address")
+            raise source.wrong(
+                "a provider, which is a store itself, is configured", "store.address"
+            )
         own = msgspec.structs.replace(own, value=address, origin=provider.origin)
     return [*values[:at], own, *values[at + 1 :]]
 
 
-def require_profiles(options: ConfigTables, found: ConfigFile) -> None:
-    """Refuse the name of a profile that there is not.
+def require_profiles(options: ConfigTables, config: ConfigFile) -> None:
+    """Refuse the name of a profile that does not exist.
 
     Raises:
         ConfigError: Naming the nearest.
@@ -141,56 +145,60 @@ def require_profiles(options: ConfigTables, found: ConfigFile) -> None:
     for where, name in named.items():
         if name is not None and name not in options.profiles:
             what = f"no profile named {name!r}"
-            raise found.wrong(what, where, nearest(name, options.profiles or ["none yet"]))
+            raise config.wrong(what, where, nearest(name, options.profiles or ["none yet"]))
 
 
-def require_shapes(said: list[Value], found: ConfigFile) -> None:
-    """Refuse a bank or profile with a value that is not what its key takes, naming which.
+def require_shapes(settings: list[Value], config: ConfigFile) -> None:
+    """Refuse a bank or profile with a value of the wrong type.
 
     Raises:
         ConfigError: Naming it.
     """
-    for one in said:
+    for setting in settings:
         kind = {"banks": BankSettings, "profiles": BankProfile, "agents": AgentSettings}.get(
-            one.name
+            setting.name
         )
-        if kind is None or not isinstance(one.value, dict):
+        if kind is None or not isinstance(setting.value, dict):
             continue
-        for name, held in one.value.items():
+        for name, held in setting.value.items():
             try:
                 msgspec.convert(held, resolved(kind))
             except msgspec.ValidationError as error:
-                raise misfit(error, found, f"{one.name}.{name}") from None
+                raise wrong_type_error(error, config, f"{setting.name}.{name}") from None
 
 
-def misfit(error: msgspec.ValidationError, found: ConfigFile, inside: str = "") -> ConfigError:
-    """Return the error for a value that is not what its key takes, in a table."""
+def wrong_type_error(
+    error: msgspec.ValidationError, config: ConfigFile, inside: str = ""
+) -> ConfigError:
+    """Return the error for a value of the wrong type in a table."""
     text = str(error)
     at = _AT.search(text)
     path = re.sub(r"\[(\d+|\.\.\.)\]", "", at[1]).strip(".") if at else ""
-    return found.wrong(text, ".".join(part for part in (inside, path) if part))
+    return config.wrong(text, ".".join(part for part in (inside, path) if part))
 
 
-def shown(said: list[Value]) -> list[Value]:
-    """Return settings as they may be shown: one line for each bank, profile and hook, no secrets.
+def displayed(settings: list[Value]) -> list[Value]:
+    """Return settings to display: one line for each bank, profile and hook, without secrets.
 
-    An address with a password in it is shown without.
+    Passwords in addresses are hidden.
     """
     lines = list[Value]()
-    for one in said:
-        if isinstance(one.value, dict) and one.name != "provider_config":
-            for name, held in one.value.items():
+    for setting in settings:
+        if isinstance(setting.value, dict) and setting.name != "provider_config":
+            for name, held in setting.value.items():
                 if held:
-                    part = msgspec.structs.replace(one, name=f"{one.name}.{name}", value=held)
+                    part = msgspec.structs.replace(
+                        setting, name=f"{setting.name}.{name}", value=held
+                    )
                     lines.append(masked(part))
         else:
-            lines.append(masked(one))
+            lines.append(masked(setting))
     return lines
 
 
-def masked(one: Value) -> Value:
-    """Return a setting whose secrets are hidden."""
-    return msgspec.structs.replace(one, value=_masked(one.value))
+def masked(setting: Value) -> Value:
+    """Return a setting with its secrets hidden."""
+    return msgspec.structs.replace(setting, value=_masked(setting.value))
 
 
 def _masked(value: Any, name: str = "") -> Any:
@@ -199,7 +207,7 @@ def _masked(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [_masked(held, name) for held in value]
     if isinstance(value, str):
-        # The name of a variable is no secret, though it names one.
+        # The name of a variable that holds a secret is not secret.
         is_secret = bool(_SECRET.search(name)) and not name.endswith("_env")
         if is_secret and value:
             return _MASK
@@ -221,59 +229,61 @@ _ALSO = {
     ("store", "backend"): ("AMPLIHACK_MEMORY_BACKEND",),
     ("store", "graph_path"): ("AMPLIHACK_GRAPH_DB_PATH", "AMPLIHACK_KUZU_DB_PATH"),
 }
-"""Another product's variables for the same thing; ours wins, then the first."""
+"""Variables of other products with the same meaning; ours wins, then the first."""
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[keys]``."""
 
     name: str = "default"
-    """Which signing key is used when none is named."""
+    """Name of the default signing key."""
 
 
 class VerifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[verify]``."""
 
     threshold: int = 1
-    """How many distinct trusted keys must have signed."""
+    """Number of distinct trusted keys that must have signed."""
 
     require_fresh: bool = False
-    """Whether an older copy than the newest seen is a failure."""
+    """Whether a copy that is older than the newest verified one is a failure."""
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[store]``."""
 
     address: str = ""
-    """Where banks are, such as ``sqlite:///path.db`` or ``postgresql://USER@HOST/DATABASE``; empty
-    for ``satchel.db`` in the home."""
+    """Address of the store, such as ``sqlite:///path.db`` or ``postgresql://USER@HOST/DATABASE``;
+    empty for ``satchel.db`` in the home.
+    """
 
     backend: str = ""
-    """The kind of store, where ``address`` is empty: ``sqlite``, ``graph-db`` or ``postgres``;
-    ``kuzu`` means ``graph-db``. Empty for a graph that is there, and else SQLite."""
+    """Kind of store if ``address`` is empty: ``sqlite``, ``graph-db`` or ``postgres``; ``kuzu``
+    means ``graph-db``. Empty for an existing graph, or else SQLite.
+    """
 
     graph_path: str = ""
-    """Where the flat graph is, an absolute path; empty for ``memory_graph.db`` in the home."""
+    """Absolute path of the flat graph; empty for ``memory_graph.db`` in the home."""
 
     encrypted: bool = False
-    """Whether a store in plain is refused; ``satchel store encrypt`` begins or makes one that is
-    encrypted."""
+    """Whether to refuse a store that is not encrypted; ``satchel store encrypt`` encrypts one."""
 
     bank: str = ""
-    """Which bank is meant when none is named; empty for the only one there is."""
+    """The default bank; empty for the only one."""
 
 
 class PortabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[portability]``."""
 
     roots: tuple[str, ...] | None = None
-    """Folders that exports and imports are confined to; anywhere when not set, nowhere when empty.
+    """Folders that exports and imports are limited to; not set means anywhere, empty means nowhere.
 
-    In the environment: joined by ``:``."""
+    In the environment: joined by ``:``.
+    """
 
 
 class ConfigContents(ConfigTables, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the configuration file may hold."""
+    """The content of a configuration file."""
 
     keys: KeySettings = KeySettings()
     verify: VerifySettings = VerifySettings()
@@ -287,34 +297,35 @@ class ConfigContents(ConfigTables, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything an action needs to know about its surroundings."""
+    """The surroundings of an operation."""
 
     home: Path
-    """Keys and the trust registry."""
+    """The folder of keys and the trust registry."""
 
     state: Path
-    """What was seen; apart from the home, so that restoring one does not bring back both."""
+    """The folder of what was verified; apart from the home, so that restoring one leaves the other.
+    """
 
     file: Path
-    """The configuration file, which need not exist."""
+    """The configuration file, which may not exist."""
 
     options: ConfigContents
     values: list[Value]
     notes: list[str] = []
-    """What the file says that has no meaning here."""
+    """Notices about the file, such as ignored keys."""
 
     hooks: Hooks = NO_HOOKS
-    """Who is told of what happens."""
+    """The listeners of events."""
     token: str | None = None
-    """A capability token that is presented: its file, or its JSON; None for the owner."""
+    """A capability token, as a file or JSON; None for the owner."""
     proven: bool = False
-    """Whether whoever took the request has seen that it is the token's audience who presents it."""
+    """Whether the interface verified that the token's audience presents it."""
     selection: StoreSelection
-    """Which store is meant."""
+    """The selected store."""
     roots: tuple[str | Path, ...] | None = None
-    """Folders that paths have to be in, besides those of the options; None for any."""
+    """Folders that paths must be in, besides those of the options; None for any."""
     unlocking: Unlocker = Unlocker()
-    """What encrypted files are decrypted with."""
+    """Identities and passphrases that decrypt files."""
 
     @property
     def store(self) -> str:
@@ -322,26 +333,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.chosen.address
 
     def at(self, address: str) -> "Settings":
-        """Return the same surroundings with another store."""
+        """Return the same settings with another store."""
         store = msgspec.structs.replace(self.options.store, address=address)
         options = msgspec.structs.replace(self.options, store=store)
         return msgspec.structs.replace(self, options=options)
 
     @property
     def chosen(self) -> StoreChoice:
-        """The store that is meant, and what decided.
+        """The selected store, and the reason.
 
         Raises:
-            ConfigError: If what was said of it makes no sense.
-            PathRefusedError: If there is a link where one is looked for.
+            ConfigError: If its settings are contradictory.
+            PathRefusedError: If a path that is searched is a link.
         """
-        # An address that was put into the options since they were read is the one that is meant.
+        # An address that was set in the options after they were read wins.
         return self.selection.with_address(self.options.store.address).choice
 
     @property
     def provider(self) -> Provider | None:
-        """The product that export and import work with in place of the store; None for none."""
-        return engine_of(self.options.provider, self.options.provider_config)
+        """The product that export and import use instead of the store; None for none."""
+        return live_product(self.options.provider, self.options.provider_config)
 
     @property
     def keyring(self) -> "KeyRing":
@@ -352,14 +363,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def registry(self) -> "TrustRegistry":
-        """The keys this machine believes."""
+        """The registry of trusted keys."""
         from satchel.crypto.keyring import TrustRegistry
 
         return TrustRegistry(self.home / "trust.json")
 
     @property
     def seen(self) -> "StatementHistory":
-        """What verified here before."""
+        """The history of verified statements."""
         from satchel.crypto.keyring import StatementHistory
 
         return StatementHistory(self.state / "seen.jsonl")
@@ -367,7 +378,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def policy(
         self, keys: frozenset[str] = frozenset(), threshold: int | None = None
     ) -> "TrustPolicy":
-        """Return whose signature is enough."""
+        """Return the policy that decides which signatures count."""
         from satchel.artifact.verification import TrustPolicy
 
         return TrustPolicy(
@@ -390,15 +401,16 @@ def load_settings(
     """Read the settings.
 
     Args:
-        home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's data folder by default.
+        home: The folder of keys and trust; ``SATCHEL_HOME`` or the platform's data folder by
+            default.
         config: The configuration file; ``SATCHEL_CONFIG`` or the platform's by default.
-        store: Where banks are; ``SATCHEL_STORE`` or ``store.address`` by default.
-        token: A capability token to present: its file, or its JSON; ``SATCHEL_TOKEN`` by default.
-        backend: The kind of store; ``actions.selecting.choosing`` says what wins.
+        store: Address of the store; ``SATCHEL_STORE`` or ``store.address`` by default.
+        token: A capability token, as a file or JSON; ``SATCHEL_TOKEN`` by default.
+        backend: The kind of store; see ``store_selection``.
         environment: The environment; the process's own by default.
 
     Raises:
-        ConfigError: If the file or a variable holds something unknown or of the wrong type.
+        ConfigError: If the file or a variable has an unknown key or a value of the wrong type.
     """
     env = os.environ if environment is None else environment
     found_home, home_origin = _folder(home, env, "SATCHEL_HOME", platformdirs.user_data_path)
@@ -407,14 +419,14 @@ def load_settings(
     file = config or (
         Path(chosen) if chosen else default_file(platformdirs.user_config_path(_APP), FILE_NAME)
     )
-    found = _read(file, required=config is not None or bool(chosen))
+    source = _read(file, required=config is not None or bool(chosen))
     values = [
         Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
         Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
     ]
     presented, is_flag = token or env.get("SATCHEL_TOKEN") or None, bool(token)
     if presented is not None:
-        # The JSON of one that anybody may use is a secret.
+        # The JSON of a bearer token is a secret.
         shown_token = "JSON" if presented.lstrip().startswith("{") else presented
         origin = "flag" if is_flag else "SATCHEL_TOKEN"
         values.append(
@@ -423,22 +435,22 @@ def load_settings(
     plain = list[Value]()
     for section, fields in sections().items():
         for name, default in fields.items():
-            value = _value(section, name, default, found.table, env)
+            value = _value(section, name, default, source.table, env)
             given = {"store.address": store, "store.backend": backend}.get(value.name)
             if given is not None:
                 value = msgspec.structs.replace(value, value=given, origin=FLAG)
             plain.append(value)
-    said = declared(found, env)
-    plain = with_provider(plain, said, found)
-    options = _options(plain, said, found)
-    values += [*map(masked, plain), *shown(said)]
+    said = declared(source, env)
+    plain = with_provider(plain, said, source)
+    options = _options(plain, said, source)
+    values += [*map(masked, plain), *displayed(said)]
     return Settings(
         home=found_home,
         state=state,
         file=file,
         options=options,
         values=values,
-        notes=found.notes,
+        notes=source.notes,
         hooks=Hooks.of(options.hooks),
         token=presented,
         selection=StoreSelection(found_home, _said(plain)),
@@ -447,7 +459,7 @@ def load_settings(
 
 
 def _said(plain: list[Value]) -> StoreRequest:
-    """Return what was said about the store."""
+    """Return the settings about the store."""
     named = {one.name: one for one in plain}
     address, backend = named["store.address"], named["store.backend"]
     graph = named["store.graph_path"]
@@ -462,10 +474,10 @@ def _said(plain: list[Value]) -> StoreRequest:
 
 
 def _folder(
-    given: Path | None, env: Mapping[str, str], variable: str, default: Callable[[str], Path]
+    folder: Path | None, env: Mapping[str, str], variable: str, default: Callable[[str], Path]
 ) -> tuple[Path, str]:
-    if given is not None:
-        return given.expanduser(), FLAG
+    if folder is not None:
+        return folder.expanduser(), FLAG
     if env.get(variable):
         return Path(env[variable]).expanduser(), variable
     if not any(os.environ.get(name) for name in ("HOME", *_INSTEAD_OF_HOME[variable])):
@@ -479,7 +491,7 @@ def _folder(
 
 def _read(file: Path, *, required: bool) -> ConfigFile:
     try:
-        found = read_file(file)
+        config = read_file(file)
     except UnreadableError as error:
         if file.exists():
             raise ConfigError(error.message, file=str(file)) from error
@@ -490,12 +502,12 @@ def _read(file: Path, *, required: bool) -> ConfigFile:
             file=str(file),
             hint="Create it (it may be empty), or choose another: --config, or SATCHEL_CONFIG.",
         ) from error
-    require_known(found, ConfigContents)
-    return found
+    require_known(config, ConfigContents)
+    return config
 
 
 def sections() -> dict[str, dict[str, Any]]:
-    """Return the sections of plain settings, each with its keys and their defaults."""
+    """Return the sections of plain settings, with their keys and defaults."""
     every: dict[str, Any] = msgspec.to_builtins(ConfigContents())
     return {
         name: held for name, held in every.items() if name not in ConfigTables.__struct_fields__
@@ -506,12 +518,12 @@ def _value(
     section: str, name: str, default: Any, table: dict[str, Any], env: Mapping[str, str]
 ) -> Value:
     variable = _SHORT.get((section, name), f"SATCHEL_{section}_{name}".upper())
-    for one in (variable, *_ALSO.get((section, name), ())):
-        if one in env:
+    for candidate in (variable, *_ALSO.get((section, name), ())):
+        if candidate in env:
             return Value(
                 name=f"{section}.{name}",
-                value=_from_text(env[one], default, one),
-                origin=one,
+                value=_from_text(env[candidate], default, candidate),
+                origin=candidate,
                 variable=variable,
             )
     if name in table.get(section, {}):
@@ -522,7 +534,7 @@ def _value(
 
 
 def _from_text(text: str, default: Any, variable: str) -> Any:
-    if default is None:  # a list of folders, which nothing says otherwise
+    if default is None:  # a list of folders, with no other hint of its type
         return text.split(os.pathsep) if text else []
     try:
         return msgspec.convert(text, resolved(type(default)), strict=False)
@@ -530,31 +542,31 @@ def _from_text(text: str, default: Any, variable: str) -> Any:
         raise ConfigError(f"{text!r} is not a {type(default).__name__}", field=variable) from None
 
 
-def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> ConfigContents:
-    require_shapes(said, found)
-    merged: dict[str, Any] = {one.name: one.value for one in said}
+def _options(plain: list[Value], settings: list[Value], config: ConfigFile) -> ConfigContents:
+    require_shapes(settings, config)
+    merged: dict[str, Any] = {one.name: one.value for one in settings}
     for one in plain:
         section, _, name = one.name.partition(".")
         merged.setdefault(section, {})[name] = one.value
     try:
         options = msgspec.convert(merged, resolved(ConfigContents))
     except msgspec.ValidationError as error:
-        raise misfit(error, found) from None
-    require_profiles(options, found)
+        raise wrong_type_error(error, config) from None
+    require_profiles(options, config)
     if options.verify.threshold < 1:
         raise ConfigError("the threshold must be at least 1", field="verify.threshold")
     return options
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What makes the system start a command when it is due."""
+    """The file that makes the system start a command on a schedule."""
 
     kind: str
     """``systemd``, ``cron`` or ``launchd``."""
 
     text: str
     missing: list[str] = []
-    """Variables that hold a secret, and so are not in it: they belong in the configuration."""
+    """Variables that hold a secret and so are not in the text: set them in the configuration."""
 
 
 _OPTIONS = {"home": "--home", "store.address": "--store", "store.backend": "--backend"}
@@ -565,12 +577,16 @@ _NOT_IN_COMMANDS = frozenset({"token"})
 def invocation(
     settings: Settings, arguments: Sequence[str], program: Sequence[str] | None = None
 ) -> list[str]:
-    """Return the words that start this program with the same settings from any environment.
+    """Return the command line that starts this program with the same settings, in any environment.
+
+    Timers, agent hosts and hooks start it without the environment of the person who set them up. So
+    options and variables become part of the command. A secret never does: it must be in the
+    configuration.
 
     Args:
-        settings: The settings as they are here.
-        arguments: The verb and what follows.
-        program: How the program is called; by this interpreter when left out.
+        settings: The current settings.
+        arguments: The command and its arguments.
+        program: How to start the program; this interpreter by default.
     """
     options, variables = list[str](), list[str]()
     for value in settings.values:
@@ -588,7 +604,7 @@ def invocation(
 
 
 def secret_variables(settings: Settings) -> list[str]:
-    """Return the variables that hold a secret, and so are not in the command."""
+    """Return the variables that hold a secret and so are not in the command line."""
     return [
         value.origin
         for value in settings.values
@@ -601,7 +617,7 @@ def _is_given(value: Value) -> bool:
 
 
 def _portable_text(value: Value) -> str | None:
-    """Return what was said, the same from any folder; None for a secret, or what was not."""
+    """Return a value that was set, independent of the folder; None for a secret or a default."""
     if not _is_given(value) or value.name in _NOT_IN_COMMANDS:
         return None
     text = str(value.value) if value.origin == _FLAG else os.environ[value.origin]

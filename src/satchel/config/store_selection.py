@@ -1,12 +1,8 @@
-"""Which store is meant, in one order for every command.
+"""Selection of the store, in the same order for every command.
 
-1. ``--store``
-2. ``--backend``
-3. ``SATCHEL_STORE``
-4. ``SATCHEL_MEMORY_BACKEND``, or ``AMPLIHACK_MEMORY_BACKEND``
-5. ``[store]`` in the configuration, or a provider that is a store
-6. a graph that is there: that of the agent who is meant, or the flat one
-7. SQLite
+1. ``--store`` 2. ``--backend`` 3. ``SATCHEL_STORE`` 4. ``SATCHEL_MEMORY_BACKEND``, or
+``AMPLIHACK_MEMORY_BACKEND`` 5. ``[store]`` in the configuration, or a provider that is a store 6.
+an existing graph: that of the selected agent, or the flat one 7. SQLite
 """
 
 import os
@@ -45,14 +41,14 @@ _SHOWN = 40
 
 
 def backend_from(text: str, field: str) -> BackendChoice:
-    """Return the kind of store that a person names.
+    """Return the kind of store with a name.
 
     Args:
         text: ``sqlite``, ``graph-db``, ``postgres``; or ``kuzu``, which means ``graph-db``.
         field: The option, variable or key, for errors.
 
     Raises:
-        ConfigError: If it is anything else: nothing is guessed, in whatever case it is written.
+        ConfigError: If it is anything else, also in another case.
     """
     if text in _ALSO:
         return _ALSO[text]
@@ -65,7 +61,7 @@ def backend_from(text: str, field: str) -> BackendChoice:
 
 
 def backend_of(address: str) -> BackendChoice | None:
-    """Return the kind of store that an address names; None for one that is not known here."""
+    """Return the kind of store of an address; None if it is unknown."""
     scheme, found, _ = address.partition("://")
     return _BY_SCHEME.get(scheme) if found else BackendChoice.SQLITE
 
@@ -77,16 +73,16 @@ OLDER = "sqlite_hierarchical.db"
 GRAPH_FILE = "graph.lbug"
 
 _APPLICATION, _OURS = slice(68, 72), b"SATC"
-"""Where SQLite keeps whose file it is, and what is there in ours."""
+"""Position of the application ID in an SQLite file, and Satchel's ID."""
 
 _FORBIDDEN = ("/proc", "/sys", "/dev")
 
 
 def graph_path(text: str, variable: str) -> Path:
-    """Return where a person wants the flat graph to be.
+    """Return the path of the flat graph that a person set.
 
     Raises:
-        ConfigError: If it is not absolute, has ``..`` in it, or is the system's.
+        ConfigError: If it is not absolute, contains ``..``, or is a system folder.
     """
     path = Path(text).expanduser()
     wrong = None
@@ -107,7 +103,7 @@ def agent_sqlite(folder: Path, agent: str) -> Path:
 
 
 def older_sqlite(folder: Path, agent: str) -> tuple[Path, ...]:
-    """Return where older versions had that file."""
+    """Return the paths of that file in older versions."""
     return folder / agent_name(agent) / OLDER, folder / OLDER
 
 
@@ -117,7 +113,7 @@ def agent_graph(folder: Path, agent: str) -> Path:
 
 
 def legacy_graph(folder: Path, agent: str) -> Path | None:
-    """Return the older graph of an agent, where it is all there is: read only.
+    """Return the older graph of an agent, which is read-only, if there is no other.
 
     Raises:
         PathRefusedError: If there is a link on the way.
@@ -131,15 +127,15 @@ def legacy_graph(folder: Path, agent: str) -> Path | None:
 
 
 def found_graph(home: Path, flat: Path, agents: Iterable[str] = ()) -> Path | None:
-    """Return a graph that is there: the hierarchical one of an agent, or else the flat one.
+    """Return an existing graph: the hierarchical one of an agent, or else the flat one.
 
     Args:
-        home: Where the layout is.
-        flat: Where the flat graph is.
-        agents: Whose hierarchical memory is meant.
+        home: The folder of the layout.
+        flat: Path of the flat graph.
+        agents: The selected agents.
 
     Raises:
-        PathRefusedError: If there is a link on the way: it is neither followed nor taken for none.
+        PathRefusedError: If there is a link on the way.
     """
     folder = home / HIERARCHY
     if exists_without_link(folder):
@@ -154,21 +150,21 @@ def found_graph(home: Path, flat: Path, agents: Iterable[str] = ()) -> Path | No
 
 
 def agents_in(home: Path) -> list[str]:
-    """Return the names of agents that have a folder of their own in the layout, sorted.
+    """Return the names of agents with a folder in the layout, sorted.
 
     Raises:
         PathRefusedError: If there is a link among them.
     """
     folder = home / HIERARCHY
-    found = list[str]()
+    agents = list[str]()
     for path in sorted(folder.iterdir()) if exists_without_link(folder) else []:
         if exists_without_link(path) and path.is_dir() and is_agent_name(path.name):
-            found.append(path.name)
-    return found
+            agents.append(path.name)
+    return agents
 
 
 def owners_in(home: Path) -> list[str]:
-    """Return the names of agents that have a store of their own in the layout, sorted.
+    """Return the names of agents with a store in the layout, sorted.
 
     Raises:
         PathRefusedError: If there is a link among their files or folders.
@@ -182,7 +178,7 @@ def owners_in(home: Path) -> list[str]:
 
 
 def own_stores(home: Path, agent: str) -> list[BackendChoice]:
-    """Return the kinds of stores that an agent has of its own in the layout, a graph first.
+    """Return the kinds of stores that an agent has in the layout, a graph first.
 
     Raises:
         PathRefusedError: If there is a link on the way.
@@ -190,17 +186,17 @@ def own_stores(home: Path, agent: str) -> list[BackendChoice]:
     folder = home / HIERARCHY
     if not exists_without_link(folder):
         return []
-    found = [BackendChoice.GRAPH_DB] if has_graph(folder, agent) else []
+    stores = [BackendChoice.GRAPH_DB] if has_graph(folder, agent) else []
     older, _ = older_sqlite(folder, agent)
     if exists_without_link(agent_sqlite(folder, agent)) or (
         exists_without_link(older.parent) and exists_without_link(older)
     ):
-        found.append(BackendChoice.SQLITE)
-    return found
+        stores.append(BackendChoice.SQLITE)
+    return stores
 
 
 def own_path(home: Path, agent: str, kind: BackendChoice) -> Path:
-    """Return where an agent's own store of a kind is, or would be."""
+    """Return the path of an agent's own store of a kind, which may not exist."""
     folder = home / HIERARCHY
     if kind is BackendChoice.GRAPH_DB:
         return legacy_graph(folder, agent) or agent_graph(folder, agent)
@@ -209,7 +205,7 @@ def own_path(home: Path, agent: str, kind: BackendChoice) -> Path:
 
 
 def has_graph(folder: Path, agent: str) -> bool:
-    """Tell whether there is the graph of an agent in the layout, of whichever engine.
+    """Return whether an agent has a graph in the layout, of either engine.
 
     Raises:
         PathRefusedError: If there is a link on the way.
@@ -221,7 +217,7 @@ def has_graph(folder: Path, agent: str) -> bool:
 
 
 def is_own_graph(folder: Path, agent: str) -> bool:
-    """Tell whether the graph of an agent is a store of ours, or a folder for one."""
+    """Return whether the graph of an agent is a store of ours, or a folder for one."""
     graph = agent_graph(folder, agent)
     if not (exists_without_link(graph.parent) and exists_without_link(graph)) or not graph.is_dir():
         return False
@@ -229,10 +225,10 @@ def is_own_graph(folder: Path, agent: str) -> bool:
 
 
 def is_flat_store(path: Path) -> bool:
-    """Tell whether a file is a store of ours, or one that was just begun; not amplihack's own.
+    """Return whether a file is a store of ours, or a new empty one; not amplihack's own.
 
     Raises:
-        PathRefusedError: If it is a link, or cannot be looked at.
+        PathRefusedError: If it is a link, or its status cannot be read.
     """
     if not exists_without_link(path):
         return False
@@ -248,18 +244,18 @@ def is_flat_store(path: Path) -> bool:
 
 
 def exists_without_link(path: Path) -> bool:
-    """Tell whether there is something at a path that is looked at without following.
+    """Return whether a path exists, without following links.
 
     Raises:
-        PathRefusedError: If it is a link, also one that leads nowhere, or cannot be looked at.
+        PathRefusedError: If it is a link, also a dangling one, or its status cannot be read.
     """
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise PathRefusedError(f"cannot be read: {error.strerror}", file=str(path)) from error
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise PathRefusedError(
             "the store path is a symbolic link",
             file=str(path),
@@ -269,12 +265,12 @@ def exists_without_link(path: Path) -> bool:
 
 
 def _is_filled(graph: Path) -> bool:
-    """Tell whether there is a graph, not only a folder for one."""
+    """Return whether a graph exists, not only a folder for one."""
     if not exists_without_link(graph):
         return False
     if graph.is_dir():
         return exists_without_link(graph / GRAPH_FILE) or not _is_empty_folder(graph)
-    return graph.stat().st_size > 0  # a file of another engine's: it says so itself
+    return graph.stat().st_size > 0  # a file of another engine: opening it reports that
 
 
 def _is_empty_folder(path: Path) -> bool:
@@ -289,22 +285,22 @@ STORE_VARIABLE = "SATCHEL_STORE"
 
 
 class StoreChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A store that was chosen."""
+    """A selected store."""
 
     backend: BackendChoice | None
-    """Its kind; None where the address is of a kind that is not known here."""
+    """Its kind; None if the kind of the address is unknown."""
 
     address: str
     why: str
-    """What decided, for a person."""
+    """The reason, for a person."""
 
     stated: bool = False
-    """Whether somebody said where it is, not only of what kind."""
+    """Whether its location was set, not only its kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreRequest:
-    """What was said about the store, and where: ``flag``, ``file``, ``default`` or a variable."""
+    """The settings about the store with their origins: flag, file, default or a variable."""
 
     address: str = ""
     address_origin: str = "default"
@@ -315,33 +311,33 @@ class StoreRequest:
 
 
 class StoreSelection:
-    """Which store is meant; looked up once, when it is first asked for.
+    """The selected store; looked up once, on first use.
 
     Args:
-        home: The folder that stores are in when nothing else is said.
-        said: What was said.
+        home: The default folder of stores.
+        said: The settings about the store.
     """
 
-    def __init__(self, home: Path, said: StoreRequest) -> None:
+    def __init__(self, home: Path, request: StoreRequest) -> None:
         self.home = home
-        self.said = said
+        self.said = request
 
     def with_address(self, address: str) -> "StoreSelection":
-        """Return the selection for an address: another one than was said wins over everything."""
+        """Return the selection with an address; an address that differs from the settings wins."""
         if address == self.said.address:
             return self
         return StoreSelection(self.home, replace(self.said, address=address, address_origin=FLAG))
 
     def with_backend(self, kind: BackendChoice) -> "StoreSelection":
-        """Return the selection as ``--backend`` would make it; ``--store`` still wins."""
+        """Return the selection as with ``--backend``; ``--store`` still wins."""
         return StoreSelection(self.home, replace(self.said, backend=kind, backend_origin=FLAG))
 
     @cached_property
     def flat_graph(self) -> Path:
-        """Where the flat graph is, or would be.
+        """The path of the flat graph, which may not exist.
 
         Raises:
-            ConfigError: If the path that was said cannot be one.
+            ConfigError: If the configured path is invalid.
         """
         if self.said.graph_path:
             return graph_path(self.said.graph_path, self.said.graph_path_origin)
@@ -349,16 +345,16 @@ class StoreSelection:
 
     @cached_property
     def choice(self) -> StoreChoice:
-        """The store.
+        """The selected store.
 
         Raises:
-            ConfigError: If what was said is no kind of store, or does not say where it is.
-            PathRefusedError: If there is a link where a graph is looked for.
+            ConfigError: If the settings name no kind of store, or no location.
+            PathRefusedError: If a path that is searched for a graph is a link.
         """
         return self.of(())
 
     def of(self, agents: Sequence[str]) -> StoreChoice:
-        """Return the store where the memory of agents is meant; raises as ``choice``."""
+        """Return the store for the memory of agents; raises as ``choice``."""
         said = self.said
         kind = backend_from(said.backend, _named(said.backend_origin)) if said.backend else None
         address = said.address_origin if said.address else None
@@ -397,7 +393,7 @@ class StoreSelection:
         return StoreChoice(backend=backend_of(address), address=address, why=why, stated=True)
 
     def _of_kind(self, kind: BackendChoice, why: str) -> StoreChoice:
-        """Return the store of a kind: the configured one where it is of that kind."""
+        """Return the store of a kind: the configured one if it is of that kind."""
         if self.said.address and backend_of(self.said.address) is kind:
             return StoreChoice(backend=kind, address=self.said.address, why=why, stated=True)
         if kind is BackendChoice.POSTGRES:
@@ -410,13 +406,13 @@ class StoreSelection:
         return StoreChoice(backend=kind, address=address_of(kind, path), why=why)
 
     def _sqlite(self) -> Path:
-        """Return the file: our own, unless there is only a store in its place in the layout."""
+        """Return the SQLite file: our own, unless the layout has a store and we have none."""
         one, flat = self.home / ONE, self.home / FLAT
         return flat if not os.path.lexists(one) and is_flat_store(flat) else one
 
 
 def address_of(kind: BackendChoice, path: Path) -> str:
-    """Return the address of a store that is at a path."""
+    """Return the address of a store at a path."""
     return f"ladybug:///{quote(str(path))}" if kind is BackendChoice.GRAPH_DB else str(path)
 
 

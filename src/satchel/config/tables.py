@@ -1,4 +1,4 @@
-"""Per-bank settings, profiles, the provider and event hooks, as typed values."""
+"""Settings for banks, profiles, the provider and event hooks, as typed values."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -25,150 +25,153 @@ EVENTS = (
 """The events that hooks can listen to."""
 
 LONGEST_WAIT = 300.0
-"""Seconds that a hook may take at most."""
+"""Maximum seconds of a hook."""
 
 MOST_RETRIES = 10
 
 Tier = Literal["", "storage", "engine"]
-"""``storage``: Satchel keeps the memory there; ``engine``: a product that is talked to."""
+"""``storage``: Satchel stores memory there; ``engine``: a live product."""
 
 _UNSENDABLE = re.compile(r"[\x00-\x20\x7f-\uffff]")
 
 
 class BankProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds for banks of a sort; an absent member says nothing."""
+    """Settings of banks that share a profile; a member that is not set has no effect."""
 
     description: str | None = None
     """For people."""
 
     scrub_secrets: bool | None = None
-    """Whether keys, tokens, passwords and cards are replaced when something is remembered,
-    imported, or exported to what is not sealed."""
+    """Whether to replace keys, tokens, passwords and card numbers in what is remembered, imported,
+    or exported to a file that is not sealed.
+    """
 
     on_conflict: Literal["skip", "overwrite", "rename", "error"] | None = None
-    """What an import does with another version of what the bank has, when it is not told."""
+    """Default of an import for other versions of existing records."""
 
     recall_limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    """How many memories are recalled at most, when nobody says."""
+    """Default maximum number of recalled memories."""
 
     recall_budget: Annotated[int, Meta(ge=1)] | None = None
-    """How many tokens they may take together, when nobody says."""
+    """Default maximum number of tokens of recalled memories."""
 
     recall_trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
-    """The lowest trust that is recalled, when nobody says."""
+    """Default minimum trust of recalled memories."""
 
     metadata: dict[str, Any] = {}
-    """The operator's own."""
+    """Free for the operator."""
 
 
 class BankSettings(BankProfile, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds for one bank; it wins over its profile."""
+    """Settings of one bank; they override its profile."""
 
     profile: str | None = None
-    """Name of the profile that says the rest."""
+    """Name of its profile."""
 
 
 class RehydrateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table ``[rehydrate]``: how memory is put in front of a model, when nobody says."""
+    """The table ``[rehydrate]``: defaults for memory as context."""
 
     model: str = ""
-    """The model it is for, such as ``gpt-4o`` or ``claude``; plain text when empty."""
+    """The target model, such as ``gpt-4o`` or ``claude``; plain text if empty."""
 
     style: Literal["structured", "narrative"] = "structured"
-    """Parts by their names, or sentences."""
+    """Sections with names, or sentences."""
 
     framing: Literal["encoded", "pam-1.0"] = "encoded"
-    """Reversible and contained, or as the PAM specification has it."""
+    """Reversible and delimited, or as in the PAM specification."""
 
     enforce: Literal["outside", "all", "shapes", "nothing"] = "outside"
-    """Whose imperatives are held back: what is from outside, from anybody, or nobody's; shapes of
-    prompts are in each case but ``nothing``."""
+    """Whose imperatives are withheld: those from outside, of anybody, or nobody's; prompt patterns
+    always except with ``nothing``.
+    """
 
     verbatim: Annotated[float, Meta(ge=0, le=1)] = 0.7
-    """Relevance from which on a memory is given word for word."""
+    """Relevance from which a memory is included verbatim."""
 
     summarised: Annotated[float, Meta(ge=0, le=1)] = 0.3
-    """Relevance from which on it is given at all."""
+    """Relevance from which a memory is included at all."""
 
     max_age: Annotated[float, Meta(gt=0)] = 1825.0
-    """Days after which a memory is as old as can be."""
+    """Days after which a memory counts as oldest."""
 
     weight_recency: Annotated[float, Meta(ge=0)] = 0.2
-    """What being new weighs in relevance."""
+    """Weight of recency in relevance."""
 
     weight_salience: Annotated[float, Meta(ge=0)] = 0.3
-    """What mattering weighs."""
+    """Weight of salience."""
 
     weight_similarity: Annotated[float, Meta(ge=0)] = 0.4
-    """What going with the task weighs."""
+    """Weight of similarity to the task."""
 
     weight_depth: Annotated[float, Meta(ge=0)] = 0.1
-    """What being near to the roots of the provenance weighs."""
+    """Weight of nearness to the roots of the provenance."""
 
     salience_identity: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """How much identity matters that does not say so itself."""
+    """Salience of identity memories that have none."""
 
     salience_working: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """Likewise, working memory."""
+    """Salience of working memories that have none."""
 
     salience_procedural: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """Likewise, procedures; what one was used a hundred times counts as 1."""
+    """Salience of procedures that have none; one that was used a hundred times counts as 1."""
 
     salience_semantic: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """Likewise, facts without a confidence."""
+    """Salience of facts without a confidence."""
 
     salience_episodic: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """Likewise, what happened."""
+    """Salience of episodes that have none."""
 
     salience_outside: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """What a memory from outside can claim to matter at most."""
+    """Maximum salience of a memory from outside."""
 
     budget_claude: Annotated[int, Meta(ge=1)] = 8192
-    """Tokens of a text for Claude."""
+    """Maximum tokens of a text for Claude."""
 
     budget_gpt: Annotated[int, Meta(ge=1)] = 8192
-    """Likewise, for GPT."""
+    """Maximum tokens of a text for GPT."""
 
     budget_gemini: Annotated[int, Meta(ge=1)] = 8192
-    """Likewise, for Gemini."""
+    """Maximum tokens of a text for Gemini."""
 
     budget_llama: Annotated[int, Meta(ge=1)] = 4096
-    """Likewise, for Llama and its like."""
+    """Maximum tokens of a text for Llama and similar models."""
 
     budget_plain: Annotated[int, Meta(ge=1)] = 4096
-    """Likewise, for any other model."""
+    """Maximum tokens of a text for any other model."""
 
     summariser: str = "sentences"
-    """What shortens memories: ``sentences`` of them, or ``openai``, the model that
-    ``inference.chat_model`` names."""
+    """What shortens memories: ``sentences`` selects sentences; ``openai`` uses the model in
+    ``inference.chat_model``.
+    """
 
 
 class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One listener: a function, a command or a webhook."""
 
     function: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")] | None = None
-    """``module:name`` of a Python function that takes the event."""
+    """``module:name`` of a Python function that is called with the event."""
 
     command: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
     """A program and its arguments, run without a shell; the event is JSON on its input."""
 
     webhook: str | None = None
-    """An address that the event is sent to, as JSON in a POST."""
+    """A URL that the event is sent to, as JSON in a POST."""
 
     timeout: Annotated[float, Meta(gt=0, le=LONGEST_WAIT)] = 10.0
-    """Seconds that it may take."""
+    """Maximum seconds."""
 
     retries: Annotated[int, Meta(ge=0, le=MOST_RETRIES)] = 2
-    """How often a webhook that failed is tried again."""
+    """Maximum number of retries of a webhook."""
 
     secret_env: str | None = None
-    """The environment variable with the secret that signs what a webhook gets."""
+    """The environment variable with the secret that signs webhook requests."""
 
     environment: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
-    """Further variables that a command gets, by name; usually it gets none that may be a secret."""
+    """Further variables for a command, by name; by default it gets none that may be a secret."""
 
     include_content: bool = False
-    """Whether memories themselves go along; otherwise only ids and counts."""
+    """Whether to include memories; otherwise only IDs and counts."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("function", "command", "webhook") if getattr(self, name)]
@@ -182,7 +185,7 @@ Listeners = tuple[HookSettings, ...]
 
 
 def _require_webhook(address: str) -> None:
-    """Require an address that an event can be sent to; what is said of it holds no part of it."""
+    """Require a valid URL for events; the error contains no part of it."""
     try:
         parts = urlsplit(address)
         port = parts.port
@@ -199,72 +202,72 @@ def _require_webhook(address: str) -> None:
 
 
 class HookTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table ``[hooks]``: who is told of what."""
+    """The table ``[hooks]``: the listeners of each event."""
 
     on_remember: Listeners = ()
     on_update: Listeners = ()
-    """Also of corrections."""
+    """Also for corrections."""
 
     on_forget: Listeners = ()
     on_restore: Listeners = ()
     on_recall: Listeners = ()
     on_import: Listeners = ()
     on_undo: Listeners = ()
-    """An import was taken back."""
+    """An import was undone."""
 
     on_export: Listeners = ()
     on_migrate: Listeners = ()
-    """A bank was brought to another store."""
+    """A bank was migrated to another store."""
 
     on_backup: Listeners = ()
-    """A backup was made, and read again."""
+    """A backup was made and verified."""
 
     on_backup_failed: Listeners = ()
-    """One could not be made, or does not hold."""
+    """A backup failed, or is damaged."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent, the table ``[agents.<id>]``: what of it is not memory."""
+    """One agent, the table ``[agents.<id>]``: its settings, not its memory."""
 
     name: str | None = None
-    """What people call it; its id where that is not said."""
+    """Its display name; its ID by default."""
 
     model: str | None = None
-    """The model that it runs on, for whoever runs it."""
+    """The model that it runs on, for the program that runs it."""
 
     bank: str | None = None
-    """Its memory: the name or id of a bank; the bank that has its id otherwise."""
+    """Its bank, by name or ID; by default the bank with its ID."""
 
     workspace: str | None = None
-    """The folder with its files, an absolute path; None for none."""
+    """The absolute path of the folder with its files; None for none."""
 
     archived: bool = False
-    """Whether it is not active any more."""
+    """Whether it is archived."""
 
     config: dict[str, Any] = {}
-    """The settings of the program that runs it, as they are."""
+    """Settings of the program that runs it, stored as they are."""
 
 
 class ConfigTables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a configuration file may hold besides plain settings."""
+    """Tables of a configuration file besides plain settings."""
 
     provider: str = ""
-    """Where memory is, when it is not in ``store.address``: ``sqlite``, ``mem0``, ..."""
+    """Where memory is, if not in ``store.address``: ``sqlite``, ``mem0``, ..."""
 
     provider_tier: Tier = ""
-    """Checked when it is given."""
+    """The expected tier, verified if set."""
 
     provider_config: dict[str, Any] = {}
-    """What the provider needs to be reached, such as ``path``."""
+    """Connection settings of the provider, such as ``path``."""
 
     profile: str = ""
     """The profile of banks that name none."""
 
     banks: dict[str, BankSettings] = {}
-    """By name or id."""
+    """By name or ID."""
 
     agents: dict[str, AgentSettings] = {}
-    """By id."""
+    """By ID."""
 
     profiles: dict[str, BankProfile] = {}
     hooks: HookTable = HookTable()
@@ -274,71 +277,79 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The table ``[backup]``."""
 
     enabled: bool = False
-    """Whether backups are expected: ``backup schedule`` makes them, ``doctor`` misses them."""
+    """Whether backups are expected: ``backup schedule`` makes them, ``doctor`` reports missing
+    ones.
+    """
 
     schedule: str = "0 4 * * *"
-    """When, as cron has it: minute, hour, day of the month, month, day of the week; local time."""
+    """Schedule in cron's format: minute, hour, day of the month, month, day of the week; local
+    time.
+    """
 
     destination: str | tuple[str, ...] = ""
-    """Where to: a folder, or the address of an object store such as ``s3://BUCKET/PREFIX``, or a
-    list of these. In the environment a list is JSON."""
+    """Destination: a folder, or the address of an object store such as ``s3://BUCKET/PREFIX``, or a
+    list of these. In the environment a list is JSON.
+    """
 
     retention: int = 30
-    """Days for which backups are kept; 0 for no such rule."""
+    """Days for which backups are retained; 0 for no such rule."""
 
     keep_last: int = 0
-    """So many of the newest are kept as well."""
+    """Number of newest backups to retain as well."""
 
     keep_daily: int = 0
-    """Of each of the last so many days that have one the newest is kept as well."""
+    """Retain the newest backup of each of this many last days with one."""
 
     keep_weekly: int = 0
-    """Likewise, of weeks."""
+    """The same for weeks."""
 
     keep_monthly: int = 0
-    """Likewise, of months."""
+    """The same for months."""
 
     keep_yearly: int = 0
-    """Likewise, of years."""
+    """The same for years."""
 
     compress: Literal["gzip", "zstd", "none", "true", "false"] | bool = "gzip"
-    """How what is written is compressed: ``gzip`` or ``true``, ``zstd``, ``none`` or ``false``."""
+    """Compression: ``gzip`` or ``true``, ``zstd``, ``none`` or ``false``."""
 
     encrypt_to: tuple[str, ...] | None = None
-    """For whom what is written is encrypted: ``age1...``, files with recipients, or names of
-    identities of this machine; nobody for plain. In the environment: joined by ``:``."""
+    """Recipients of the encrypted backups: ``age1...``, files with recipients, or names of
+    identities of this machine; not encrypted if empty. In the environment: joined by ``:``.
+    """
 
     banks: tuple[str, ...] | None = None
-    """Which banks, by name or id; all when not set. In the environment: joined by ``:``."""
+    """Banks to back up, by name or ID; all if not set. In the environment: joined by ``:``."""
 
     agents: tuple[str, ...] | None = None
-    """Which agents, by the ids of ``[agents.<id>]``: their banks and files, besides ``banks``. All
-    that are not archived when neither is set."""
+    """Agents to back up, by the IDs of ``[agents.<id>]``: their banks and files, besides ``banks``.
+    All that are not archived if neither is set.
+    """
 
     files: bool = True
-    """Whether memory files and the files of agents are backed up as well."""
+    """Whether to back up memory files and the files of agents as well."""
 
     stale_after: int = 48
-    """Hours after which ``doctor`` misses a newer backup."""
+    """Hours after which ``doctor`` reports a missing newer backup."""
 
     drop_erased: bool = False
-    """Whether a backup that still holds what was erased since goes as soon as there is a newer
-    one, whatever is kept otherwise."""
+    """Whether to prune a backup that contains records erased since as soon as there is a newer one,
+    despite other rules.
+    """
 
     @property
     def destinations(self) -> tuple[str, ...]:
-        """Where to, as a list.
+        """The destinations as a list.
 
         Raises:
-            ConfigError: If what the environment says is no list.
+            ConfigError: If the environment's value is not a list.
         """
-        said = self.destination
-        if isinstance(said, tuple):
-            return said
-        if not said.startswith("["):
-            return (said,) if said else ()
+        destination = self.destination
+        if isinstance(destination, tuple):
+            return destination
+        if not destination.startswith("["):
+            return (destination,) if destination else ()
         try:
-            return msgspec.json.decode(said, type=tuple[str, ...])
+            return msgspec.json.decode(destination, type=tuple[str, ...])
         except msgspec.DecodeError:
             raise ConfigError("not a list of destinations", field="backup.destination") from None
 
@@ -347,67 +358,72 @@ class FilesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The table ``[files]``."""
 
     storage_root: str = ""
-    """Where memory files are kept: a folder, ``sqlite://FILE`` or ``s3://BUCKET/PREFIX``; empty
-    for ``files`` in the home."""
+    """Location of memory files: a folder, ``sqlite://FILE`` or ``s3://BUCKET/PREFIX``; empty for
+    ``files`` in the home.
+    """
 
     org: str = "default"
     """Part of the path of each key's files."""
 
     project: str = "default"
-    """Likewise."""
+    """Part of the path of each key's files."""
 
     domain: str = "default"
-    """Likewise."""
+    """Part of the path of each key's files."""
 
 
 class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[inference]``."""
 
     embedder: str = "static-idf"
-    """What makes vectors: ``static-idf`` or ``static``, which come along; ``minilm``, of the extra
-    ``embed-minilm``; ``onnx``, a model in a folder; ``openai``, a server; or a model by one name:
+    """The embedder: ``static-idf`` or ``static``, which are built in; ``minilm``, of the extra
+    ``embed-minilm``; ``onnx``, a model in a folder; ``openai``, a server; or a model by name:
     ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or
     ``onnx:FOLDER``. The name of a server's model may end with the server's address:
-    ``openai:MODEL@http://127.0.0.1:8080/v1``."""
+    ``openai:MODEL@http://127.0.0.1:8080/v1``.
+    """
 
     reranker: str = ""
-    """What puts the thirty best memories of an answer in order again, on this machine:
-    ``lexical``, by words alone; or a cross-encoder: ``sentence-transformers:MODEL``,
-    ``fastembed:MODEL`` or ``onnx:FOLDER``; empty for nothing."""
+    """The reranker of the thirty best results, on this machine: ``lexical``, by words alone; or a
+    cross-encoder: ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or ``onnx:FOLDER``; empty
+    for none.
+    """
 
     reranker_timeout: float = 5.0
-    """Seconds that a question waits for it; then the order is as it was."""
+    """Maximum seconds of the reranker; after that, results stay in their order."""
 
     automatic: bool = True
-    """Whether imports and questions make vectors unasked, by a model on this machine: one that
-    is built in, ``minilm``, or one that ``embedder`` names behind a colon."""
+    """Whether imports and queries compute vectors by default, with a model on this machine: one
+    that is built in, ``minilm``, or one that ``embedder`` names after a colon.
+    """
 
     folder: str = ""
-    """For ``onnx``: where ``model.onnx`` and its ``tokenizer.json`` are."""
+    """For ``onnx``: the folder with ``model.onnx`` and ``tokenizer.json``."""
 
     base_url: str = ""
-    """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``,
-    which ``openai:MODEL`` asks when this is empty. For ``ollama:MODEL``: where the server is; this
-    machine's port 11434 when empty."""
+    """For ``openai``: the URL before ``/embeddings``, by default ``https://api.openai.com/v1`` for
+    ``openai:MODEL``. For ``ollama:MODEL``: the server; this machine's port 11434 by default.
+    """
 
     model: str = ""
-    """For ``openai``: the name of the model there."""
+    """For ``openai``: the name of the model."""
 
     dimensions: int = 0
-    """For ``openai``: how many numbers its vectors have."""
+    """For ``openai``: the number of dimensions of its vectors."""
 
     shorten: bool = False
-    """For ``openai``: whether the server is asked to shorten them to that many."""
+    """For ``openai``: whether the server shortens vectors to that number."""
 
     chat_model: str = ""
-    """The name of a model there that answers, for summaries and evaluations."""
+    """The name of the server's chat model, for summaries and evaluations."""
 
     distiller: str = "extractive"
-    """What draws memories from conversations: ``extractive``, which needs no model, or ``openai``,
-    the model that ``chat_model`` names."""
+    """What extracts memories from conversations: ``extractive``, without a model, or ``openai``,
+    the model in ``chat_model``.
+    """
 
     key_variable: str = ""
-    """For ``openai``: the environment variable that has the key; empty for none."""
+    """For ``openai``: the environment variable with the key; empty for none."""
 
     timeout: float = 30.0
     """For ``openai``: seconds for each step of a request."""

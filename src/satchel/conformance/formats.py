@@ -308,7 +308,7 @@ def test_reading_and_writing_again_changes_nothing(subject: Subject) -> None:
 
 @given(data=st.data())
 def test_plain_text_survives(subject: Subject, data: st.DataObject) -> None:
-    """A plain text entry of each type that the format claims keeps its text."""
+    """A plain text entry of each type that the format claims preserves its text."""
     subject.need("writes")
     memory = data.draw(memories(subject.adapter.info.traits))
     plain = [type(entry)(text=entry.text) for entry in memory]
@@ -379,7 +379,7 @@ def test_what_it_cannot_hold_is_reported(subject: Subject) -> None:
 
 @given(data=st.data())
 def test_records_come_back_under_their_ids(subject: Subject, data: st.DataObject) -> None:
-    """A format that keeps IDs returns every entry as the same record, with its links."""
+    """A format that preserves IDs returns every entry as the same record, with its links."""
     subject.need("keeps_ids")
     memory = data.draw(memories(subject.adapter.info.traits))
     with sealed(memory) as records, subject.written(records) as (path, _):

@@ -1,7 +1,7 @@
 """Addresses of live products, as users write them.
 
-A folder is ``SCHEME:///path/to/folder?member=value``. A database is the product's name, ``+``,
-and the address that the database's driver takes.
+A folder is ``SCHEME:///path/to/folder?member=value``. A database is the product's name, ``+``, and
+the address that the database's driver takes.
 """
 
 import re

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from satchel.connectors._address import Kind
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._chroma import ChromaSegment, collections_in, segments_in
@@ -21,7 +20,7 @@ from satchel.formats._database import open_database_copy
 from satchel.formats.chroma import FILE, entries_in
 from satchel.formats.chroma import FORMAT as CHROMA
 from satchel.model.records import Model
-from satchel.ports.format import Info, Page, Place, ReadContext, WriteResult
+from satchel.ports.format import ConnectorOptions, Info, Page, Place, ReadContext, WriteResult
 from satchel.ports.losses import Report
 
 _KIND = Kind(
@@ -57,11 +56,7 @@ class ChromaLocal:
 
     Args:
         address: Its address.
-        limits: Bounds on what is read.
-        writes: Whether to write to it, which is refused.
-        overwrite: Ignored; the other connectors use it.
-        dry_run: Ignored; the other connectors use it.
-        skip_bad: Whether damaged records are skipped, counted.
+        options: How to open it.
 
     Raises:
         UnreadableError: If it does not exist.
@@ -71,26 +66,16 @@ class ChromaLocal:
 
     info: ClassVar[Info] = CHROMA.info
 
-    def __init__(
-        self,
-        address: ChromaAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
-        del overwrite, dry_run
-        if writes:
+    def __init__(self, address: ChromaAddress, options: ConnectorOptions) -> None:
+        if options.writes:
             raise UsageError(
                 "Chroma's own database is read-only",
                 field="output",
-                hint="To write what a collection accepts: --format chroma_get.",
+                hint="To write what a collection accepts: --to chroma_get.",
             )
         folder = address.folder
         self._source = Place(folder / FILE if folder.is_dir() else folder)
-        self._reading = ReadContext(limits=limits, skip_bad=skip_bad)
+        self._reading = ReadContext(limits=options.limits, skip_bad=options.skip_bad)
         self._stack = ExitStack()
         self._items: Iterator[Model] = iter(())
         self._at = 0

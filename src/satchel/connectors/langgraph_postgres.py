@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from satchel.connectors._address import of_server
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError, UsageError
 from satchel.formats._database import parsed
@@ -31,7 +31,7 @@ from satchel.formats._langgraph import (
 from satchel.formats._row_lists import as_json
 from satchel.model.records import Entry
 from satchel.model.values import Component, iso_text, read_time
-from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
+from satchel.ports.format import ConnectorOptions, Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 from satchel.stores.postgres import connection
 from satchel.stores.postgres.statements import DRIVER, translated
@@ -359,11 +359,7 @@ class LangGraphPostgres:
 
     Args:
         address: Its address.
-        limits: Bounds on what is read.
-        writes: Whether to open it for writing; missing tables are created.
-        overwrite: Whether to replace other versions.
-        dry_run: Whether to decide what would be written, and write nothing.
-        skip_bad: Whether damaged items are skipped, counted.
+        options: How to open it.
 
     Raises:
         MissingExtraError: If the driver is not installed.
@@ -385,21 +381,10 @@ class LangGraphPostgres:
         beside=frozenset({VECTORS}),
     )
 
-    def __init__(
-        self,
-        address: LangGraphAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: LangGraphAddress, options: ConnectorOptions) -> None:
         self.address = address
-        self._overwrite = overwrite
-        self._dry_run = dry_run
-        self._skip_bad = skip_bad
-        self._most = _ROOM * limits.entry_bytes
+        self._options = options
+        self._most = _ROOM * options.limits.entry_bytes
         self._open: Any = None
         self._next: str | None = None
         with translated(address.name):
@@ -410,7 +395,9 @@ class LangGraphPostgres:
                 application_name="satchel",
             )
         try:
-            self._columns = self._tables(makes=writes and not dry_run, needs=not writes)
+            self._columns = self._tables(
+                makes=options.writes and not options.dry_run, needs=not options.writes
+            )
         except BaseException:
             self.close()
             raise
@@ -445,7 +432,7 @@ class LangGraphPostgres:
             rows = self._open.fetchmany(_TOGETHER)
             # The next call finds out whether there are more.
             self._next = _CURSOR + json.dumps(rows[-1][:2]) if len(rows) == _TOGETHER else None
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         items = list[Entry]()
         for row in rows:
             try:
@@ -482,7 +469,7 @@ class LangGraphPostgres:
         taken = list[WriteResult]()
         with translated(self.address.name):
             self._end()
-            with self._connection.transaction(force_rollback=self._dry_run):
+            with self._connection.transaction(force_rollback=self._options.dry_run):
                 for record in batch:
                     taken.append(self._taken(record, report))
         return taken
@@ -499,7 +486,7 @@ class LangGraphPostgres:
             self._columns,
             (record.id, row),
             report,
-            overwrite=self._overwrite,
+            overwrite=self._options.overwrite,
         )
 
     def close(self) -> None:

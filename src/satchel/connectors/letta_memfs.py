@@ -15,14 +15,21 @@ from typing import Any, ClassVar, NamedTuple
 
 from satchel.connectors._address import Kind
 from satchel.connectors._git import Repository
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError, UnreadableError
 from satchel.formats._notes import slug, spelled, split, summary, values_in
 from satchel.formats.letta import BLOCK, MEMFS, NAME, PERSONA, SELF
 from satchel.model.records import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
+from satchel.ports.format import (
+    ConnectorOptions,
+    Info,
+    Page,
+    PastVersion,
+    ReadContext,
+    Traits,
+    WriteResult,
+)
 from satchel.ports.losses import Report
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
 
@@ -203,12 +210,7 @@ class LettaMemfs:
 
     Args:
         address: Its address.
-        limits: Bounds on what is read.
-        include_deleted: Whether to read files that only the history has.
-        writes: Whether to open it for writing, and create it if missing.
-        overwrite: Whether to replace other texts.
-        dry_run: Whether to decide what would be written, and write nothing.
-        skip_bad: Whether bad files are skipped, counted.
+        options: How to open it.
 
     Raises:
         UnreadableError: If it does not exist.
@@ -232,23 +234,9 @@ class LettaMemfs:
         ),
     )
 
-    def __init__(  # noqa: PLR0913 - all but the address by name
-        self,
-        address: MemfsAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        include_deleted: bool = False,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: MemfsAddress, options: ConnectorOptions) -> None:
         self.address = address
-        self._limits = limits
-        self._overwrite = overwrite
-        self._dry_run = dry_run
-        self._skip_bad = skip_bad
-        self._include_deleted = include_deleted
+        self._options = options
         self._folder: ContainedFolder | None = None
         self._history: Repository | None = None
         self._versions = dict[str, list[_Version]]()
@@ -258,13 +246,15 @@ class LettaMemfs:
         self._paths = list[str]()
         self._files = set[str]()
         self._given = set[str]()
-        if dry_run and not address.folder.exists():
+        if options.dry_run and not address.folder.exists():
             return
-        if not writes and not address.folder.exists():
+        if not options.writes and not address.folder.exists():
             raise UnreadableError("no such folder", file=str(address.folder))
-        self._folder = ContainedFolder(address.folder, create=writes and not dry_run)
+        self._folder = ContainedFolder(
+            address.folder, create=options.writes and not options.dry_run
+        )
         try:
-            self._look(with_history=not writes)
+            self._look(with_history=not options.writes)
         except BaseException:
             self.close()
             raise
@@ -280,7 +270,7 @@ class LettaMemfs:
                 self._versions = _versions(self._history)
             except (InputError, PathRefusedError) as error:
                 self._versions, self._no_history = {}, error.message
-        gone = self._versions.keys() if self._include_deleted else set[str]()
+        gone = self._versions.keys() if self._options.include_deleted else set[str]()
         self._paths = sorted(self._files | gone)
 
     @property
@@ -310,7 +300,7 @@ class LettaMemfs:
         start = 0 if cursor is None else self._start(cursor)
         if cursor is None:
             self._tell(report)
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         items, past = list[Entry](), list[PastVersion]()
         for path in self._paths[start : start + _TOGETHER]:
             try:
@@ -343,7 +333,7 @@ class LettaMemfs:
         """Return a file as a memory, with its earlier versions."""
         text = None
         if path in self._files:
-            text = self._decoded(self._there.read(path, limit=self._limits.entry_bytes))
+            text = self._decoded(self._there.read(path, limit=self._options.limits.entry_bytes))
         versions = self._versions.get(path, [])
         began = versions[0][1] if versions else None
         texts, changed = self._earlier_texts(path, report), None
@@ -380,8 +370,10 @@ class LettaMemfs:
         return self._history.blob(name)
 
     def _decoded(self, data: bytes) -> str:
-        if len(data) > self._limits.entry_bytes:
-            raise LimitError(f"a memory can have at most {self._limits.entry_bytes:,} bytes")
+        if len(data) > self._options.limits.entry_bytes:
+            raise LimitError(
+                f"a memory can have at most {self._options.limits.entry_bytes:,} bytes"
+            )
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -405,7 +397,7 @@ class LettaMemfs:
         there = None
         if self._folder is not None:
             try:
-                there = self._there.read(path, limit=self._limits.entry_bytes)
+                there = self._there.read(path, limit=self._options.limits.entry_bytes)
             except UnreadableError:
                 there = None
             except InputError as error:
@@ -413,9 +405,9 @@ class LettaMemfs:
         self._given.add(path)
         if there == text.encode():
             return WriteResult(record.id, path, known=True)
-        if there is not None and not self._overwrite:
+        if there is not None and not self._options.overwrite:
             return WriteResult(record.id, None, _OTHER_VERSION)
-        if not self._dry_run:
+        if not self._options.dry_run:
             if "/" in path:
                 self._there.make_folder(path.rpartition("/")[0])
             self._there.write(path, text.encode())

@@ -1,10 +1,9 @@
 """Mem0's own store on this machine: a Qdrant folder with the memories, and ``history.db``.
 
-Each point is a memory and is mapped like a memory of an export (``formats.mem0``). The history of
-a memory becomes its older versions; deleted memories are read on request. Writing produces what
-Mem0 would have written, with the IDs and times of the memories: its library would create new ones,
-and would need a model. Compared with mem0ai 2.2.1 and
-qdrant-client 1.20.0.
+Each point is a memory and is mapped like a memory of an export (``formats.mem0``). The history of a
+memory becomes its older versions; deleted memories are read on request. Writing produces what Mem0
+would have written, with the IDs and times of the memories: its library would create new ones, and
+would need a model. Compared with mem0ai 2.2.1 and qdrant-client 1.20.0.
 """
 
 import json
@@ -27,7 +26,7 @@ from satchel.connectors._mem0_store import (
     row_of_payload,
 )
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, encode_foreign
+from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, TargetError, UnreadableError
 from satchel.formats._json import differences, reproduce
@@ -43,7 +42,15 @@ from satchel.formats.mem0 import (
 )
 from satchel.model.records import Entry
 from satchel.model.values import Component, read_time
-from satchel.ports.format import Info, Page, PastVersion, ReadContext, Traits, WriteResult
+from satchel.ports.format import (
+    ConnectorOptions,
+    Info,
+    Page,
+    PastVersion,
+    ReadContext,
+    Traits,
+    WriteResult,
+)
 from satchel.ports.losses import Report
 from satchel.runtime.foreign_databases import Database, SortedRows
 
@@ -370,13 +377,7 @@ class Mem0Local:
 
     Args:
         address: Its address.
-        limits: Bounds on what is read.
-        include_deleted: Whether to read deleted texts.
-        embeddings: Whether to read and write vectors.
-        writes: Whether to open it for writing, and create it if missing.
-        overwrite: Whether to replace other versions.
-        dry_run: Whether to decide what would be written, and write nothing.
-        skip_bad: Whether damaged memories are skipped, counted.
+        options: How to open it.
 
     Raises:
         UnreadableError: If it does not exist.
@@ -402,36 +403,21 @@ class Mem0Local:
         beside=OF_THE_STORE,
     )
 
-    def __init__(  # noqa: PLR0913 - all but the address by name
-        self,
-        address: Mem0Address,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        include_deleted: bool = False,
-        embeddings: bool = False,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: Mem0Address, options: ConnectorOptions) -> None:
         self.address = address
-        self._limits = limits
-        self._include_deleted = include_deleted
-        self._embeddings = embeddings
-        self._overwrite = overwrite
-        self._skip_bad = skip_bad
+        self._options = options
         self._points: Points | None = None
         self._history: Mem0History | None = None
         self._written: Mem0HistoryWriter | None = None
         self._dimensions = address.dimensions
         self._folder: QdrantFolder | None = None
         self.collection = address.collection or USUAL
-        if dry_run and not (address.qdrant / "meta.json").exists():
+        if options.dry_run and not (address.qdrant / "meta.json").exists():
             return
-        self._folder = QdrantFolder(address.qdrant, writes=writes and not dry_run)
+        self._folder = QdrantFolder(address.qdrant, writes=options.writes and not options.dry_run)
         try:
-            self.collection = chosen(self._folder, address, writes=writes)
-            if writes and not dry_run:
+            self.collection = chosen(self._folder, address, writes=options.writes)
+            if options.writes and not options.dry_run:
                 self._open_for_writing(self._folder)
             else:
                 self._open_for_reading(self._folder)
@@ -451,7 +437,7 @@ class Mem0Local:
             if cursor is not None:
                 raise MalformedError("no page starts at this cursor", field="cursor")
             return Page([], self._first_deleted())
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         found, following = self._points.page(after, _TOGETHER, refuse)
         items, past = list[Entry](), list[PastVersion]()
         for each in found:
@@ -478,7 +464,7 @@ class Mem0Local:
             said = versions.pop().rows
         try:
             entry = entry_of(row)
-            if self._embeddings:
+            if self._options.embeddings:
                 entry = with_vector(entry, point.vectors)
         except MalformedError as error:
             error.field = f"{row['id']}/{error.field}"
@@ -494,12 +480,12 @@ class Mem0Local:
 
     def _first_deleted(self) -> str | None:
         """Return the cursor of the first deleted memories."""
-        if not self._include_deleted or self._read_history() is None:
+        if not self._options.include_deleted or self._read_history() is None:
             return None
         return "deleted/" if self._gone(None) else None
 
     def _deleted_page(self, after: int | None) -> Page:
-        if not self._include_deleted or (after is not None and not self._was_there(after)):
+        if not self._options.include_deleted or (after is not None and not self._was_there(after)):
             raise MalformedError("no page starts at this cursor", field="cursor")
         found = self._gone(after)
         past = list[PastVersion]()
@@ -549,7 +535,7 @@ class Mem0Local:
                 f"{history.messages} conversation turns in history.db are not memories, and "
                 "were skipped"
             )
-        if history.gone and not self._include_deleted:
+        if history.gone and not self._options.include_deleted:
             report.note(
                 f"history.db still has the texts of {history.gone} deleted memories, which "
                 "were skipped (to include them: --include-deleted)"
@@ -559,7 +545,7 @@ class Mem0Local:
         if self._history is None:
             path = self.address.found_history()
             if path is not None and path.exists():
-                self._history = Mem0History(path, most_bytes=self._limits.line_bytes)
+                self._history = Mem0History(path, most_bytes=self._options.limits.line_bytes)
         return self._history
 
     def _forget_history(self) -> None:
@@ -616,7 +602,7 @@ class Mem0Local:
         payload = payload_of_row(row, report, record.id)
         there = None if self._points is None else self._points.get(name)
         same = there is not None and _shown(there.payload) == _shown(payload)
-        if name in points or (there is not None and not same and not self._overwrite):
+        if name in points or (there is not None and not same and not self._options.overwrite):
             return WriteResult(record.id, None, _OTHER_VERSION)
         vectors = self._vectors_for(record, entry, there, report)
         if there is not None and same and vectors == there.vectors:
@@ -635,7 +621,7 @@ class Mem0Local:
         vector = vector_of(entry)
         if vector is None:
             return kept
-        if not self._embeddings:
+        if not self._options.embeddings:
             report.note("vectors of memories were skipped (to include them: --include-embeddings)")
             return kept
         if default_vector(kept) is not None:
@@ -659,7 +645,7 @@ class Mem0Local:
             raise UnreadableError("no such file", file=str(self.address.history))
         path = folder.storage(self.collection)
         if path.exists():
-            self._points = Points(path, most_bytes=self._limits.line_bytes)
+            self._points = Points(path, most_bytes=self._options.limits.line_bytes)
 
     def _size(self, vector: list[float]) -> int | None:
         """Return the dimensions of the vectors; in an empty collection, those of this vector."""
@@ -675,7 +661,7 @@ class Mem0Local:
         folder.make(self.collection, self._dimensions or _USUAL_DIMENSIONS)
 
     def _open_for_writing(self, folder: QdrantFolder) -> None:
-        most = self._limits.line_bytes
+        most = self._options.limits.line_bytes
         path = folder.storage(self.collection)
         self._points = Points(path, most_bytes=most, writes=True)
         history = self.address.found_history() or folder.path.parent / "history.db"

@@ -1,8 +1,8 @@
 """A collection of Qdrant's local mode: the folder of a ``QdrantClient(path=...)``.
 
 Each point is a memory, mapped like a point of a server (``formats.qdrant_points``), whichever
-program wrote it. The client's own files are read and written; no code in them is
-run. Compared with qdrant-client 1.20.0.
+program wrote it. The client's own files are read and written; no code in them is run. Compared with
+qdrant-client 1.20.0.
 """
 
 import json
@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 
 from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Identity, Points, QdrantFolder, QdrantPoint, as_json
-from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, decode_foreign, encode_foreign
+from satchel.crypto.canonical import decode_foreign, encode_foreign
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._pickles import POINTS, Global, Model
 from satchel.formats._points import KINDS, VECTOR, entry_of, row_of
 from satchel.model.records import Entry
 from satchel.model.values import Component
-from satchel.ports.format import Info, Page, ReadContext, Traits, WriteResult
+from satchel.ports.format import ConnectorOptions, Info, Page, ReadContext, Traits, WriteResult
 from satchel.ports.losses import Report
 
 _SPARSE = Global(POINTS, "SparseVector")
@@ -239,11 +239,7 @@ class QdrantLocal:
 
     Args:
         address: Its address.
-        limits: Bounds on what is read.
-        writes: Whether to open it for writing, and create it if missing.
-        overwrite: Whether to replace other versions.
-        dry_run: Whether to decide what would be written, and write nothing.
-        skip_bad: Whether damaged points are skipped, counted.
+        options: How to open it.
 
     Raises:
         UnreadableError: If it does not exist.
@@ -265,32 +261,22 @@ class QdrantLocal:
         beside=frozenset({VECTOR}),
     )
 
-    def __init__(
-        self,
-        address: QdrantAddress,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        writes: bool = False,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        skip_bad: bool = False,
-    ) -> None:
+    def __init__(self, address: QdrantAddress, options: ConnectorOptions) -> None:
         self.address = address
-        self._overwrite = overwrite
-        self._skip_bad = skip_bad
+        self._options = options
         self._folder: QdrantFolder | None = None
         self._points: Points | None = None
         self._made: dict[str, Any] | None = None
         self.collection = address.collection or USUAL
-        if dry_run and not (address.folder / "meta.json").exists():
+        if options.dry_run and not (address.folder / "meta.json").exists():
             return
-        really = writes and not dry_run
+        really = options.writes and not options.dry_run
         self._folder = QdrantFolder(address.folder, writes=really)
         try:
-            self.collection = _chosen(self._folder, address, writes=writes)
+            self.collection = _chosen(self._folder, address, writes=options.writes)
             path = self._folder.storage(self.collection)
             if really or path.exists():
-                self._points = Points(path, most_bytes=limits.line_bytes, writes=really)
+                self._points = Points(path, most_bytes=options.limits.line_bytes, writes=really)
         except BaseException:
             self.close()
             raise
@@ -305,7 +291,7 @@ class QdrantLocal:
             after = int(found[1])
         if self._points is None:
             return Page([], None)
-        refuse = ReadContext(report=report, skip_bad=self._skip_bad).refuse
+        refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         points, following = self._points.page(after, _TOGETHER, refuse)
         items = list[Entry]()
         for point in points:
@@ -336,7 +322,7 @@ class QdrantLocal:
         name, payload = decode_foreign(row["id"]), decode_foreign(row.get("payload") or {})
         there = None if self._points is None else self._points.get(name)
         same = there is not None and _same(there.payload, payload)
-        if name in points or (there is not None and not same and not self._overwrite):
+        if name in points or (there is not None and not same and not self._options.overwrite):
             return WriteResult(record.id, None, _OTHER_VERSION)
         kept = entry.origin.as_written.get(VECTOR) if entry.origin is not None else None
         kinds = kept.get(KINDS) if isinstance(kept, dict) else None

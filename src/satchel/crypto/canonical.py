@@ -1,4 +1,9 @@
-"""Canonical JSON, RFC 8785 (JCS): the values that have one, their bounds, their bytes."""
+"""Canonical JSON, RFC 8785 (JCS): the value domain, its limits and its bytes.
+
+Values are verified by exact type. ``msgspec`` writes canonical bytes with three exceptions:
+fractions with an exponent, numbers beyond 2^53-1, and the order of keys beyond the BMP. Values with
+one of these take the slow path. ``docs/spec/8-limits.md`` has the limits; all can be configured.
+"""
 
 import base64
 import math
@@ -18,32 +23,31 @@ from satchel.model.records import Entry, Model
 from satchel.model.values import resolved
 
 MAX_DEPTH = 64
-"""Levels of arrays and objects, the outermost counted."""
+"""Maximum levels of arrays and objects, the outermost included."""
 
 MAX_INTEGER = 2**53 - 1
-"""Largest magnitude of an integral number; beyond it languages disagree about the value."""
+"""Largest magnitude of an integral number; languages disagree about larger ones."""
 
 _SHOWN = 80  # characters of a key in a pointer; keys can be as large as files
 ITEM_BYTES = 16 * 2**20
-"""Largest single value that is read from a document: bytes, or characters of JSON."""
+"""Largest single value in a document: bytes, or characters of JSON."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MISSING = object()
 
 
 def check_value(value: Any, *, around: int = 0) -> Any:
-    """Return ``value`` with integral floats as integers, after checking every part of it.
+    """Return ``value`` with integral floats as integers, after verifying every part.
 
-    Exact types only: dict with str keys, list, str, bool, None, int, float. A tuple, bytes, a
-    date, a Decimal or a subclass is refused, since an encoder would silently turn it into
-    something else.
+    Exact types only: dict with str keys, list, str, bool, None, int, float. A tuple, bytes, a date,
+    a Decimal or a subclass is refused, since an encoder would silently convert it.
 
     Args:
         value: Any value.
-        around: Outermost levels that do not count, of what only holds the value.
+        around: Outermost levels that do not count, because they only contain the value.
 
     Raises:
-        ValueRefusedError: With a JSON pointer to the part at fault.
+        ValueRefusedError: With a JSON pointer to the invalid part.
     """
     return _checked(value, -around)
 
@@ -124,7 +128,7 @@ def _array(value: list[Any], depth: int) -> list[Any]:
     out = []
     try:
         for part in value:
-            out.append(_checked(part, depth))  # noqa: PERF401 - the index is wanted on error
+            out.append(_checked(part, depth))  # noqa: PERF401 - errors need the index
     except ValueRefusedError as error:
         raise _under(error, len(out)) from None
     return out
@@ -135,7 +139,7 @@ def _deep() -> ValueRefusedError:
 
 
 def _under(error: SatchelError, step: object) -> SatchelError:
-    """Put one step in front of the error's pointer, escaped as RFC 6901 has it."""
+    """Prepend one step to the error's pointer, escaped according to RFC 6901."""
     shown = repr(step) if not isinstance(step, str | int) else str(step)
     shown = shown[:_SHOWN].encode("utf-8", "backslashreplace").decode()
     shown = shown.replace("~", "~0").replace("/", "~1")
@@ -144,12 +148,12 @@ def _under(error: SatchelError, step: object) -> SatchelError:
 
 
 def plain(model: msgspec.Struct) -> dict[str, Any]:
-    """Return a model value as a checked JSON object, members at their default left out.
+    """Return a model value as a verified JSON object, without members at their default.
 
     Only the model's own fields may be tuples or structs; user data inside them may not.
 
     Raises:
-        ValueRefusedError: With a JSON pointer to the part at fault.
+        ValueRefusedError: With a JSON pointer to the invalid part.
     """
     tag_field, tag, required = _described(type(model))
     out: dict[str, Any] = {tag_field: tag} if tag_field else {}
@@ -165,27 +169,27 @@ def plain(model: msgspec.Struct) -> dict[str, Any]:
                     out[name] = member
                     continue
             if name in required:
-                raise _left_out()
+                raise _missing_member_error()
     except ValueRefusedError as error:
         raise _under(error, name) from None
     return out
 
 
-def _left_out() -> ValueRefusedError:
-    """Without the member the record could not be read again."""
+def _missing_member_error() -> ValueRefusedError:
+    """Return the error for a missing member, without which the record could not be read again."""
     return ValueRefusedError("this member cannot be empty")
 
 
 @cache
 def _described(model: type[msgspec.Struct]) -> tuple[str, str, frozenset[str]]:
-    """Return the field and value of a class's tag, empty without one, and its required members."""
+    """Return the tag field and tag of a class, empty without one, and its required members."""
     config = model.__struct_config__
     required = frozenset(field.name for field in fields(model) if field.required)
     return (config.tag_field or "", str(config.tag), required)
 
 
 def is_empty(value: Any) -> bool:
-    """Tell whether a value is one that is never written as a top-level member."""
+    """Return whether a value is never written as a top-level member."""
     return not value and (value is None or isinstance(value, tuple | list | dict))
 
 
@@ -202,19 +206,19 @@ def _of_ours(value: Any, depth: int) -> Any:
     if isinstance(value, msgspec.Struct):
         return plain(value)
     if isinstance(value, str):
-        return _checked(str(value), depth)  # an enum member of ours is text
+        return _checked(str(value), depth)  # an enum member of the model is text
     return _checked(value, depth)
 
 
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")
 
 ABSENT: dict[str, Any] = {"$absent": True}
-"""Says, inside ``origin.as_written``, that the source's record had no such member."""
+"""In ``origin.as_written``, means that the source's record had no such member."""
 
 _INT, _FLOAT, _BYTES = "$int", "$float", "$bytes"
 _FORMS = {
     _INT: re.compile(r"-?(?:0|[1-9][0-9]*)"),
-    # As JSON writes a number, or as Python names what JSON cannot write.
+    # As JSON writes a number, or as Python names one that JSON cannot write.
     _FLOAT: re.compile(r"NaN|-?Infinity|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"),
     _BYTES: re.compile(r"[A-Za-z0-9+/]*={0,2}"),
 }
@@ -241,19 +245,19 @@ def encode_foreign(value: Any) -> Any:
 
 
 def carried_int(digits: str) -> dict[str, str]:
-    """Return an integer of any size, by its digits."""
+    """Return the reversible form of an integer of any size, from its digits."""
     return {_INT: digits}
 
 
 def carried_float(text: str) -> dict[str, str]:
-    """Return a number that is not finite, or integral and too large, by its text."""
+    """Return the reversible form of a number that is not finite, or integral and too large."""
     return {_FLOAT: text}
 
 
-def holds(token: str, value: float) -> bool:
-    """Tell whether a double, made of a number in JSON, stands for it in a record.
+def represents(token: str, value: float) -> bool:
+    """Return whether a double represents a JSON number in a record.
 
-    Not one that is too large, or so small that nothing is left of it.
+    It does not if the number is too large, or so small that the double is zero.
     """
     if value == 0:
         return not _NOT_ZERO.match(token)
@@ -261,15 +265,15 @@ def holds(token: str, value: float) -> bool:
 
 
 def escape_keys(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return an object's members with keys that start with ``$`` given one more."""
+    """Return an object's members with a further ``$`` before keys that start with one."""
     return [(_escaped(key), part) for key, part in pairs]
 
 
 def decode_foreign(value: Any) -> Any:
-    """Return the foreign value that ``carry`` was given.
+    """Return the foreign value from the result of ``encode_foreign``.
 
     Raises:
-        ValueRefusedError: If a carried form is not one that ``carry`` makes.
+        ValueRefusedError: If a reversible form is not one of ``encode_foreign``.
     """
     if type(value) is list:
         return [decode_foreign(part) for part in value]
@@ -283,22 +287,22 @@ def decode_foreign(value: Any) -> Any:
 
 
 def unheld_number(value: dict[str, Any]) -> str | None:
-    """Return the text of a carried float that no double holds; None for any other value.
+    """Return the text of a float in reversible form that no double represents; None for others.
 
     Raises:
-        ValueRefusedError: If it is not one that ``carry`` makes.
+        ValueRefusedError: If it is not one of ``encode_foreign``.
     """
     if len(value) != 1 or _FLOAT not in value:
         return None
     found = _restored(_FLOAT, value[_FLOAT])
     text = str(value[_FLOAT])
-    return text if not math.isfinite(found) or not holds(text, found) else None
+    return text if not math.isfinite(found) or not represents(text, found) else None
 
 
 def unescape_keys(value: Any) -> Any:
-    """Return what ``carry`` was given where that was in the reversible form itself.
+    """Return the argument of ``encode_foreign`` if that had reversible forms itself.
 
-    Forms of numbers and bytes, which it makes of no such value, are left as they are.
+    Forms of numbers and bytes, which it creates from no such value, stay as they are.
     """
     if type(value) is list:
         return [unescape_keys(part) for part in value]
@@ -354,7 +358,7 @@ GIB = 2**30
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in bytes, counts in items."""
+    """Limits on what is read and written: sizes in bytes, counts in items."""
 
     entry_bytes: int = 1 * MIB
     """Canonical bytes of one record."""
@@ -372,7 +376,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tags: int = 256
     metadata_keys: int = 1024
     expansion: int = 200
-    """Decompressed bytes to compressed bytes, once beyond ``expansion_free_bytes``."""
+    """Ratio of decompressed to compressed bytes, beyond ``expansion_free_bytes``."""
 
     expansion_free_bytes: int = 64 * MIB
     records: int = 100_000_000
@@ -380,16 +384,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 DEFAULT_LIMITS = Limits()
-"""What holds when nothing is configured."""
+"""The limits if nothing is configured."""
 
 
 def over_bounds(record: Model, size: int, limits: Limits) -> bool:
-    """Tell whether ``check_record`` refuses a record.
+    """Return whether ``check_record`` refuses a record.
 
     Args:
         record: The record.
         size: Length of its canonical bytes.
-        limits: The bounds.
+        limits: The limits.
     """
     return (
         size > limits.entry_bytes
@@ -402,15 +406,15 @@ def over_bounds(record: Model, size: int, limits: Limits) -> bool:
 
 
 def check_record(record: Model, size: int, limits: Limits) -> None:
-    """Refuse a record that is over a bound.
+    """Refuse a record that exceeds a limit.
 
     Args:
         record: The record.
         size: Length of its canonical bytes.
-        limits: The bounds.
+        limits: The limits.
 
     Raises:
-        LimitError: Naming the bound and the member.
+        LimitError: Naming the limit and the member.
     """
     if not over_bounds(record, size, limits):
         return
@@ -426,9 +430,9 @@ def check_record(record: Model, size: int, limits: Limits) -> None:
         _bound("tags", len(record.tags), limits.tags)
 
 
-def _bound(member: str, held: int, bound: int) -> None:
-    if held > bound:
-        raise LimitError(f"{held} values are over the limit of {bound}", field=member)
+def _bound(member: str, count: int, bound: int) -> None:
+    if count > bound:
+        raise LimitError(f"{count} values are over the limit of {bound}", field=member)
 
 
 _encoder = msgspec.json.Encoder(order="sorted")
@@ -436,20 +440,20 @@ encode_sorted = _encoder.encode
 """Sorted compact JSON; canonical only for values without the three exceptions above."""
 
 encode_lines = _encoder.encode_lines
-"""As ``encode_sorted``, for many values, with a line end after each."""
+"""As ``encode_sorted``, for many values, each followed by a line end."""
 
 _decode = msgspec.json.Decoder().decode
 
-# A number token stands first or after `":`, `[` or `,`; the digits inside "blake3:1e5..." do not.
+# A number token is first or follows `":`, `[` or `,`; the digits inside "blake3:1e5..." are not.
 _EXPONENT = re.compile(rb'(?:":|[\[,]|\A)-?\d[\d.]*e')
 _LONG_NUMBER = re.compile(rb'(?:":|[\[,]|\A)-?\d{16}')
 _ASTRAL = re.compile(rb"[\xf0-\xf4]")
-# One pass that makes the rest single look-ups: digits alike, brackets alike, astral text marked.
+# One pass after which single look-ups suffice: digits equal, brackets equal, astral text marked.
 _FLAT = bytes.maketrans(b"123456789[\xf0\xf1\xf2\xf3\xf4", b"000000000{" + b"\xff" * 5)
 _SIXTEEN = b"0" * 16
 _BRACKET, _MARK = b"{", b"\xff"
 SMALLEST = 1e-5
-"""Below this a number is written with an exponent, by one or the other."""
+"""Below this, one of the encoders writes a number with an exponent."""
 
 
 def canonical(value: Any) -> bytes:
@@ -462,7 +466,7 @@ def canonical(value: Any) -> bytes:
 
 
 def canonical_checked(value: Any) -> bytes:
-    """Return the canonical bytes of a value from ``checked``, ``plain`` or a strict reader."""
+    """Return the canonical bytes of a value from ``check_value``, ``plain`` or a strict reader."""
     out = encode_sorted(value)
     # Such values have no number beyond 2^53, so every exponent is negative.
     if (b"e-" in out and _EXPONENT.search(out)) or (
@@ -476,7 +480,7 @@ def plain_float(token: str) -> float:
     """Read a number with a fraction, as a decoder's ``float_hook``.
 
     Raises:
-        ValueError: If the token may be spelled in another way: an integer, or with an exponent.
+        ValueError: If the token may have another spelling: an integer, or one with an exponent.
     """
     if token.endswith(".0") or "e" in token or "E" in token:
         raise ValueError(token)
@@ -487,14 +491,14 @@ _decode_plain = msgspec.json.Decoder(float_hook=plain_float).decode
 
 
 def decode_canonical(data: bytes, *, around: int = 0) -> Any:
-    """Return the value of bytes that must be canonical already.
+    """Return the value of bytes that must be canonical.
 
-    Equality with the re-encoded value rules out duplicate keys, odd spacing and odd spelling;
-    size of integers and depth are looked at separately, since a codec agrees with itself there.
+    Equality with the re-encoded value excludes duplicate keys, other spacing and other spelling;
+    size of integers and depth are verified separately, since a codec agrees with itself there.
 
     Args:
         data: The bytes.
-        around: Outermost levels that do not count towards the depth.
+        around: Outermost levels that do not count for the depth.
 
     Raises:
         MalformedError: If the bytes are not JSON, or not canonical.
@@ -528,7 +532,7 @@ def _decode_carefully(data: bytes, around: int) -> Any:
 
 
 def has_plain_layout(data: bytes) -> bool:
-    """Tell whether JSON that ``msgspec`` agrees with is canonical but for its fractions.
+    """Return whether JSON that ``msgspec`` re-encodes identically is canonical but for fractions.
 
     True is certain: at most 64 brackets, so no deeper nesting; no number of 16 digits, so none
     beyond 2^53-1; no key beyond the BMP, so the order is right.
@@ -566,7 +570,7 @@ def _scalar_text(value: str | int | bool | None) -> str:  # noqa: FBT001 - a JSO
 
 
 def number_text(value: float) -> str:
-    """Return a finite number as ECMAScript prints it, which is what RFC 8785 asks for."""
+    """Return a finite number as ECMAScript prints it, as RFC 8785 requires."""
     if value == 0:
         return "0"
     sign = "-" if value < 0 else ""
@@ -597,15 +601,15 @@ _Check = Callable[[Any], bool]
 _Checks = tuple[tuple[int, _Check], ...]
 _Shape = tuple[type, ...]
 
-# Records hold free JSON at most three levels down.
+# Records contain free JSON at most three levels down.
 _ROOM = MAX_DEPTH - 3
 _MOST_SHAPES = 4096
 
 
 def is_ordinary(model: msgspec.Struct) -> bool:
-    """Tell whether the sorted encoding of a model value certainly is its canonical form.
+    """Return whether the sorted encoding of a model value is certainly its canonical form.
 
-    Members that a class checks when it is made (digits of ids and times) are not looked at again.
+    Members that a class verifies on creation (digits of IDs and times) are not verified again.
     """
     members, shapes, _ = _members_of(type(model))
     values = members(model)
@@ -615,18 +619,18 @@ def is_ordinary(model: msgspec.Struct) -> bool:
         checks = _checks(type(model), shape)
         if len(shapes) < _MOST_SHAPES:
             shapes[shape] = checks
-    for place, check in checks:  # noqa: SIM110 - a generator would double the time
+    for place, check in checks:  # noqa: SIM110 - a generator would take twice the time
         if not check(values[place]):
             return False
     return True
 
 
 def is_plain(value: Any, room: int = _ROOM) -> bool:
-    """Tell whether the sorted encoding of free JSON certainly is its canonical form.
+    """Return whether the sorted encoding of free JSON is certainly its canonical form.
 
     Args:
         value: Any value.
-        room: Levels of arrays and objects that may be in it.
+        room: Maximum levels of arrays and objects.
     """
     kind = type(value)
     if kind is dict:
@@ -656,53 +660,53 @@ def _is_plain_scalar(value: Any) -> bool:
 def _members_of(
     cls: type[msgspec.Struct],
 ) -> tuple[Callable[[Any], tuple[Any, ...]], dict[_Shape, _Checks], tuple[inspect.Field, ...]]:
-    """Return what gives a class's members, what is known of their types, and their fields."""
+    """Return a getter of a class's members, the cache of its shapes, and its fields."""
     fields = cast("inspect.StructType", inspect.type_info(resolved(cls))).fields
     return attrgetter(*cls.__struct_fields__), {}, fields
 
 
 def _checks(cls: type[msgspec.Struct], shape: _Shape) -> _Checks:
-    """Return what to look at in members of these types, by their places."""
+    """Return the checks of members of these types, by position."""
     _, _, fields = _members_of(cls)
-    found = []
-    for place, (field, held) in enumerate(zip(fields, shape, strict=True)):
-        check = _check(field.type, held)
+    checks = []
+    for position, (field, value_type) in enumerate(zip(fields, shape, strict=True)):
+        check = _check(field.type, value_type)
         if check is not _passes:
-            # What is left out when it is empty, an encoder writes unless that is the default.
-            left_out = field.default is None and held in (dict, list, tuple)
-            found.append((place, _filled(check) if left_out else check))
-    return tuple(found)
+            # An encoder writes an empty member that is omitted here, unless empty is its default.
+            left_out = field.default is None and value_type in (dict, list, tuple)
+            checks.append((position, _filled(check) if left_out else check))
+    return tuple(checks)
 
 
-def _check(kind: inspect.Type, held: type) -> _Check:
-    """Return what to look at in a member of an exact type."""
+def _check(kind: inspect.Type, value_type: type) -> _Check:
+    """Return the check of a member of an exact type."""
     if isinstance(kind, inspect.Metadata):
-        return _check(kind.type, held)
+        return _check(kind.type, value_type)
     if isinstance(kind, inspect.UnionType):
-        checks = (_check(part, held) for part in kind.types)
+        checks = (_check(part, value_type) for part in kind.types)
         return next((check for check in checks if check is not _fails), _fails)
     if isinstance(kind, inspect.AnyType):
-        return _passes if held is type(None) else is_plain
-    if held is tuple and isinstance(kind, inspect.VarTupleType):
+        return _passes if value_type is type(None) else is_plain
+    if value_type is tuple and isinstance(kind, inspect.VarTupleType):
         return _each(kind.item_type)
-    if isinstance(kind, inspect.StructType) and held is kind.cls:
+    if isinstance(kind, inspect.StructType) and value_type is kind.cls:
         return _part(kind)
-    return _scalar_check(kind, held)
+    return _scalar_check(kind, value_type)
 
 
-def _scalar_check(kind: inspect.Type, held: type) -> _Check:
+def _scalar_check(kind: inspect.Type, value_type: type) -> _Check:
     match kind:
-        case inspect.NoneType() if held is type(None):
+        case inspect.NoneType() if value_type is type(None):
             return _passes
-        case inspect.StrType(pattern=None) if held is str:
+        case inspect.StrType(pattern=None) if value_type is str:
             return _passes
-        case inspect.EnumType() if held is kind.cls:
+        case inspect.EnumType() if value_type is kind.cls:
             return _passes
-        case inspect.LiteralType() if held is str:
+        case inspect.LiteralType() if value_type is str:
             return kind.values.__contains__
-        case inspect.FloatType(ge=0, le=1) if held is float:
+        case inspect.FloatType(ge=0, le=1) if value_type is float:
             return _is_unit
-        case inspect.DictType() if held is dict:
+        case inspect.DictType() if value_type is dict:
             return is_plain
     return _fails
 
@@ -739,10 +743,10 @@ _NONCE_LENGTH = len(_NONCE) + 32 + len(b'",')
 
 
 def fingerprint(identity: str, body: bytes) -> bytes:
-    """Return the hash of a record without its id and nonce, 32 bytes.
+    """Return the hash of a record without its ID and nonce (docs/spec/2-records.md, 2.7), 32 bytes.
 
     Args:
-        identity: The record's id.
+        identity: ID of the record.
         body: Its canonical bytes.
     """
     member = f'"id":"{identity}",'.encode()

@@ -1,7 +1,7 @@
 """Deterministic CBOR (RFC 8949, section 4.2.1) of values in the JSON domain, strictly read.
 
-``cbor2`` accepts more than we do (non-shortest lengths, unsorted keys, byte strings, tags), so a
-reader decodes and then compares the bytes with what the value encodes to.
+``cbor2`` accepts more (non-shortest lengths, unsorted keys, byte strings, tags), so a reader
+decodes and then compares the bytes with the encoding of the value.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ _BREAK = b"\xff"
 
 
 class _EveryTag(dict[int, Any]):
-    """Stands for a handler on every tag there is: all of them refuse."""
+    """A dictionary with a handler for every tag; each of them refuses."""
 
     def __contains__(self, tag: object) -> bool:
         return True
@@ -35,17 +35,17 @@ def _refuse_tag(*_: object) -> NoReturn:
 
 
 def encode(value: Any) -> bytes:
-    """Return the deterministic CBOR of a checked value (integral floats are integers there)."""
+    """Return the deterministic CBOR of a verified value (whose integral floats are integers)."""
     return cbor2.dumps(value, canonical=True)
 
 
 def map_head(members: int) -> bytes:
-    """Return the bytes that open a map."""
+    """Return the first bytes of a map."""
     return _head(_MAP, members)
 
 
 def array_head(items: int) -> bytes:
-    """Return the bytes that open an array."""
+    """Return the first bytes of an array."""
     return _head(_ARRAY, items)
 
 
@@ -59,15 +59,15 @@ def _head(major: int, argument: int) -> bytes:
 
 
 class CborReader:
-    """Pulls values out of one CBOR item, in order, with bounded memory.
+    """Reads the values of one CBOR item in order, with bounded memory.
 
     Args:
-        stream: A seekable binary file that stands at the item.
-        name: What to call the file in errors.
+        stream: A seekable binary file, positioned at the item.
+        name: Name of the file in errors.
         again: A second handle on the same bytes, at the same position. With it the item must be
-            deterministic: every byte consumed is compared with what the values read encode to,
-            and the values are checked. Without it any layout is read, and the caller checks the
-            types: byte strings and the like come through as what they are.
+            deterministic: every byte is compared with the encoding of the values, and the values
+            are verified. Without it any layout is read, and the caller verifies the types: byte
+            strings and the like are returned as they are.
         item_bytes: Largest single value.
     """
 
@@ -95,13 +95,13 @@ class CborReader:
 
     @property
     def byte(self) -> int:
-        """The offset at which reading stands."""
+        """The current offset."""
         return self._window.tell()
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the map that starts here; read each value before the next key.
+        """Yield the keys of the map at the current position; read each value before the next key.
 
-        No key may come twice; in deterministic CBOR they must be in their one order.
+        No key may be repeated; in deterministic CBOR they must be in order.
         """
         last, seen = b"", set[str]()
         for _ in self._parts(_MAP, "a map"):
@@ -121,10 +121,10 @@ class CborReader:
             yield index
 
     def value(self) -> Any:
-        """Read one whole value.
+        """Read one complete value.
 
         Raises:
-            MalformedError: With the byte at which the value starts.
+            MalformedError: With the offset of the value.
             LimitError: If the value is larger than ``item_bytes``.
         """
         start = self.byte
@@ -149,16 +149,16 @@ class CborReader:
         return value
 
     def end(self) -> None:
-        """Require that nothing is left."""
+        """Require the end of the data."""
         if self._window.stream.read(1):
             self._fail("unexpected data after the end of the document")
 
-    def _parts(self, major: int, what: str) -> Iterator[None]:
-        """Yield once for each part of a map or array; a claimed length reserves nothing."""
+    def _parts(self, major: int, kind: str) -> Iterator[None]:
+        """Yield once for each part of a map or array; a claimed length reserves no memory."""
         start, stream = self.byte, self._window.stream
         first = stream.read(1)
         if not first or first[0] >> 5 != major:
-            self._fail(f"expected {what}", byte=start)
+            self._fail(f"expected {kind}", byte=start)
         low = first[0] & 31
         if low == _INDEFINITE and self._again is None:
             while (following := stream.read(1)) != _BREAK:
@@ -189,14 +189,14 @@ class CborReader:
 
 
 class _WindowEndedError(Exception):
-    """More was asked for than one value may have."""
+    """A value needs more bytes than it may have."""
 
 
 class _Window:
     """A file as the decoder sees it: nothing beyond ``end`` can be read.
 
-    A one-byte item costs fifty bytes or more as a Python value, so what one value may take of the
-    file bounds the memory.
+    An item of one byte costs fifty bytes or more as a Python value, so limiting the bytes of a
+    value limits the memory.
     """
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -1,8 +1,10 @@
-"""Encrypting and decrypting in streaming, in the format of age-encryption.org/v1 (X25519).
+"""Encryption of files, streams and store keys in the format age-encryption.org/v1 (X25519).
 
-A passphrase wraps a fresh identity, which stands in a line before the age data; so files of any
-size stream, and guessing costs Argon2id. Files that others encrypted to a passphrase with age
-itself are read as well, up to a bound of work and size, since they cannot be streamed.
+A passphrase wraps a new identity, which is in a line before the age data; so files of any size are
+streamed, and guessing costs Argon2id. Files that others encrypted to a passphrase with age itself
+are read as well, up to a limit of work and size, since they cannot be streamed. Decrypted files are
+only in nameless temporary files, which are gone with the process. A store that is encrypted at rest
+has a random key, which a file contains encrypted.
 """
 
 import base64
@@ -38,55 +40,57 @@ from satchel.runtime.private_files import require_secret
 from satchel.runtime.scratch import temporary_file
 
 VARIABLE = "SATCHEL_IDENTITY"
-"""Environment variable with files of identities, joined by the separator of paths."""
+"""Environment variable with identity files, joined by the separator of paths."""
 
 PASSPHRASE_VARIABLE = "SATCHEL_FILE_PASSPHRASE"  # noqa: S105 - a name
 """Environment variable with the passphrase of an encrypted file, or of an identity."""
 
 IDENTITY_FORMAT = "satchel-identity/1"
 IDENTITY_SUFFIX = ".identity"
-SECRET = "AGE-SECRET-KEY-1"  # noqa: S105 - how age begins one
+SECRET = "AGE-SECRET-KEY-1"  # noqa: S105 - the prefix of an age identity
 _MAX_FILE = 65_536
 
 
 class IdentityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file of ours holds of an identity."""
+    """The content of an identity file of this program."""
 
     format: Literal["satchel-identity/1"]
     recipient: str
-    """The public part: whom a file is encrypted to."""
+    """The public part, to which files are encrypted."""
 
     created_at: str
     identity: str | None = None
     wrapped: WrappedSecret | None = None
 
     def __repr__(self) -> str:
-        return f"IdentityFile({self.recipient})"  # the secret never shows
+        return f"IdentityFile({self.recipient})"  # the secret is never shown
 
 
 def in_environment() -> str | None:
-    """Return the passphrase that is in the environment; nobody is asked."""
+    """Return the passphrase in the environment, without asking."""
     return os.environ.get(PASSPHRASE_VARIABLE) or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unlocker:
-    """Where identities are, and who says a passphrase."""
+    """The identities and the passphrase to decrypt with."""
 
     folder: Path | None = None
     """Identities of this machine; those without a passphrase are tried for every file."""
 
     files: tuple[Path, ...] = ()
-    """Files that somebody named: our own, or those of ``age-keygen``."""
+    """Identity files that were named: of this program, or of ``age-keygen``."""
 
     passphrase: Callable[[], str | None] = field(default=in_environment, repr=False)
-    """Gives the passphrase, asking somebody where it can; None where nobody says one."""
+    """Returns the passphrase, asking a person if possible; None if there is none."""
 
-    def also(self, files: Iterable[str | Path] = (), passphrase: str | None = None) -> "Unlocker":
-        """Return what opens more: with files of identities, or a passphrase that is known.
+    def with_sources(
+        self, files: Iterable[str | Path] = (), passphrase: str | None = None
+    ) -> "Unlocker":
+        """Return an unlocker with further identity files, or with a known passphrase.
 
         Args:
-            files: The files, besides those that are named already.
+            files: The files, besides those named before.
             passphrase: The passphrase; None to ask as before.
         """
         more = (*self.files, *(Path(one) for one in files))
@@ -97,9 +101,9 @@ class Unlocker:
         """Yield the secret identities, as age writes them.
 
         Raises:
-            UnreadableError: If a file that was named cannot be read.
-            MalformedError: If it has no identity.
-            EncryptionError: If one needs a passphrase, and none or a wrong one is given.
+            UnreadableError: If a named file cannot be read.
+            MalformedError: If it contains no identity.
+            EncryptionError: If one needs a passphrase, and there is none or a wrong one.
         """
         named = os.environ.get(VARIABLE)
         for path in (
@@ -111,31 +115,33 @@ class Unlocker:
             for path in sorted(self.folder.glob(f"*{IDENTITY_SUFFIX}")):
                 yield from self._in(path, asks=False)
 
-    def say(self, what: str) -> str:
+    def require_passphrase(self, subject: str) -> str:
         """Return the passphrase for something.
 
         Raises:
-            EncryptionError: If nobody says one.
+            EncryptionError: If there is none.
         """
-        said = self.passphrase()
-        if not said:
+        passphrase = self.passphrase()
+        if not passphrase:
             raise EncryptionError(
-                f"{what} is protected by a passphrase",
+                f"{subject} is protected by a passphrase",
                 hint=f"Set {PASSPHRASE_VARIABLE}, or run it in a terminal to be asked.",
             )
-        return said
+        return passphrase
 
     def _in(self, path: Path, *, asks: bool) -> Iterator[str]:
         with open_input(path) as stream:
             require_secret(path, os.fstat(stream.fileno()), "this identity")
             data = stream.read(_MAX_FILE)
         if data.startswith(b"{"):
-            held = parsed(data)
-            if held.identity is not None:
-                yield held.identity
-            elif held.wrapped is not None and asks:
+            identity_file = parse_identity_file(data)
+            if identity_file.identity is not None:
+                yield identity_file.identity
+            elif identity_file.wrapped is not None and asks:
                 yield unwrap_identity(
-                    held.wrapped, held.recipient, self.say(f"the identity in {path}")
+                    identity_file.wrapped,
+                    identity_file.recipient,
+                    self.require_passphrase(f"the identity in {path}"),
                 )
             return
         found = [line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")]
@@ -144,11 +150,11 @@ class Unlocker:
         yield from (line.decode("ascii", "replace") for line in found)
 
 
-def parsed(data: bytes) -> IdentityFile:
-    """Return what a file of an identity holds.
+def parse_identity_file(data: bytes) -> IdentityFile:
+    """Return the content of an identity file.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not an identity file.
     """
     try:
         return msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(IdentityFile))
@@ -157,7 +163,7 @@ def parsed(data: bytes) -> IdentityFile:
 
 
 def unwrap_identity(wrapped: WrappedSecret, recipient: str, passphrase: str) -> str:
-    """Return an identity that is under a passphrase.
+    """Return an identity that a passphrase protects.
 
     Raises:
         EncryptionError: If the passphrase is wrong.
@@ -171,16 +177,16 @@ def unwrap_identity(wrapped: WrappedSecret, recipient: str, passphrase: str) -> 
 MAGIC = b"age-encryption.org/v1\n"
 ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
 FRONT = b'{"created_at":'
-"""First bytes of a file under a passphrase: the line with its wrapped identity."""
+"""First bytes of a file with a passphrase: the line with its wrapped identity."""
 
 MOST_WORK = 18
-"""Of scrypt, as a power of two; a file that asks for more is refused before any is done."""
+"""Maximum work of scrypt, as a power of two; a file that needs more is refused before any work."""
 
 MOST_WHOLE = 64 * 2**20
-"""Bytes of a file that cannot be streamed."""
+"""Maximum bytes of a file that cannot be streamed."""
 
 HEAD_BYTES = 65_536
-"""Within which the header of age data has to end."""
+"""Maximum bytes of the header of age data."""
 
 _MOST_FRONT = 4096
 _SCRYPT = re.compile(rb"^-> scrypt [A-Za-z0-9+/]{1,64} ([0-9]{1,10})$", re.MULTILINE)
@@ -188,40 +194,40 @@ _SCRYPT = re.compile(rb"^-> scrypt [A-Za-z0-9+/]{1,64} ([0-9]{1,10})$", re.MULTI
 
 @dataclass(frozen=True, kw_only=True)
 class Lock:
-    """For whom a file is encrypted."""
+    """The recipients and passphrase that a file is encrypted for."""
 
     recipients: tuple[str, ...] = ()
-    """As age writes them: ``age1...``."""
+    """In age's form: ``age1...``."""
 
     passphrase: str | None = field(default=None, repr=False)
 
     @property
     def is_set(self) -> bool:
-        """Whether it is for anybody."""
+        """Whether the file is encrypted."""
         return bool(self.recipients) or self.passphrase is not None
 
 
 NOBODY = Lock()
-"""A file stays in plain."""
+"""The lock of a file that is not encrypted."""
 
 
 def is_encrypted(head: bytes) -> bool:
-    """Tell whether a file that begins so is encrypted."""
+    """Return whether a file with these first bytes is encrypted."""
     return head.startswith((MAGIC, ARMOR)) or _is_front(head)
 
 
 def new_identity() -> tuple[str, str]:
-    """Return a fresh identity and its recipient, as age writes them.
+    """Return a new identity and its recipient, as age writes them.
 
     Raises:
-        MissingExtraError: If what encrypts is not installed.
+        MissingExtraError: If the encryption library is not installed.
     """
     made = _pyrage().x25519.Identity.generate()
     return str(made), str(made.to_public())
 
 
 def identity_value(identity: str, recipient: str, passphrase: str | None) -> dict[str, Any]:
-    """Return what a file of an identity holds, its secret under a passphrase where there is one."""
+    """Return the content of an identity file, its secret under a passphrase if there is one."""
     secret: dict[str, Any] = (
         {"identity": identity}
         if passphrase is None
@@ -231,11 +237,11 @@ def identity_value(identity: str, recipient: str, passphrase: str | None) -> dic
 
 
 def check_recipient(text: str) -> str:
-    """Return a recipient.
+    """Return a valid recipient.
 
     Raises:
-        UsageError: If it is none.
-        MissingExtraError: If what encrypts is not installed.
+        UsageError: If it is not a recipient.
+        MissingExtraError: If the encryption library is not installed.
     """
     pyrage = _pyrage()
     try:
@@ -248,17 +254,17 @@ def check_recipient(text: str) -> str:
 
 
 def encrypt(source: BinaryIO, sink: BinaryIO, lock: Lock, *further: str) -> None:
-    """Encrypt all of a stream.
+    """Encrypt a stream.
 
     Args:
-        source: From where it is now, to its end.
-        sink: Is given the encrypted bytes.
-        lock: For whom.
-        further: Recipients besides.
+        source: From its current position to its end.
+        sink: Receives the encrypted bytes.
+        lock: The recipients and passphrase.
+        further: Further recipients.
 
     Raises:
         TargetError: If one of the streams fails.
-        MissingExtraError: If what encrypts is not installed.
+        MissingExtraError: If the encryption library is not installed.
     """
     pyrage = _pyrage()
     recipients = [*lock.recipients, *further]
@@ -275,18 +281,18 @@ def encrypt(source: BinaryIO, sink: BinaryIO, lock: Lock, *further: str) -> None
 
 
 def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
-    """Decrypt all of a file. Nothing that it gave counts before it returns.
+    """Decrypt a file. Its plain bytes are authentic only after this returns.
 
     Args:
-        source: A file that can be sought in, at its start.
-        sink: Is given the plain bytes, piece by piece, the last not before all hold.
-        unlocking: What to decrypt it with.
+        source: A seekable file, at its start.
+        sink: Receives the plain bytes in chunks, the last one only after all are authenticated.
+        unlocking: The identities and passphrase.
 
     Raises:
-        EncryptionError: If nothing here opens it, or it was cut or altered.
-        LimitError: If it asks for more work than a bound.
-        MalformedError: If it is no encrypted file.
-        MissingExtraError: If what decrypts is not installed.
+        EncryptionError: If no identity decrypts it, or it was truncated or altered.
+        LimitError: If it needs more work than the limit.
+        MalformedError: If it is not an encrypted file.
+        MissingExtraError: If the encryption library is not installed.
     """
     pyrage = _pyrage()
     head = source.read(HEAD_BYTES)
@@ -294,12 +300,18 @@ def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
     identities = None
     if _is_front(head):
         line, _, head = head.partition(b"\n")
-        held = parsed(line)
-        if held.wrapped is None:
+        identity_file = parse_identity_file(line)
+        if identity_file.wrapped is None:
             raise MalformedError(
                 "the identity before the encrypted data is not protected by a passphrase"
             )
-        identities = [unwrap_identity(held.wrapped, held.recipient, unlocking.say("the file"))]
+        identities = [
+            unwrap_identity(
+                identity_file.wrapped,
+                identity_file.recipient,
+                unlocking.require_passphrase("the file"),
+            )
+        ]
         source.seek(len(line) + 1)
     work = _scrypt_work(head)
     if work is not None:
@@ -309,7 +321,7 @@ def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
 
 
 def decrypt_with(source: BinaryIO, sink: BinaryIO, identity: str) -> None:
-    """Decrypt all of a file by one identity, whatever passphrase it is under; as ``decrypt``."""
+    """Decrypt a file with one identity, ignoring its passphrase; see ``decrypt``."""
     if _is_front(source.read(_MOST_FRONT)):
         source.seek(0)
         source.readline(_MOST_FRONT)
@@ -322,8 +334,8 @@ def encrypt_bytes(data: bytes, recipients: Sequence[str]) -> bytes:
     """Return bytes encrypted to recipients, as plain age.
 
     Raises:
-        TargetError: If that cannot be done.
-        MissingExtraError: If what encrypts is not installed.
+        TargetError: If they cannot be encrypted.
+        MissingExtraError: If the encryption library is not installed.
     """
     pyrage = _pyrage()
     try:
@@ -334,15 +346,15 @@ def encrypt_bytes(data: bytes, recipients: Sequence[str]) -> bytes:
 
 
 def decrypt_bytes(data: bytes, identities: Sequence[str]) -> bytes | None:
-    """Return what is in bytes that ``encrypt_bytes`` gave; None where none of the identities opens.
+    """Return the bytes that ``encrypt_bytes`` encrypted; None if no identity decrypts them.
 
     Args:
-        data: As it is kept; a header without an end is refused before anything is computed.
-        identities: Any of which may open it.
+        data: The encrypted bytes; a header without an end is refused before any computation.
+        identities: Identities to try.
 
     Raises:
-        EncryptionError: If it was cut or altered, or is no age data.
-        MissingExtraError: If what decrypts is not installed.
+        EncryptionError: If they were truncated or altered, or are no age data.
+        MissingExtraError: If the encryption library is not installed.
     """
     pyrage = _pyrage()
     if not data.startswith(MAGIC) or data.find(b"\n--- ", 0, HEAD_BYTES) < 0:
@@ -353,17 +365,17 @@ def decrypt_bytes(data: bytes, identities: Sequence[str]) -> bytes | None:
     except pyrage.DecryptError as error:
         if "atching" in str(error):
             return None
-        raise _why(error) from None
+        raise _decryption_error(error) from None
 
 
 def _streamed(pyrage: Any, source: BinaryIO, sink: BinaryIO, identities: Any) -> None:
     keys = [_identity(pyrage, one) for one in identities]
     if not keys:
-        raise _nothing_opens()
+        raise _no_identity_error()
     try:
         pyrage.decrypt_io(source, sink, keys)
     except (pyrage.DecryptError, OSError) as error:
-        raise _why(error) from None
+        raise _decryption_error(error) from None
 
 
 def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocker, work: int) -> None:
@@ -379,9 +391,9 @@ def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocker, w
             hint="Decrypt it with age, or encrypt it with satchel, or to a recipient.",
         )
     try:
-        sink.write(pyrage.passphrase.decrypt(data, unlocking.say("the file")))
+        sink.write(pyrage.passphrase.decrypt(data, unlocking.require_passphrase("the file")))
     except pyrage.DecryptError as error:
-        raise _why(error) from None
+        raise _decryption_error(error) from None
 
 
 def _identity(pyrage: Any, text: str) -> Any:
@@ -392,10 +404,10 @@ def _identity(pyrage: Any, text: str) -> Any:
 
 
 def _scrypt_work(head: bytes) -> int | None:
-    """Return how much work of scrypt a file asks for; None for none.
+    """Return the work of scrypt that a file needs; None if it needs none.
 
     Raises:
-        MalformedError: If its header does not end where one has to.
+        MalformedError: If its header has no end within the limit.
     """
     if head.startswith(ARMOR):
         head = _unarmored(head)
@@ -427,7 +439,7 @@ def _is_front(head: bytes) -> bool:
     return bool(end) and known and rest.startswith(MAGIC[: len(rest)])
 
 
-def _nothing_opens() -> EncryptionError:
+def _no_identity_error() -> EncryptionError:
     return EncryptionError(
         "no identity here decrypts the file",
         hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel key"
@@ -435,9 +447,9 @@ def _nothing_opens() -> EncryptionError:
     )
 
 
-def _why(error: Exception) -> EncryptionError:
+def _decryption_error(error: Exception) -> EncryptionError:
     if "atching" in str(error):  # "No matching keys found"
-        return _nothing_opens()
+        return _no_identity_error()
     return EncryptionError(
         "the encrypted file was cut or altered, or the passphrase is wrong",
         hint="Nothing in it was used. Find an intact copy.",
@@ -455,21 +467,21 @@ def _pyrage() -> Any:
     return pyrage
 
 
-def as_recipients(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return recipients, each checked, none twice."""
+def check_recipients(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return recipients, each verified, without duplicates."""
     return tuple(dict.fromkeys(check_recipient(text) for text in texts))
 
 
 ENCRYPTED_SUFFIX = ".age"
-"""How the names of encrypted files end."""
+"""Suffix of the names of encrypted files."""
 
 
 @contextmanager
 def plain_file(file: OpenFile, unlocking: Unlocker) -> Iterator[OpenFile]:
-    """Give a file as it is, or, where it is encrypted, what is in it.
+    """Yield a file as it is, or decrypted if it is encrypted.
 
     Raises:
-        EncryptionError, LimitError, MalformedError: As ``age.decrypt``.
+        EncryptionError, LimitError, MalformedError: As ``decrypt``.
         TargetError: If the temporary folder is full.
     """
     with open_input(file) as stream:
@@ -486,14 +498,14 @@ def plain_file(file: OpenFile, unlocking: Unlocker) -> Iterator[OpenFile]:
 
 
 class EncryptedOutlet(WrappedOutlet):
-    """A name that an encrypted file is going to have; who writes to it writes plain bytes.
+    """A name for an encrypted file; plain bytes are written to it.
 
-    What is written can be read back until the outlet is closed, by an identity that is made for
-    that and thrown away then.
+    Until the outlet is closed, the file can be read back with an identity that is made for that and
+    discarded.
 
     Args:
         inner: The name.
-        lock: For whom.
+        lock: The recipients and passphrase.
     """
 
     def __init__(self, inner: Outlet, lock: Lock) -> None:
@@ -503,40 +515,40 @@ class EncryptedOutlet(WrappedOutlet):
 
     @contextmanager
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
-        """Give a file to write plain bytes to; see ``Outlet.writing``."""
+        """Yield a stream for the plain bytes; see ``Outlet.writing``."""
         with self._inner.writing(overwrite=overwrite, mode=mode) as sink, temporary_file() as plain:
             yield plain
             plain.seek(0)
             encrypt(plain, sink, self._lock, self._recipient)
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
-        """Keep what is written from its name until the block ends; see ``Outlet.proving``."""
-        with self._inner.proving():
+    def defer_publication(self) -> Iterator[None]:
+        """Publish what is written in the block at its end; see ``Outlet.defer_publication``."""
+        with self._inner.defer_publication():
             yield
 
     def written(self) -> OpenFile:
-        """Open what was written, decrypted from what is on the disk; the caller closes it."""
+        """Open the written file, decrypted from the disk; the caller closes it."""
         with self._inner.written() as file, temporary_file() as plain, open_input(file) as stream:
             decrypt_with(stream, plain, self._reader)
             plain.flush()
             return OpenFile(os.dup(plain.fileno()), self.path)
 
     def stored(self) -> OpenFile:
-        """Open the encrypted file as it is on the disk; the caller closes it."""
+        """Open the encrypted file as it is on disk; the caller closes it."""
         return self._inner.written()
 
     def remove(self) -> None:
-        """Take what has the name away."""
+        """Remove the file with the name."""
         self._inner.remove()
 
 
 def encrypted_outlet(outlet: Outlet, lock: Lock) -> Outlet:
-    """Return an outlet as it is, or one that encrypts what is written to it.
+    """Return an outlet as it is, or one that encrypts.
 
     Raises:
-        UsageError: If its name says that it is encrypted, and it would not be.
-        MissingExtraError: If what encrypts is not installed.
+        UsageError: If its name has the suffix of encrypted files, and it would not be encrypted.
+        MissingExtraError: If the encryption library is not installed.
     """
     if lock.is_set:
         return EncryptedOutlet(outlet, lock)
@@ -552,18 +564,19 @@ def encrypted_outlet(outlet: Outlet, lock: Lock) -> Outlet:
 STORE_KEY_FORMAT = "satchel-store-key/1"
 KEY_BYTES = 32
 MOST_BYTES = 65_536
-"""Bytes of a file with a key, which may be for many recipients."""
+"""Maximum bytes of a key file, which may have many recipients."""
 
 _MOST_OPENED = 64
 _NAME = "the key of the store"
 
 _opened: dict[bytes, "StoreKey"] = {}
-"""By the digest of what its file holds: nobody is asked for a passphrase twice, and Argon2id is
-computed once, however often a program opens its store."""
+"""Keys by the digest of their file: a passphrase is asked for once, and Argon2id is computed once,
+however often a program opens its store.
+"""
 
 
 class _StoredKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is encrypted in the file of a key."""
+    """The encrypted content of a key file."""
 
     format: Literal["satchel-store-key/1"]
     key: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -571,40 +584,40 @@ class _StoredKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True)
 class StoreKey:
-    """The key of a store, and what its file holds."""
+    """The key of a store, and the content of its file."""
 
     secret: bytes = field(repr=False)
     """32 random bytes."""
 
     held: bytes = field(repr=False)
-    """The key as it is kept, encrypted."""
+    """The encrypted key."""
 
 
 def new_store_key(lock: Lock) -> StoreKey:
-    """Make a key that opens for a lock.
+    """Create a key for a lock.
 
     Raises:
-        MissingExtraError: If what encrypts is not installed.
+        MissingExtraError: If the encryption library is not installed.
     """
     secret, held = randombytes(KEY_BYTES), io.BytesIO()
     encrypt(io.BytesIO(canonical({"format": STORE_KEY_FORMAT, "key": secret.hex()})), held, lock)
     return _noted(StoreKey(secret, held.getvalue()))
 
 
-def opened_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
-    """Return the key in what a file holds.
+def open_store_key(content: bytes, unlocking: Unlocker) -> StoreKey:
+    """Return the key in the content of a file.
 
     Raises:
-        EncryptionError: If nothing here opens it, or it was cut or altered.
-        MalformedError: If it holds no key.
-        MissingExtraError: If what decrypts is not installed.
+        EncryptionError: If no identity decrypts it, or it was truncated or altered.
+        MalformedError: If it contains no key.
+        MissingExtraError: If the encryption library is not installed.
     """
-    known = _opened.get(blake3(held).digest())
+    known = _opened.get(blake3(content).digest())
     if known is not None:
         return known
     opened = io.BytesIO()
     try:
-        decrypt(io.BytesIO(held), opened, unlocking)
+        decrypt(io.BytesIO(content), opened, unlocking)
     except EncryptionError as error:
         raise EncryptionError(
             error.message.replace("the encrypted file", _NAME).replace("the file", _NAME),
@@ -615,7 +628,7 @@ def opened_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
         found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_StoredKey))
     except (msgspec.ValidationError, MalformedError):
         raise MalformedError("not a store key") from None
-    return _noted(StoreKey(bytes.fromhex(found.key), held))
+    return _noted(StoreKey(bytes.fromhex(found.key), content))
 
 
 def _noted(key: StoreKey) -> StoreKey:

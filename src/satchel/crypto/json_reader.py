@@ -1,7 +1,10 @@
-"""Strict reading of JSON documents as a stream: duplicate keys, NaN and their like are refused.
+"""Strict streaming of JSON documents, and the spelling of a source's numbers.
 
-The document is read value by value, so a file of a million records takes the memory of one. The
-C scanner of the standard library does the parsing; its hooks do the refusing.
+Duplicate keys, NaN and similar are refused. A document is read value by value, so a file of a
+million records takes the memory of one. The C scanner of the standard library parses; its hooks
+refuse. Canonical bytes cannot represent ``1.0`` and ``-0.0``, so these are recorded by JSON pointer
+beside the value, and a writer of the same format restores them. Source:
+docs/decisions/0003-exact-round-trips-by-difference.md.
 """
 
 import codecs
@@ -21,7 +24,7 @@ from satchel.crypto.canonical import (
     carried_float,
     carried_int,
     escape_keys,
-    holds,
+    represents,
 )
 from satchel.errors import LimitError, MalformedError, UnreadableError
 from satchel.model.values import resolved
@@ -34,7 +37,7 @@ _STEPS_SHOWN = 8
 _DOLLARS = ('"$', '"\\u0024')
 SURROGATE = re.compile("[\ud800-\udfff]")
 _NEAR_END = 32
-_SPLIT = 2  # the scanner takes the 1 of "1." and "1e-" for a whole number
+_SPLIT = 2  # the scanner reads the 1 of "1." and "1e-" as an integer
 _BOM = "\ufeff"
 
 
@@ -86,11 +89,11 @@ def _carried_int(token: str) -> int | dict[str, str]:
 def _carried_float(token: str) -> float | dict[str, str]:
     # An integral one stays a float, so that a format can write it as it was.
     value = float(token)
-    return value if holds(token, value) else carried_float(token)
+    return value if represents(token, value) else carried_float(token)
 
 
 def _scanner(*, carrying: bool, escaping: bool = False) -> Callable[[str, int], tuple[Any, int]]:
-    """Return the C scanner: (text, start) to (value, end), StopIteration when there is none."""
+    """Return the C scanner: (text, start) to (value, end); it raises StopIteration at the end."""
     decoder: Any = json.JSONDecoder(
         object_pairs_hook=_escaping_object if escaping else _object,
         parse_int=_carried_int if carrying else _strict_int,
@@ -119,10 +122,11 @@ _PLAIN = json.JSONDecoder(
 
 
 def plain_value(data: bytes) -> Any:
-    """Return a JSON document that came over a network, as the standard library would give it.
+    """Return the value of a JSON document from a network, as the standard library returns it.
 
     Raises:
-        MalformedError: If it is none, an object in it has a member twice, or a number is not one.
+        MalformedError: If it is not JSON, an object has a duplicate member, or a number is not
+            finite.
     """
     try:
         return _PLAIN.decode(data.decode())
@@ -137,13 +141,13 @@ def plain_value(data: bytes) -> Any:
 
 
 class JsonReader:
-    """Pulls values out of a JSON document, in order, with bounded memory.
+    """Reads the values of a JSON document in order, with bounded memory.
 
     Args:
         stream: Bytes of the document; read, never closed.
-        name: What to call it in errors.
-        carrying: True for foreign files: numbers that the value domain cannot hold become their
-            reversible form instead of an error, and a byte order mark is skipped.
+        name: Its name in errors.
+        carrying: True for foreign files: numbers outside the value domain get their reversible form
+            instead of an error, and a byte order mark is skipped.
         item_bytes: Largest single value, in characters.
     """
 
@@ -173,8 +177,8 @@ class JsonReader:
 
     @property
     def line(self) -> int:
-        """The line, from 1, at which reading stands."""
-        # Asked for at every record: only what was read since the last time is looked at.
+        """The current line, from 1."""
+        # Called for every record: only the text since the last call is searched.
         counted, lines = self._counted
         lines += self._text.count("\n", counted, self._at)
         self._counted = (self._at, lines)
@@ -218,10 +222,10 @@ class JsonReader:
                 return
 
     def value(self) -> Any:
-        """Read one whole value.
+        """Read one complete value.
 
         Raises:
-            MalformedError: With the line at fault.
+            MalformedError: With the line of the error.
             LimitError: If the value is larger than ``item_bytes``.
         """
         if self.peek() == "":
@@ -229,23 +233,23 @@ class JsonReader:
         return self._scan()
 
     def end(self) -> None:
-        """Require that nothing but space is left."""
+        """Require that only white space is left."""
         if self.peek() != "":
             self._fail("unexpected data after the end of the document")
 
     # -- reading ---------------------------------------------------------------------------
 
     def _next(self, closing: str) -> bool:
-        """Step over a comma (False) or the closing bracket (True)."""
+        """Skip a comma (return False) or the closing bracket (return True)."""
         char = self.peek()
         if char not in (",", closing) or char == "":
             self._fail(f"expected a comma or {closing!r}")
         self._at += 1
         return char == closing
 
-    def _take(self, char: str, what: str) -> None:
+    def _take(self, char: str, expected: str) -> None:
         if self.peek() != char:
-            self._fail(f"expected {what}")
+            self._fail(f"expected {expected}")
         self._at += 1
 
     def _peek(self) -> str:
@@ -276,7 +280,7 @@ class JsonReader:
                 if not edge:
                     error.located(file=self._name, line=self.line)
                     raise
-                # A number cut at the end of the buffer may be the start of a good one.
+                # A number at the end of the buffer may be the start of a longer valid one.
                 edge = False
                 self._fill(want)
             else:
@@ -287,7 +291,7 @@ class JsonReader:
 
     def _taken(self, value: Any, end: int) -> Any:
         start, self._at = self._at, end
-        # Not only the scanner's own bound on recursion: what follows recurses as well.
+        # Besides the scanner's own limit on recursion: the following code recurses as well.
         if _brackets(self._text, start, end) > MAX_DEPTH and (path := _too_deep(value, MAX_DEPTH)):
             where = "/".join(path[-1 : -1 - _STEPS_SHOWN : -1])
             self._fail(f"nesting is deeper than {MAX_DEPTH} levels", field=where)
@@ -299,21 +303,21 @@ class JsonReader:
         return value
 
     def _mended(self, value: Any) -> Any:
-        """Return a value with lone surrogates as it is to be taken; it is not."""
+        """Return the replacement of a value with lone surrogates; here they are an error."""
         del value
         self._fail("text with a lone surrogate is not Unicode text")
 
     def _has_dollar_key(self, start: int, end: int) -> bool:
-        """Tell whether a text starts with a dollar sign; of a key only the scanner knows more."""
+        """Return whether a text, which may or may not be a key, starts with a dollar sign."""
         return any(self._text.find(sign, start, end) >= 0 for sign in _DOLLARS)
 
     def _more_or_fail(self, want: int, position: int, problem: str, kind: str = "") -> None:
-        held = len(self._text) - self._at
+        available = len(self._text) - self._at
         at_edge = position >= len(self._text) - _NEAR_END or kind.startswith("Unterminated")
         if self._ended or not at_edge:
             self._at = min(position, len(self._text))
             self._fail(problem or "not JSON")
-        if held > self._item_bytes:
+        if available > self._item_bytes:
             raise LimitError(
                 f"a single value is larger than {self._item_bytes} characters",
                 file=self._name,
@@ -322,7 +326,7 @@ class JsonReader:
         self._fill(want)
 
     def _fill(self, want: int) -> None:
-        """Forget what was consumed and read at least one byte more, or note the end."""
+        """Discard the consumed text and read at least one more byte, or note the end."""
         self._counted = (0, self.line)
         self._text = self._text[self._at :]
         self._at = 0
@@ -351,7 +355,7 @@ def _brackets(text: str, start: int, end: int) -> int:
 
 
 def _too_deep(value: Any, levels: int) -> list[str] | None:
-    """Return the way, last step first, to an array or object ``levels`` deep in others."""
+    """Return the path, last step first, to an array or object at depth ``levels``."""
     if isinstance(value, dict):
         parts: Any = value.items()
     elif isinstance(value, list):
@@ -388,24 +392,23 @@ _WHITE = _SPACES.encode()
 _FOREIGN_DOLLARS = (b'"$', b'"\\u0024')
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _SIXTEEN = b"0" * 16
-# A number of sixteen digits, once digits are alike, signs gone, and what can stand before a number
-# is a colon.
+# A number of sixteen digits, after digits are made equal, signs removed, and all characters that
+# can precede a number made a colon.
 _FLAT = bytes.maketrans(b"123456789[, \t\r\n", b"000000000::::::")
 _LONG = b":" + _SIXTEEN
 
 
 class ForeignReader(JsonReader):
-    """Reads a document that another product wrote.
+    """Reads a document of another product.
 
-    Numbers that the value domain cannot hold become their reversible form, and a byte order mark
-    is skipped.
+    Numbers outside the value domain get their reversible form, and a byte order mark is skipped.
 
     Args:
         stream: Bytes of the document; read, never closed.
-        name: What to call it in errors.
+        name: Its name in errors.
         item_bytes: Largest single value, in characters.
-        mending: Called for each value with halves of characters (lone surrogates), which then
-            become U+FFFD; without it they are an error.
+        mending: Called for each value with lone surrogates, which then become U+FFFD; without it
+            they are an error.
     """
 
     def __init__(
@@ -425,7 +428,7 @@ class ForeignReader(JsonReader):
 
     @property
     def value_line(self) -> int:
-        """The line, from 1, on which the last one of ``values`` starts."""
+        """The line, from 1, at which the last value of ``values`` starts."""
         at = 0
         for _ in range(self._index):
             _, at = self._scan_once(self._several, at)
@@ -434,13 +437,13 @@ class ForeignReader(JsonReader):
         return self._first_line + self._several.count("\n", 0, at)
 
     def values(self) -> Iterator[Any]:
-        """Yield the elements of the array that starts here.
+        """Yield the elements of the array at the current position.
 
         Raises:
-            MalformedError: With the line at fault.
+            MalformedError: With the line of the error.
             LimitError: If an element is larger than ``item_bytes``.
         """
-        # How one object ends and the next starts; a program writes that alike all through.
+        # The text between two objects; a program writes it the same way throughout.
         joint = ""
         text, end = "", 0
         for _ in self.elements():
@@ -456,10 +459,10 @@ class ForeignReader(JsonReader):
             text, end = self._text, self._at
 
     def following(self) -> Iterator[Any]:
-        """Yield the values that come after the last one, as in a file with one on each line.
+        """Yield the values after the current one, as in a file with one on each line.
 
         Raises:
-            MalformedError: With the line at fault.
+            MalformedError: With the line of the error.
             LimitError: If one is larger than ``item_bytes``.
         """
         while self.peek():
@@ -481,22 +484,22 @@ class ForeignReader(JsonReader):
             self._fill(_MOST)
         start = self._at
         end = self._text.rfind(joint, start, start + self._window) + 1
-        found = ordinary_values(self._text[start:end]) if end else None
-        if found is None:
+        values = ordinary_values(self._text[start:end]) if end else None
+        if values is None:
             self._window, self._singly = max(_LEAST, self._window // 4), _FEW
             return
         self._window = min(_MOST, self._window * 2)
         self._several, self._at = self._text[start:end], end
-        for self._index, value in enumerate(found):
+        for self._index, value in enumerate(values):
             yield value
 
 
 def ordinary_values(text: str) -> list[Any] | None:
-    """Return the values of an array from what is between its brackets.
+    """Return the values of an array from the text between its brackets.
 
-    None when they may not be what the strict reader gives: for malformed text, a key twice in an
-    object, a number that a double does not hold, a lone surrogate, nesting beyond the bound, a key
-    that starts with ``$``.
+    None if they may differ from the strict reader's: for malformed text, a duplicate key, a number
+    that no double represents, a lone surrogate, nesting beyond the limit, a key that starts with
+    ``$``.
     """
     data = text.encode()
     flat = data.translate(_ALIKE, _WHITE)
@@ -507,13 +510,13 @@ def ordinary_values(text: str) -> list[Any] | None:
         keys = _keys(values, MAX_DEPTH)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    # Without white space a colon follows each key, and a key that an object has twice is held once.
+    # Without white space a colon follows each key, and a duplicate key is counted once.
     return values if flat.count(b'":') == keys else None
 
 
 def _has_dollar_key(data: bytes) -> bool:
-    """Tell whether there may be one."""
-    # To look for a single byte takes a tenth of the time.
+    """Return whether there may be one."""
+    # Searching for a single byte takes a tenth of the time.
     return (b"$" in data or b"\\" in data) and any(sign in data for sign in _FOREIGN_DOLLARS)
 
 
@@ -529,16 +532,16 @@ def _without_halves(value: Any) -> Any:
 
 def _float(token: str) -> float:
     value = float(token)
-    if not holds(token, value):
+    if not represents(token, value):
         raise ValueError(token)
     return value
 
 
 def _keys(value: Any, room: int) -> int:
-    """Return how many members all objects in a value have.
+    """Return the number of members of all objects in a value.
 
     Raises:
-        ValueError: If more levels are nested in it than ``room``.
+        ValueError: If it has more than ``room`` levels.
     """
     count = 0
     if type(value) is dict:
@@ -557,33 +560,33 @@ _decode = msgspec.json.Decoder(resolved(list[Any]), float_hook=_float).decode
 
 
 NUMBERS = "$numbers"
-"""The member that says which integral numbers were written as floats, by JSON pointer.
+"""The member that records which integral numbers were written as floats, by JSON pointer.
 
-RFC 8785 writes ``1.0`` as ``1``, so the record cannot say it. No source has a member of this name:
-in the carried form a key that starts with ``$`` has one more.
+RFC 8785 writes ``1.0`` as ``1``, so the record cannot represent it. No source has a member of this
+name: in the reversible form a key that starts with ``$`` has one more.
 """
 
 _ALL = "float[]"
 _INTEGRAL = re.compile(r"-?[0-9]+\.0")
 
 
-def numbers_of(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the member of what is kept that says which numbers a source wrote as ``1.0``."""
+def float_spellings(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the member that records which numbers a source wrote as ``1.0``."""
     numbers = dict[str, str]()
-    if not has_odd_numbers(found.values()):  # most rows; pointers are made for the others alone
+    if not has_odd_numbers(row.values()):  # most rows; only others need pointers
         return {}
-    for name, part in found.items():
+    for name, part in row.items():
         if type(part) is float or type(part) is dict or type(part) is list:
             _note_numbers(part, _step(name), numbers)
     return {NUMBERS: numbers} if numbers else {}
 
 
 def with_numbers(row: dict[str, Any], numbers: Any) -> dict[str, Any]:
-    """Write numbers as a source wrote them, where they still are the same.
+    """Write numbers as a source wrote them, if they have the same value.
 
     Args:
-        row: What is written; it is changed, but for what it shares with a record.
-        numbers: What was kept under ``NUMBERS``; None where nothing was.
+        row: The row to write; it is changed, except for parts that it shares with a record.
+        numbers: The value of ``NUMBERS``; None if there is none.
     """
     if type(numbers) is dict:
         for pointer, text in numbers.items():
@@ -592,7 +595,7 @@ def with_numbers(row: dict[str, Any], numbers: Any) -> dict[str, Any]:
 
 
 def has_odd_numbers(parts: Iterable[Any]) -> bool:
-    """Tell whether canonical bytes write a float among JSON values in another way than an encoder.
+    """Return whether canonical bytes and an encoder write a float in JSON values differently.
 
     That is an integral one, or one with an exponent.
     """
@@ -612,7 +615,7 @@ def has_odd_numbers(parts: Iterable[Any]) -> bool:
 
 
 def _note_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> None:
-    """Note the integral floats in a value, which canonical bytes do not tell from integers."""
+    """Record the integral floats in a value, which canonical bytes write as integers."""
     if type(value) is float:
         if value.is_integer():
             numbers[pointer] = repr(value)
@@ -629,8 +632,8 @@ def _note_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> None:
 
 
 def _write_number(row: dict[str, Any], pointer: str, text: Any) -> None:
-    """Write a number as it was, where it still is the same one; the row alone is changed."""
-    steps = [one.replace("~1", "/").replace("~0", "~") for one in pointer.split("/")[1:]]
+    """Restore a number if it has the same value; only the row is changed."""
+    steps = [item.replace("~1", "/").replace("~0", "~") for item in pointer.split("/")[1:]]
     if type(text) is not str or not steps or not (text == _ALL or _INTEGRAL.fullmatch(text)):
         return
     holder: Any = row
@@ -638,13 +641,13 @@ def _write_number(row: dict[str, Any], pointer: str, text: Any) -> None:
         for step in steps[:-1]:
             key = int(step) if type(holder) is list else step
             part = holder[key]
-            # What is shared with the record stays as it is.
+            # Parts that are shared with the record stay unchanged.
             holder[key] = part = part.copy() if type(part) in (dict, list) else part
             holder = part
         key = int(steps[-1]) if type(holder) is list else steps[-1]
         there = holder[key]
         if text == _ALL and type(there) is list:
-            holder[key] = [float(one) if type(one) is int else one for one in there]
+            holder[key] = [float(item) if type(item) is int else item for item in there]
         elif type(there) in (int, float) and there == float(text):
             holder[key] = float(text)
     except (KeyError, IndexError, TypeError, ValueError):
@@ -652,7 +655,7 @@ def _write_number(row: dict[str, Any], pointer: str, text: Any) -> None:
 
 
 def _is_vector(value: list[Any]) -> bool:
-    """Tell whether all of a list are floats, of which no sign is lost."""
+    """Return whether a list has only floats, none of them -0.0 and one integral."""
     if not all(type(one) is float for one in value):
         return False
     return any(one.is_integer() for one in value) and not any(

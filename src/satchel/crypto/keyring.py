@@ -1,6 +1,9 @@
-"""Signing keys on disk: one file each, mode 0600, the secret wrapped by a passphrase or plain.
+"""Keys on disk: signing keys, trusted keys, and the history of verified statements.
 
-Losing the keys never loses the memory; it only ends the ability to sign as before.
+Each signing key is a file with mode 0600, the secret wrapped by a passphrase or plain. Losing the
+keys never loses the memory, only the ability to sign as before. The registry lists the keys that
+this machine trusts, for which banks, and which are revoked. The history distinguishes an older copy
+from the newest, and accepts a signature that was verified before its key was revoked.
 """
 
 import base64
@@ -46,7 +49,7 @@ Role = Literal["owner", "writer"]
 """Owner keys sign artifacts, tokens and configuration; writer keys sign log heads."""
 
 Profile = Literal["satchel", "pam-sdk-1.0"]
-"""Which kind of file a key may vouch for."""
+"""The kind of file that a key may sign."""
 
 
 class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,14 +60,14 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     added_at: str
     state: Literal["trusted", "retired", "revoked"] = "trusted"
     own: bool = False
-    """Whether this machine made it."""
+    """Whether this machine created it."""
 
     banks: list[str] = []
-    """Banks it may vouch for; empty means any."""
+    """Banks that it may sign for; empty means any."""
 
     profile: Profile = "satchel"
     role: Role = "owner"
-    """An owner's word counts for artifacts, a writer's for log heads only."""
+    """Owner keys are trusted for artifacts, writer keys for log heads only."""
 
     replaces: str | None = None
     changed_at: str | None = None
@@ -77,10 +80,10 @@ class _Registry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TrustRegistry:
-    """The keys this machine believes.
+    """The keys that this machine trusts.
 
     Args:
-        path: The registry file; it need not exist.
+        path: The registry file, which may not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,15 +95,15 @@ class TrustRegistry:
         return list(self._loaded().values())
 
     def find(self, key: str) -> TrustedKey | None:
-        """Return what is known of a key."""
+        """Return the entry of a key; None if there is none."""
         return self._loaded().get(key)
 
     def trust(self, entry: TrustedKey) -> None:
         """Add a key; with ``replaces``, retire the other.
 
         Raises:
-            UsageError: If the key was revoked, or the key it replaces is unknown or was replaced
-                by another already (two successions of one key are a fork).
+            UsageError: If the key was revoked, or the key it replaces is unknown or was replaced by
+                another (two successions of one key are a fork).
         """
         public_key(entry.key)
         keys = self._loaded()
@@ -110,13 +113,13 @@ class TrustRegistry:
         if entry.replaces is not None:
             self._retire(entry.replaces, entry.key)
             old = keys[entry.replaces]
-            if not entry.banks:  # the word of an heir reaches as far as that of who came before
+            if not entry.banks:  # a successor is trusted for the same banks
                 entry = msgspec.structs.replace(entry, banks=old.banks)
         keys[entry.key] = entry
         self._save()
 
     def retire(self, key: str, reason: str | None = None) -> TrustedKey:
-        """Note that a key signs no more; what it signed stays good.
+        """Retire a key: it signs no more, and its signatures stay valid.
 
         Raises:
             UsageError: If it is not in the registry, or was revoked.
@@ -134,7 +137,7 @@ class TrustRegistry:
         return retired
 
     def revoke(self, key: str, reason: str | None = None) -> TrustedKey:
-        """Stop believing a key, for good.
+        """Revoke a key permanently.
 
         Raises:
             UsageError: If it is not in the registry.
@@ -189,7 +192,7 @@ class TrustRegistry:
 
 
 class KnownStatement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One statement that verified here with a trusted signer."""
+    """A statement that was verified here with a trusted signer."""
 
     at: str
     statement: str
@@ -203,17 +206,17 @@ class KnownStatement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class StatementHistory:
-    """What verified before, in an append-only file; a torn last line is ignored.
+    """Earlier verifications, in an append-only file; a torn last line is ignored.
 
     Args:
-        path: The file; it need not exist.
+        path: The file, which may not exist.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def all(self) -> Iterator[KnownStatement]:
-        """Yield everything seen, oldest first."""
+        """Yield all statements, oldest first."""
         if not self.path.exists():
             return
         decoder = msgspec.json.Decoder(resolved(KnownStatement))
@@ -227,11 +230,11 @@ class StatementHistory:
                     continue
 
     def has(self, statement: str, key: str) -> bool:
-        """Tell whether a statement by ``key`` verified here before."""
+        """Return whether a statement by ``key`` was verified here before."""
         return any(seen.statement == statement and seen.key == key for seen in self.all())
 
     def remember(self, seen: KnownStatement) -> None:
-        """Append one line and force it to disk; what is known already is not repeated.
+        """Append a statement and sync it; nothing happens if it is in the file.
 
         Raises:
             TargetError: If the file cannot be written.
@@ -252,7 +255,7 @@ class StatementHistory:
 
 
 def _mend(handle: int) -> bytes:
-    """Return the line end that a torn last line lacks, so that the next one stays readable."""
+    """Return the missing line end of a torn last line, so that the next one stays readable."""
     size = os.fstat(handle).st_size
     return b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
 
@@ -262,23 +265,25 @@ _OPS, _MEMORY = pwhash.argon2id.OPSLIMIT_MODERATE, pwhash.argon2id.MEMLIMIT_MODE
 
 
 class WrappedSecret(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file holds of a secret that is under a passphrase."""
+    """A secret that a passphrase protects, as stored in a file."""
 
     kdf: Literal["argon2id"]
-    # A hostile file may not ask for more work than this.
+    # A hostile file may not require more work than this.
     ops: Annotated[int, Meta(ge=1, le=16)]
-    memory_bytes: Annotated[int, Meta(ge=8192, le=2**30, multiple_of=1024)]  # what is counted
+    memory_bytes: Annotated[
+        int, Meta(ge=8192, le=2**30, multiple_of=1024)
+    ]  # libsodium counts in KiB
     salt: str
     nonce: str
     box: str
 
 
 def wrap(secret: bytes, bound: bytes, passphrase: str) -> dict[str, Any]:
-    """Return a secret under a passphrase, as JSON.
+    """Return a secret protected by a passphrase, as JSON.
 
     Args:
-        secret: What is hidden.
-        bound: What it belongs to, such as its public key; it opens beside nothing else.
+        secret: The secret.
+        bound: Data that it belongs to, such as its public key; it opens only with the same data.
         passphrase: The passphrase.
     """
     salt = bindings.randombytes(pwhash.argon2id.SALTBYTES)
@@ -296,7 +301,7 @@ def wrap(secret: bytes, bound: bytes, passphrase: str) -> dict[str, Any]:
 
 
 def unwrap(wrapped: WrappedSecret, bound: bytes, passphrase: str) -> bytes | None:
-    """Return the secret; None where the passphrase is wrong, or the file is damaged."""
+    """Return the secret; None if the passphrase is wrong or the file is damaged."""
     try:
         salt, nonce, box = map(_bytes, (wrapped.salt, wrapped.nonce, wrapped.box))
         under = pwhash.argon2id.kdf(
@@ -309,7 +314,7 @@ def unwrap(wrapped: WrappedSecret, bound: bytes, passphrase: str) -> bytes | Non
 
 def _bytes(text: str) -> bytes:
     found = base64.b64decode(text, validate=True)
-    if base64.b64encode(found).decode() != text:  # bits that nobody reads
+    if base64.b64encode(found).decode() != text:  # unused bits
         raise ValueError("not canonical base64")
     return found
 
@@ -323,7 +328,7 @@ _MAX_FILE = 16_384
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a key file holds."""
+    """The content of a key file."""
 
     format: Literal["satchel-key/1"]
     name: str
@@ -336,7 +341,7 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     wrapped: WrappedSecret | None = None
 
     def __repr__(self) -> str:
-        return f"KeyFile({self.name!r}, {self.key})"  # the seed never shows
+        return f"KeyFile({self.name!r}, {self.key})"  # the seed is never shown
 
     @property
     def protected(self) -> bool:
@@ -348,7 +353,7 @@ class KeyRing:
     """The signing keys of one home folder.
 
     Args:
-        folder: Where the key files are; made, with mode 0700, when the first key is.
+        folder: The folder of the key files; created with mode 0700 together with the first key.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -369,29 +374,29 @@ class KeyRing:
         key: SigningKey | None = None,
         replace: bool = False,
     ) -> SigningKey:
-        """Make a key and its file.
+        """Create a key and its file.
 
         Args:
             name: Letters, digits, dot, dash and underscore.
-            role: What it is for.
-            passphrase: Wraps the secret when given.
-            key: An existing key to keep; a new one by default.
-            replace: Whether it takes the name of a key that was set aside.
+            role: Its role.
+            passphrase: Protects the secret, if given.
+            key: An existing key to store; a new one by default.
+            replace: Whether to replace a key that was set aside.
 
         Raises:
-            TargetExistsError: If there is a key of that name.
+            TargetExistsError: If a key with the name exists.
         """
-        made = key or SigningKey.generate()
+        signing_key = key or SigningKey.generate()
         secret: dict[str, Any] = (
-            {"seed": base64.b64encode(made.seed).decode()}
+            {"seed": base64.b64encode(signing_key.seed).decode()}
             if passphrase is None
-            else {"wrapped": wrap(made.seed, made.did.encode(), passphrase)}
+            else {"wrapped": wrap(signing_key.seed, signing_key.did.encode(), passphrase)}
         )
         content = {
             "format": FORMAT,
             "name": name,
             "role": role,
-            "key": made.did,
+            "key": signing_key.did,
             "created_at": now(),
             **secret,
         }
@@ -406,14 +411,14 @@ class KeyRing:
                 file=str(path),
                 hint="Choose another name, or rotate this one: satchel key rotate.",
             ) from None
-        return made
+        return signing_key
 
     def read(self, name: str) -> KeyFile:
         """Return a key's file, without unlocking the secret.
 
         Raises:
-            SigningKeyError: If there is none, or it is readable by others.
-            MalformedError: If the file is not a key file.
+            SigningKeyError: If it does not exist, or others can read it.
+            MalformedError: If it is not a key file.
         """
         path = self._path(name)
         try:
@@ -436,12 +441,12 @@ class KeyRing:
             SigningKeyError: If it is missing, a passphrase is missing or wrong, or the secret
                 does not belong to the public key.
         """
-        held = self.read(name)
-        seed = _unwrap(held, passphrase) if held.wrapped else _base64(held.seed or "")
+        key_file = self.read(name)
+        seed = _unwrap(key_file, passphrase) if key_file.wrapped else _base64(key_file.seed or "")
         if len(seed) != SEED_BYTES:
             raise SigningKeyError("the secret has the wrong length", file=str(self._path(name)))
         key = SigningKey.from_seed(seed)
-        if key.did != held.key:
+        if key.did != key_file.key:
             raise SigningKeyError(
                 "the secret does not belong to the public key in the file",
                 file=str(self._path(name)),
@@ -449,10 +454,10 @@ class KeyRing:
         return key
 
     def set_aside(self, name: str) -> str:
-        """Keep a key under another name as well, so that a new one can take this; return it."""
+        """Store a key under another name, which is returned, so that a new key can replace it."""
         held = self.read(name)
         retired = f"{name[:40]}.retired-{held.key[-8:]}"
-        with suppress(FileExistsError):  # set aside before, and cut short then
+        with suppress(FileExistsError):  # set aside before, then interrupted
             os.link(self._path(name), self._path(retired))
         return retired
 
@@ -466,10 +471,10 @@ class KeyRing:
 
 
 def key_from_text(text: str) -> SigningKey:
-    """Return the key of a base64 seed, as held in an environment variable.
+    """Return the key of a base64 seed, as in an environment variable.
 
     Raises:
-        SigningKeyError: If it is not 32 bytes in base64; the text is not repeated in the error.
+        SigningKeyError: If it is not 32 bytes in base64; the error does not contain the text.
     """
     seed = _base64(text.strip())
     if len(seed) != SEED_BYTES:
@@ -478,7 +483,7 @@ def key_from_text(text: str) -> SigningKey:
 
 
 def succession(old: SigningKey, new: SigningKey) -> dict[str, Any]:
-    """Return the statement, signed by both keys, that ``new`` takes the place of ``old``."""
+    """Return the statement, signed by both keys, that ``new`` replaces ``old``."""
     payload = {
         "type": "config",
         "action": "key_succession",
@@ -491,7 +496,7 @@ def succession(old: SigningKey, new: SigningKey) -> dict[str, Any]:
 
 
 def read_succession(value: Any) -> tuple[str, str] | None:
-    """Return the old and the new key of a statement of succession; None where it is none.
+    """Return the old and the new key of a statement of succession; None for another value.
 
     Raises:
         MalformedError: If it is damaged, or not signed by both keys.
@@ -512,7 +517,7 @@ def read_succession(value: Any) -> tuple[str, str] | None:
 
 
 def revocation(key: SigningKey, revoked: Sequence[str], reason: str | None) -> dict[str, Any]:
-    """Return the signed statement that ``revoked`` keys no longer count."""
+    """Return the signed statement that revokes keys."""
     payload: dict[str, Any] = {
         "type": "config",
         "action": "key_revocation",
@@ -531,8 +536,8 @@ def _parse(data: bytes) -> KeyFile:
         raise MalformedError(f"not a key file: {error}") from None
 
 
-def _refuse_exposed(path: Path, found: os.stat_result) -> None:
-    exposed = exposure(path, found)
+def _refuse_exposed(path: Path, status: os.stat_result) -> None:
+    exposed = exposure(path, status)
     if exposed is not None:
         raise SigningKeyError(
             f"this key is not safe: {exposed.problem}",
@@ -541,16 +546,16 @@ def _refuse_exposed(path: Path, found: os.stat_result) -> None:
         )
 
 
-def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
-    wrapped = held.wrapped
+def _unwrap(key_file: KeyFile, passphrase: str | None) -> bytes:
+    wrapped = key_file.wrapped
     if wrapped is None or passphrase is None:
         raise SigningKeyError(
-            f"the key {held.name!r} is protected by a passphrase",
+            f"the key {key_file.name!r} is protected by a passphrase",
             hint="Set SATCHEL_PASSPHRASE, or run it in a terminal to be asked.",
         )
-    seed = unwrap(wrapped, held.key.encode(), passphrase)
+    seed = unwrap(wrapped, key_file.key.encode(), passphrase)
     if seed is None:
-        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong")
+        raise SigningKeyError(f"the passphrase for {key_file.name!r} is wrong")
     return seed
 
 

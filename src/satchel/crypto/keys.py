@@ -1,7 +1,11 @@
-"""Ed25519 public keys as ``did:key`` text, in the one canonical form.
+"""Ed25519 keys: ``did:key`` texts, signatures, and the keys of a bank.
 
-Source: the did:key method, multicodec 0xed01, base58btc. A key that libsodium's valid-point
-check refuses (small order, mixed order, non-canonical) is refused when it is read.
+A key has one canonical text: the did:key method, multicodec 0xed01, base58btc. A key that
+libsodium's valid-point check refuses (small order, mixed order, non-canonical) is refused on
+reading. The keys of a bank change by ``config`` records: an owner's key is succeeded by another,
+retired or revoked; owners are added; a threshold is set. Each applies from its log position on:
+earlier records stay valid, whatever a clock says. Source: docs/spec/6-keys-and-tokens.md, 6.3, 6.4
+and 6.8.
 """
 
 import base64
@@ -30,11 +34,11 @@ _KEY_BYTES = 32
 _TEXT_LENGTH = 64
 
 
-def did_of(public: bytes) -> str:
+def did_key(public: bytes) -> str:
     """Return the did:key of 32 public key bytes.
 
     Raises:
-        MalformedError: If they are not a point that may sign.
+        MalformedError: If they are not a valid point.
     """
     check_point(public)
     return _PREFIX + _base58(_CODEC + public)
@@ -51,7 +55,7 @@ def public_key(did: str) -> bytes:
     return _public_key(did)
 
 
-@lru_cache(256)  # a program meets few keys, each many times
+@lru_cache(256)  # a program uses few keys, each many times
 def _public_key(did: str) -> bytes:
     body = did.removeprefix(_PREFIX)
     if not set(body) <= _VALUES.keys():
@@ -63,7 +67,7 @@ def _public_key(did: str) -> bytes:
     if len(raw) != len(_CODEC) + _KEY_BYTES or not raw.startswith(_CODEC):
         raise MalformedError("not a did:key of an Ed25519 key", field="key")
     public = raw[len(_CODEC) :]
-    if did_of(public) != did:
+    if did_key(public) != did:
         raise MalformedError("not the canonical did:key of this key", field="key")
     return public
 
@@ -95,7 +99,7 @@ SEED_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """An Ed25519 key that can sign; its secret never shows in a repr, a log or an error."""
+    """An Ed25519 key that can sign; its secret is never in a repr, a log or an error."""
 
     did: str
     _secret: bytes = field(repr=False)
@@ -108,7 +112,7 @@ class SigningKey:
             ValueError: If it has another length.
         """
         public, secret = bindings.crypto_sign_seed_keypair(seed)
-        return cls(did_of(public), secret)
+        return cls(did_key(public), secret)
 
     @classmethod
     def generate(cls) -> "SigningKey":
@@ -129,7 +133,7 @@ _SIGNATURE_BYTES = 64
 
 
 class PayloadType(StrEnum):
-    """What may be signed; one signature never counts as another kind."""
+    """The types of signed payloads; a signature is valid for one of them only."""
 
     ARTIFACT = "application/vnd.satchel.artifact.v1+json"
     HEAD = "application/vnd.satchel.head.v1+json"
@@ -154,7 +158,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class SignatureCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one signature."""
+    """The result of verifying one signature."""
 
     key: str
     valid: bool
@@ -162,7 +166,7 @@ class SignatureCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pae(payload_type: PayloadType, payload: bytes) -> bytes:
-    """Return the bytes that are signed (DSSE v1)."""
+    """Return the bytes to sign (DSSE v1)."""
     kind = payload_type.value.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
@@ -184,12 +188,12 @@ def signature_of(payload_type: PayloadType, payload: bytes, key: SigningKey) -> 
 def check(
     payload_type: PayloadType, payload: Mapping[str, Any], signatures: Sequence[Signature]
 ) -> list[SignatureCheck]:
-    """Check every signature of a payload; nothing is raised for a bad one.
+    """Verify every signature of a payload; none raises.
 
     Args:
-        payload_type: The expected kind, a constant of the caller.
+        payload_type: The expected type, a constant of the caller.
         payload: A value from a strict reader.
-        signatures: As found beside it.
+        signatures: The signatures beside it.
     """
     message = pae(payload_type, canonical_checked(dict(payload)))
     return [_check(message, signature) for signature in signatures]
@@ -220,7 +224,7 @@ def _signature_bytes(text: str) -> bytes:
 
 
 def signed_part(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the signatures inside a signed record cover: all but themselves and the id."""
+    """Return the part of a record that its signatures cover: all but themselves and the ID."""
     return {name: part for name, part in record.items() if name not in ("id", "signatures")}
 
 
@@ -233,22 +237,22 @@ def parse_signatures(value: Any, limit: int) -> list[Signature]:
     if isinstance(value, list) and len(value) > limit:
         raise MalformedError(f"more than {limit} signatures", field="signatures")
     try:
-        found = msgspec.convert(value, resolved(list[Signature]))
+        signatures = msgspec.convert(value, resolved(list[Signature]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not signatures: {error}", field="signatures") from None
-    if len({signature.key for signature in found}) != len(found):
+    if len({signature.key for signature in signatures}) != len(signatures):
         raise MalformedError("a key signed twice", field="signatures")
-    return found
+    return signatures
 
 
 SUCCEEDED = "key_succession"
-"""The action of the config record by which an owner's key is replaced: signed by both."""
+"""The action of the config record that replaces an owner's key, signed by both keys."""
 
 RETIRED = "key_retired"
-"""The action of the config record by which an owner lets a key go whose word was good."""
+"""The action of the config record that retires a key whose signatures stay valid."""
 
 REVOKED = "key_revoked"
-"""The action of the config record by which an owner takes a key's word back."""
+"""The action of the config record that revokes a key."""
 
 ENDING = frozenset({SUCCEEDED, RETIRED, REVOKED})
 
@@ -260,143 +264,144 @@ _MEMBERS = {
 
 
 class KeyEnd(NamedTuple):
-    """That a key counts no more."""
+    """The end of a key."""
 
     key: str
     place: int
-    """Of the record that says so; what the key signed before it stays."""
+    """Log position of the record that ended it; earlier signatures stay valid."""
 
     action: str
     heir: str | None = None
-    """Who took its place."""
+    """The key that replaced it."""
 
 
 class OwnerAddition(NamedTuple):
-    """That owners made a key one of theirs."""
+    """The addition of an owner."""
 
     key: str
     by: frozenset[str]
     """The owners who signed it."""
 
     owners: frozenset[str]
-    """All of that moment."""
+    """All owners at that time."""
 
 
 class KeyState(NamedTuple):
-    """The keys of a bank at one place of its log."""
+    """The keys of a bank at a log position."""
 
     owners: frozenset[str]
     writers: frozenset[str]
     ended: tuple[KeyEnd, ...] = ()
-    """In the order of the log; a key that is retired may be revoked later."""
+    """In log order; a retired key may be revoked later."""
 
     forked: tuple[KeyEnd, ...] = ()
-    """Further successions of a key that had one; they count for nothing."""
+    """Further successions of a key that had one; they have no effect."""
 
     threshold: int = 1
-    """How many owners have to sign what is decided about the bank."""
+    """Number of owners that must sign a decision about the bank."""
 
     turns: int = 0
-    """How often that number was set."""
+    """Number of times that the threshold was set."""
 
     added: tuple[OwnerAddition, ...] = ()
-    """Owners that the others took in, in the order of the log."""
+    """Owners that others added, in log order."""
 
     def enough(self, by: frozenset[str], *, but: str | None = None) -> bool:
-        """Tell whether enough owners signed; what one says of itself may be left out."""
+        """Return whether enough owners signed; the signature of ``but`` does not count."""
         return len(by & (self.owners - {but})) >= self.threshold
 
     def ending(self, key: str) -> KeyEnd | None:
-        """Return how a key ended last; None for one that did not."""
+        """Return the last end of a key; None if it has not ended."""
         return next((one for one in reversed(self.ended) if one.key == key), None)
 
     @property
     def revoked(self) -> frozenset[str]:
-        """Keys whose word was taken back."""
+        """The revoked keys."""
         return frozenset(one.key for one in self.ended if one.action == REVOKED)
 
     def line_of(self, owner: str) -> frozenset[str]:
-        """Return an owner's key and those that it took the place of, one after the other.
+        """Return an owner's key and its predecessors.
 
-        Not those of before a key that was revoked: its word for an heir is worth nothing to
-        whoever did not see it in time.
+        Predecessors of a revoked key are excluded: its signature of a succession has no value for a
+        reader that did not see it in time.
         """
         before = {one.heir: one.key for one in self.ended if one.action == SUCCEEDED}
-        found, revoked = {owner}, self.revoked
+        keys, revoked = {owner}, self.revoked
         while (key := before.get(owner)) is not None and key not in revoked:
-            found.add(key)
+            keys.add(key)
             owner = key
-        return frozenset(found)
+        return frozenset(keys)
 
-    def believed(self, known: frozenset[str]) -> frozenset[str]:
-        """Return some keys, and those whom owners took in who are all of these, or heirs of them.
+    def trusted_with(self, known: frozenset[str]) -> frozenset[str]:
+        """Return some keys with the owners that were added by owners who are all among them.
 
-        Not somebody whom a key took in that was revoked since: see ``line_of``.
+        A successor counts as its predecessor; additions by a key that was revoked since do not
+        count.
         """
-        found, revoked = set(known), self.revoked
+        keys, revoked = set(known), self.revoked
         for one in self.added:
-            if not one.by & revoked and all(self.line_of(owner) & found for owner in one.owners):
-                found.add(one.key)
-        return frozenset(found)
+            if not one.by & revoked and all(self.line_of(owner) & keys for owner in one.owners):
+                keys.add(one.key)
+        return frozenset(keys)
 
 
 def keys_after(
-    keys: KeyState, place: int, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+    keys: KeyState, position: int, decision: tuple[str, Mapping[str, Any]], by: frozenset[str]
 ) -> KeyState:
-    """Return the keys of a bank after a record that ends one; as they were where it does not count.
+    """Return the keys of a bank after a record that ends one; unchanged if it has no effect.
 
     Args:
-        keys: Those before it.
-        place: Where it stands.
-        said: Its action, and its payload, which names the bank.
-        by: Whose signatures in it hold.
+        keys: The keys before it.
+        position: Its log position.
+        decision: Its action, and its payload, which names the bank.
+        by: The keys with valid signatures.
     """
-    action, payload = said
+    action, payload = decision
     if not _MEMBERS[action] <= payload.keys() <= _MEMBERS[action] | {"reason"}:
         return keys
     if action == SUCCEEDED:
-        return _succeeded(keys, place, payload, by)
+        return _after_succession(keys, position, payload, by)
     key = payload["key"]
     if not is_key(key) or key in keys.revoked:
         return keys
     if action == RETIRED and (key not in keys.owners | keys.writers or not keys.enough(by)):
         return keys
-    # A key cannot say of itself that it was stolen: whoever stole it could say so of the others.
+    # A key cannot revoke others by claiming that it was stolen: a thief could claim that, too.
     if action == REVOKED and not keys.enough(by, but=key):
         return keys
     owners = keys.owners - {key}
-    if len(owners) < keys.threshold:  # the bank could never be decided about again
+    if len(owners) < keys.threshold:  # no further decision would be possible
         return keys
     return keys._replace(
         owners=owners,
         writers=keys.writers - {key},
-        ended=(*keys.ended, KeyEnd(key, place, action)),
+        ended=(*keys.ended, KeyEnd(key, position, action)),
     )
 
 
-def _succeeded(
-    keys: KeyState, place: int, payload: Mapping[str, Any], by: frozenset[str]
+def _after_succession(
+    keys: KeyState, position: int, payload: Mapping[str, Any], by: frozenset[str]
 ) -> KeyState:
     old, new = payload["old"], payload["new"]
     if not is_key(old) or not is_key(new) or old == new or not {old, new} <= by:
         return keys
-    found = KeyEnd(old, place, SUCCEEDED, new)
+    end = KeyEnd(old, position, SUCCEEDED, new)
     if old not in keys.owners:
         heirs = {one.heir for one in keys.ended if one.key == old and one.heir is not None}
-        return keys._replace(forked=(*keys.forked, found)) if heirs - {new} else keys
+        return keys._replace(forked=(*keys.forked, end)) if heirs - {new} else keys
     if not is_new(keys, new) or not keys.enough(by):
         return keys
     owners = (keys.owners - {old}) | {new}
-    return keys._replace(owners=owners, ended=(*keys.ended, found))
+    return keys._replace(owners=owners, ended=(*keys.ended, end))
 
 
 def is_new(keys: KeyState, key: str) -> bool:
-    """Tell whether a key had no part in a bank yet: one that ended does not come back."""
+    """Return whether a key had no role in a bank: an ended key is not admitted again."""
     return key not in keys.owners | keys.writers and keys.ending(key) is None
 
 
 def is_key(value: object) -> TypeGuard[str]:
-    """Tell whether a value is a usable key."""
+    """Return whether a value is a valid key."""
     if not isinstance(value, str):
         return False
     try:
@@ -407,12 +412,12 @@ def is_key(value: object) -> TypeGuard[str]:
 
 
 def honest_end(keys: KeyState, key: str, since: int) -> int | None:
-    """Return the place up to which a key that ended in honour was an owner's; None otherwise.
+    """Return the log position up to which an unrevoked former key was an owner's; None otherwise.
 
     Args:
         keys: The keys of the bank.
         key: The key.
-        since: The place of the last adoption, before which owners were others; 0 for none.
+        since: Log position of the last adoption, before which others were owners; 0 for none.
     """
     found = keys.ending(key)
     if found is None or found.action == REVOKED or found.place < since:
@@ -421,15 +426,15 @@ def honest_end(keys: KeyState, key: str, since: int) -> int | None:
 
 
 OWNER_ADDED = "owner_added"
-"""The action of the config record by which owners take in another, who signs it as well."""
+"""The action of the config record that adds an owner, who signs it as well."""
 
 THRESHOLD_SET = "threshold_set"
-"""The action of the config record that says how many owners have to sign."""
+"""The action of the config record that sets how many owners must sign."""
 
 OWNING = frozenset({OWNER_ADDED, THRESHOLD_SET})
 
 MOST_OWNERS = 15
-"""With the heir of one of them as many as may sign one record."""
+"""With a successor of one of them, as many as may sign one record."""
 
 _OWNER_MEMBERS = {
     OWNER_ADDED: frozenset({"bank", "key"}),
@@ -444,28 +449,28 @@ _ELSEWHERE = (
 
 
 def owners_after(
-    keys: KeyState, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+    keys: KeyState, decision: tuple[str, Mapping[str, Any]], by: frozenset[str]
 ) -> KeyState:
-    """Return the keys of a bank after a record about its owners; as they were if it counts not.
+    """Return the keys of a bank after a record about its owners; unchanged if it has no effect.
 
     Args:
-        keys: Those before it.
-        said: Its action, and its payload, which names the bank.
-        by: Whose signatures in it hold.
+        keys: The keys before it.
+        decision: Its action, and its payload, which names the bank.
+        by: The keys with valid signatures.
     """
-    action, payload = said
+    action, payload = decision
     if payload.keys() - {"reason"} != _OWNER_MEMBERS[action] or not keys.enough(by):
         return keys
     if action == OWNER_ADDED:
         key = payload["key"]
-        # Who was admitted as a writer may become an owner; who ended does not come back.
+        # A writer may become an owner; an ended key may not.
         fits = is_key(key) and key in by and key not in keys.owners and keys.ending(key) is None
         if not fits or len(keys.owners) >= MOST_OWNERS:
             return keys
         took_in = OwnerAddition(key, by & keys.owners, keys.owners)
         return keys._replace(owners=keys.owners | {key}, added=(*keys.added, took_in))
     number, turn = payload["threshold"], payload["turn"]
-    # The turn: else an old record could be brought again, and lower it.
+    # The turn: otherwise an old record could be replayed, and lower it.
     if type(number) is not int or type(turn) is not int or turn != keys.turns:
         return keys
     if not 1 <= number <= len(keys.owners):
@@ -480,12 +485,12 @@ def require_enough(
 
     Args:
         keys: The keys of the bank before it.
-        record: What was decided.
-        by: Whose signatures in it hold.
-        drawn: It and what goes with it, for others to sign.
+        record: The record of the decision.
+        by: The keys with valid signatures.
+        drawn: The record and those to log with it, for others to sign.
 
     Raises:
-        ThresholdError: If not; it has what was drawn.
+        ThresholdError: If not; it contains ``drawn``.
     """
     action, key = "", ""
     if isinstance(model := record.model, Config):
@@ -497,7 +502,7 @@ def require_enough(
                 "a new owner must agree, and did not sign this",
                 field="key",
                 hint=_ELSEWHERE,
-                drawn=[one.body for one in drawn],
+                drawn=[item.body for item in drawn],
             )
         return
     there = len(by & (keys.owners - {but}))
@@ -506,5 +511,5 @@ def require_enough(
         f"{there} did",
         field="key",
         hint=f"Add more of their keys: --co-signer NAME. {_ELSEWHERE}",
-        drawn=[one.body for one in drawn],
+        drawn=[item.body for item in drawn],
     )

@@ -1,6 +1,7 @@
-"""The Merkle tree of RFC 6962, over BLAKE3-256.
+"""The log of a bank: its Merkle tree (RFC 6962, over BLAKE3-256), leaves and signed heads.
 
-Leaves are already hashed with the leaf prefix; see ``satchel.crypto.log`` for what is in one.
+A leaf covers bank, position, type, ID and time of a record; a head covers the size and root of the
+tree. Source: docs/spec/5-log.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,10 +38,10 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 class Frontier:
-    """The roots of the perfect subtrees of a tree that only grows: O(log n) state.
+    """The roots of the perfect subtrees of a growing tree: O(log n) state.
 
     Args:
-        size: Leaves so far.
+        size: Number of leaves.
         peaks: The subtree roots, largest first; one for each set bit of ``size``.
     """
 
@@ -61,7 +62,7 @@ class Frontier:
 
     @property
     def root(self) -> bytes:
-        """The root over all leaves so far; of an empty tree the hash of nothing."""
+        """The root over all leaves; for an empty tree the hash of nothing."""
         if not self.peaks:
             return blake3(b"").digest()
         node = self.peaks[-1]
@@ -91,7 +92,7 @@ def audit_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
 
 
 def consistency_path(leaves: Sequence[bytes], first: int) -> list[bytes]:
-    """Return the proof that the tree of the first ``first`` leaves is a prefix of all of them."""
+    """Return the proof that the tree of the first ``first`` leaves is a prefix of the tree."""
     if not 0 < first <= len(leaves):
         raise IndexError(first)
     return _consistency(leaves, first, whole=True)
@@ -114,8 +115,10 @@ def _split(size: int) -> int:
     return 1 << (size - 1).bit_length() - 1
 
 
-def audit_holds(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
-    """Tell whether ``path`` proves that ``leaf`` is at ``index`` of the tree with ``root``.
+def verify_audit_path(
+    leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes
+) -> bool:
+    """Return whether ``path`` shows that ``leaf`` is at ``index`` of the tree with ``root``.
 
     Source: RFC 9162, section 2.1.3.2. Never raises on hostile numbers.
     """
@@ -137,10 +140,10 @@ def audit_holds(leaf: bytes, index: int, size: int, path: Sequence[bytes], root:
     return last == 0 and node == root
 
 
-def consistency_holds(
+def verify_consistency_path(
     first: int, first_root: bytes, second: int, second_root: bytes, path: Sequence[bytes]
 ) -> bool:
-    """Tell whether ``path`` proves that the first tree is a prefix of the second.
+    """Return whether ``path`` shows that the first tree is a prefix of the second.
 
     Source: RFC 9162, section 2.1.4.2.
     """
@@ -175,34 +178,34 @@ Node = tuple[int, int]
 """A perfect subtree: its height, and its index among those of that height."""
 
 Fetch = Callable[[Sequence[int]], dict[int, bytes]]
-"""Gives the hashes stored at positions; those it does not have are left out."""
+"""Returns the hashes stored at positions; missing ones are omitted."""
 
 _MOST_KEPT = 1 << 16
 
 
 def position(node: Node) -> int:
-    """Return where a node stands in the post-order of the whole tree."""
+    """Return the position of a node in the post-order of the whole tree."""
     height, index = node
     return leaf_position(((index + 1) << height) - 1) + height
 
 
-def leaf_position(place: int) -> int:
-    """Return where a leaf stands in the post-order; also how many nodes come before it."""
-    return 2 * place - place.bit_count()
+def leaf_position(index: int) -> int:
+    """Return the position of a leaf in the post-order, which is the number of nodes before it."""
+    return 2 * index - index.bit_count()
 
 
 def peaks_of(size: int) -> list[Node]:
-    """Return the perfect subtrees that a tree of ``size`` leaves is made of, largest first."""
-    found, start = [], 0
+    """Return the perfect subtrees that form a tree of ``size`` leaves, largest first."""
+    peaks, start = [], 0
     for height in reversed(range(size.bit_length())):
         if size >> height & 1:
-            found.append((height, start >> height))
+            peaks.append((height, start >> height))
             start += 1 << height
-    return found
+    return peaks
 
 
 def append_leaves(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
-    """Append leaf hashes to a frontier and return the nodes to store, in the order of positions."""
+    """Append leaf hashes to a frontier and return the nodes to store, in order of positions."""
     nodes, size, peaks = [], frontier.size, frontier.peaks
     for leaf in leaves:
         node, left = leaf, size
@@ -218,12 +221,12 @@ def append_leaves(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
 
 
 class VerifiedTree:
-    """The tree under one head; every node that it answers with is proved by the head's peaks.
+    """The tree of one head; every node that it returns is verified by the head's peaks.
 
     Args:
         frontier: The size and peaks that the head's root was computed from.
-        fetch: Where stored nodes come from; nothing it says is believed unproved. May be
-            replaced, by another view of the same store.
+        fetch: Returns stored nodes, which are verified. May be replaced by another view of the same
+            store.
     """
 
     def __init__(self, frontier: Frontier, fetch: Fetch) -> None:
@@ -233,28 +236,28 @@ class VerifiedTree:
         self._proved: dict[Node, bytes] = dict(self._peaks)
 
     def require(self, leaves: dict[int, bytes]) -> None:
-        """Require that leaves are in the tree at the places given.
+        """Require that leaves are in the tree at their log positions.
 
         Args:
-            leaves: Leaf hashes by their place in the log.
+            leaves: Leaf hashes by log position.
 
         Raises:
-            VerificationError: If one is not, naming the first place.
+            VerificationError: If one is not, naming the first position.
         """
-        if self._hold({(0, place): leaf for place, leaf in leaves.items()}):
+        if self._hold({(0, index): leaf for index, leaf in leaves.items()}):
             return
-        for place, leaf in sorted(leaves.items()):
-            if not self._hold({(0, place): leaf}):
+        for index, leaf in sorted(leaves.items()):
+            if not self._hold({(0, index): leaf}):
                 raise VerificationError(
-                    f"record {place} is not the record logged at this position",
+                    f"record {index} is not the record logged at this position",
                     hint="The store was changed by another program. See: satchel doctor.",
                 )
 
     def root_at(self, size: int) -> bytes:
-        """Return the root that the log had when it had ``size`` leaves.
+        """Return the root of the log when it had ``size`` leaves.
 
         Raises:
-            VerificationError: If the stored nodes do not prove it.
+            VerificationError: If the stored nodes do not lead to the head's root.
         """
         nodes = peaks_of(size)
         stored = self.fetch([position(node) for node in nodes])
@@ -264,30 +267,30 @@ class VerifiedTree:
         return Frontier(size, peaks.values()).root
 
     def paths(self, places: Sequence[int]) -> dict[int, list[bytes]]:
-        """Return the audit path of each leaf; whoever hands one out checks it first.
+        """Return the audit path of each leaf; a caller that returns one verifies it first.
 
         Args:
-            places: Places of the log, each below the size.
+            places: Log positions, each below the size.
 
         Raises:
             VerificationError: If a node is missing.
         """
-        ways = {place: self._way(place) for place in places}
+        ways = {index: self._way(index) for index in places}
         wanted = {position(node) for below, _ in ways.values() for node in below}
         stored = self.fetch(sorted(wanted)) if wanted else {}
-        found = dict[int, list[bytes]]()
-        for place, (below, beside) in ways.items():
+        paths = dict[int, list[bytes]]()
+        for index, (below, beside) in ways.items():
             nodes = [stored.get(position(node)) for node in below]
             if None in nodes:
-                raise VerificationError(f"the proof of record {place} is missing")
-            found[place] = [node for node in nodes if node is not None] + beside
-        return found
+                raise VerificationError(f"the proof of record {index} is missing")
+            paths[index] = [node for node in nodes if node is not None] + beside
+        return paths
 
-    def _way(self, place: int) -> tuple[list[Node], list[bytes]]:
-        """Return the nodes beside the way from a leaf to its peak, and what is beside that."""
+    def _way(self, index: int) -> tuple[list[Node], list[bytes]]:
+        """Return the siblings on the way from a leaf to its peak, and the hashes after the peak."""
         peaks = peaks_of(self.size)
-        own = next(n for n, (height, i) in enumerate(peaks) if place >> height == i)
-        below = [(height, place >> height ^ 1) for height in range(peaks[own][0])]
+        own = next(n for n, (height, i) in enumerate(peaks) if index >> height == i)
+        below = [(height, index >> height ^ 1) for height in range(peaks[own][0])]
         after = [self._peaks[peak] for peak in peaks[own + 1 :]]
         beside = []
         if after:
@@ -297,26 +300,26 @@ class VerifiedTree:
             beside.append(node)
         return below, beside + [self._peaks[peak] for peak in reversed(peaks[:own])]
 
-    def _hold(self, given: dict[Node, bytes]) -> bool:
-        """Tell whether all of some nodes are in the tree; then they are proved from now on.
+    def _hold(self, nodes: dict[Node, bytes]) -> bool:
+        """Return whether all given nodes are in the tree; they then count as verified.
 
-        Height by height, so that the store is asked once, and only for what is beside them.
+        It goes height by height, so that the store is read once, and only for siblings.
         """
         if len(self._proved) > _MOST_KEPT:
             self._proved = dict(self._peaks)
-        found = [dict[int, bytes]() for _ in range(self.size.bit_length() + 1)]
-        for (height, index), node in given.items():
-            if height >= len(found):
+        levels = [dict[int, bytes]() for _ in range(self.size.bit_length() + 1)]
+        for (height, index), node in nodes.items():
+            if height >= len(levels):
                 return False
-            found[height][index] = node
-        stored = self._beside(found)
+            levels[height][index] = node
+        stored = self._beside(levels)
         fresh = list[tuple[Node, bytes]]()
-        for height, level in enumerate(found):
+        for height, level in enumerate(levels):
             for index, node in level.items():
                 known = self._proved.get((height, index))
                 if known is None:
                     fresh.append(((height, index), node))
-                    if not self._climb(found, height, index, stored, fresh):
+                    if not self._climb(levels, height, index, stored, fresh):
                         return False
                 elif known != node:
                     return False
@@ -325,20 +328,20 @@ class VerifiedTree:
 
     def _climb(
         self,
-        found: list[dict[int, bytes]],
+        levels: list[dict[int, bytes]],
         height: int,
         index: int,
         stored: dict[int, bytes],
         fresh: list[tuple[Node, bytes]],
     ) -> bool:
-        """Put the node above one that is not proved yet to what is found."""
-        level, beside = found[height], index ^ 1
-        if height + 1 == len(found):
+        """Add the parent of an unverified node to ``levels``."""
+        level, beside = levels[height], index ^ 1
+        if height + 1 == len(levels):
             return False
         node, other = level[index], self._proved.get((height, beside))
         if other is None and beside in level:
             if index & 1:
-                return True  # the other of the pair does it
+                return True  # the other sibling adds it
             other = level[beside]
         elif other is None:
             other = stored.get(position((height, beside)))
@@ -346,12 +349,12 @@ class VerifiedTree:
                 return False
             fresh.append(((height, beside), other))
         above = node_hash(other, node) if index & 1 else node_hash(node, other)
-        return found[height + 1].setdefault(index >> 1, above) == above
+        return levels[height + 1].setdefault(index >> 1, above) == above
 
-    def _beside(self, found: list[dict[int, bytes]]) -> dict[int, bytes]:
-        """Fetch what stands beside the ways up from what is found to what is proved."""
+    def _beside(self, levels: list[dict[int, bytes]]) -> dict[int, bytes]:
+        """Fetch the siblings on the ways from the found nodes to verified ones."""
         wanted, here = list[int](), set[int]()
-        for height, level in enumerate(found):
+        for height, level in enumerate(levels):
             here |= level.keys()
             here = {index for index in here if (height, index) not in self._proved}
             wanted += [
@@ -369,7 +372,7 @@ _MAX_PATH = 64
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The signed state of a log: how long it is and the root over it."""
+    """The signed state of a log: its size and root."""
 
     v: int
     bank: Id
@@ -390,14 +393,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SignedHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A head with its one signature."""
+    """A head with its signature."""
 
     signed: Head
     signatures: list[Signature]
 
 
 class LeafProof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """That one record stands at one place of a log."""
+    """The proof that a record is at a log position."""
 
     id: Id
     seq: _Count
@@ -424,7 +427,7 @@ def record_leaf(bank: str, seq: int, record_type: str, identity: str, at: str) -
 
 
 def sign_head(head: Head, key: SigningKey) -> dict[str, Any]:
-    """Return a head and its signature as the JSON that goes into a statement.
+    """Return a head and its signature as the JSON for a statement.
 
     Raises:
         ValueError: If the head names another key.
@@ -433,14 +436,14 @@ def sign_head(head: Head, key: SigningKey) -> dict[str, Any]:
 
 
 def signed_head(head: Head, key: SigningKey) -> bytes:
-    """Return the canonical bytes of what ``sign_head`` returns.
+    """Return the canonical bytes of the result of ``sign_head``.
 
     Raises:
         ValueError: As ``sign_head``.
     """
     if head.key != key.did:
         raise ValueError("a head must be signed by the key it names")
-    # Texts and small integers as a rule: sorted encoding is the canonical one then.
+    # Usually texts and small integers: then sorted encoding is the canonical one.
     payload = encode_sorted(head)
     if not has_plain_layout(payload):
         payload = canonical(msgspec.to_builtins(head))
@@ -449,24 +452,24 @@ def signed_head(head: Head, key: SigningKey) -> bytes:
 
 
 def parse_head(value: Any) -> SignedHead:
-    """Return the signed head found in a statement.
+    """Return the signed head in a statement.
 
     Raises:
-        MalformedError: If it has another shape.
+        MalformedError: If it is not a signed head.
     """
     try:
-        found = msgspec.convert(value, resolved(SignedHead))
+        head = msgspec.convert(value, resolved(SignedHead))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a signed head: {error}", field="head") from None
     parse_signatures(value["signatures"], 1)
-    return found
+    return head
 
 
 def check_head(value: dict[str, Any], head: SignedHead) -> SignatureCheck:
-    """Check that a head was signed by the key it names.
+    """Verify that a head was signed by the key that it names.
 
     Args:
-        value: The JSON the head was parsed from.
+        value: The JSON that the head was parsed from.
         head: The head.
     """
     if len(head.signatures) != 1 or head.signatures[0].key != head.signed.key:

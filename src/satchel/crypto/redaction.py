@@ -1,7 +1,10 @@
-"""Redacted forms: an entry without its nonce, with tokens in the place of chosen values.
+"""Redaction: forms of entries with replaced values, and sealed originals to recover them.
 
-A form keeps the id of the entry, which is not that of its bytes; that it may stand there is said by
-a redaction record of the log, by the hash of the form. Source: docs/spec/7, 7.2.
+A redacted form has no nonce, and tokens in place of the chosen values. It has the ID of the entry,
+which is not that of its bytes; a redaction record in the log contains its hash. The original can be
+sealed for keys, each of which opens it: in a secret box under a random key, which is in a sealed
+box for each recipient (the X25519 form of their Ed25519 key), and in an age file for recipients of
+age. Source: docs/spec/7, 7.2 and SEAL-7.12.
 """
 
 import base64
@@ -22,12 +25,12 @@ _KEPT = ("parent_ids", *TIMES)
 
 
 def open_redacted_form(body: bytes, result: str) -> tuple[Sealed, Model]:
-    """Return the redacted form that has a hash, as a log says, from its canonical bytes.
+    """Return the redacted form with a logged hash from its canonical bytes.
 
-    Where the log says that the whole entry is back, that is the form.
+    If the log says that the entry is whole again, the form is the entry.
 
     Raises:
-        MalformedError: If it is another one.
+        MalformedError: If the bytes have another hash.
     """
     if digest(body) != result:
         raise MalformedError("it was redacted, and is not in its logged form")
@@ -38,7 +41,7 @@ def open_redacted_form(body: bytes, result: str) -> tuple[Sealed, Model]:
 
 
 def signed_redaction(draft: Redaction, key: SigningKey) -> Sealed:
-    """Return a redaction record that a key of the bank signed."""
+    """Return a redaction record signed by a key of the bank."""
     unsigned = seal(draft)
     signatures = sign(PayloadType.REDACTION, signed_part(unsigned.value), [key])
     whole = msgspec.structs.replace(
@@ -50,20 +53,20 @@ def signed_redaction(draft: Redaction, key: SigningKey) -> Sealed:
 
 
 def is_redacted_form(body: bytes) -> bool:
-    """Tell whether canonical bytes are a redacted form, or claim to be: there is no nonce.
+    """Return whether canonical bytes claim to be a redacted form: they have no nonce.
 
     Raises:
-        MalformedError: If they are no record.
+        MalformedError: If they are not a record.
     """
     _, model = open_shape(body)
     return isinstance(model, Entry) and model.nonce is None
 
 
 def require_form_of(form: Model, entry: Model) -> None:
-    """Require that a form keeps what a redaction may not change.
+    """Require that a form preserves what a redaction may not change.
 
     Raises:
-        MalformedError: If it has another id, type, parents or times; ``field`` says which.
+        MalformedError: If ID, type, parents or times differ; ``field`` names the member.
     """
     if type(form) is not type(entry) or form.id != entry.id:
         raise MalformedError("the redacted form of another entry", field="id")
@@ -82,7 +85,7 @@ class _SealedOriginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """For each recipient, the key of the box in a sealed box; in base64, like the box."""
 
     age: bytes = b""
-    """The same as an age file, in base64."""
+    """The original as an age file, in base64."""
 
 
 def seal_original(body: bytes, recipients: Sequence[str], age: Sequence[str] = ()) -> bytes:
@@ -94,8 +97,9 @@ def seal_original(body: bytes, recipients: Sequence[str], age: Sequence[str] = (
         age: Recipients of age, ``age1...``.
 
     Raises:
-        SigningKeyError: If there is none, there are too many, or one is no key.
-        MissingExtraError: If there is one of age, and what encrypts is not installed.
+        SigningKeyError: If there is no recipient, there are too many, or one is not a key.
+        MissingExtraError: If there is a recipient of age, and the encryption library is not
+            installed.
     """
     if not 0 < len({*recipients, *age}) <= MOST_RECIPIENTS:
         raise SigningKeyError(f"1 to {MOST_RECIPIENTS} keys can recover an original")
@@ -122,7 +126,7 @@ def _seal_to_keys(body: bytes, recipients: Sequence[str]) -> dict[str, Any]:
 
 
 def open_original(sealed: bytes, key: SigningKey) -> bytes:
-    """Return the bytes that were sealed for a key; whose they are is left to the caller.
+    """Return bytes that were sealed for a key; the caller verifies which record they are.
 
     Raises:
         SigningKeyError: If it was not sealed for this key.
@@ -131,10 +135,12 @@ def open_original(sealed: bytes, key: SigningKey) -> bytes:
     from nacl.public import PrivateKey, SealedBox
     from nacl.secret import SecretBox
 
-    found = _decode(sealed)
-    mine = found.keys.get(key.did)
+    original = _decode(sealed)
+    mine = original.keys.get(key.did)
     if mine is None:
-        others = f"These can open it: {', '.join(sorted(found.keys))}." if found.keys else None
+        others = (
+            f"These can open it: {', '.join(sorted(original.keys))}." if original.keys else None
+        )
         raise SigningKeyError(
             f"the original was not sealed for {key.did}",
             hint=others or "It is an age file: satchel --identity FILE recover.",
@@ -142,22 +148,22 @@ def open_original(sealed: bytes, key: SigningKey) -> bytes:
     pair = bindings.crypto_sign_seed_keypair(key.seed)[1]
     own = PrivateKey(bindings.crypto_sign_ed25519_sk_to_curve25519(pair))
     try:
-        return bytes(SecretBox(SealedBox(own).decrypt(mine)).decrypt(found.box))
+        return bytes(SecretBox(SealedBox(own).decrypt(mine)).decrypt(original.box))
     except (exceptions.CryptoError, ValueError, TypeError):
         raise MalformedError("the sealed original was changed") from None
 
 
 def age_file(sealed: bytes) -> bytes | None:
-    """Return what was sealed as an age file, for whom it is; None where it is for nobody of age."""
+    """Return the age file in sealed bytes; None if there is none."""
     return _decode(sealed).age or None
 
 
 def open_original_with(sealed: bytes, identities: Sequence[str]) -> bytes | None:
-    """Return the bytes that were sealed, by an age identity; None where none of them opens it.
+    """Return the sealed bytes, decrypted with an age identity; None if none decrypts them.
 
     Raises:
         EncryptionError: If the age file was changed.
-        MissingExtraError: If what decrypts is not installed.
+        MissingExtraError: If the encryption library is not installed.
     """
     from satchel.crypto.encryption import decrypt_bytes
 

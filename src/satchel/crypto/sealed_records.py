@@ -1,7 +1,9 @@
-"""Sealed records: a value, its canonical bytes and its content address.
+"""Sealed records, one or many: a value, its canonical bytes and its content address.
 
-The id is computed over the value as it is, never over a model object, so members that this
-version does not know keep their place and the id holds. Source: docs/spec/2-records.md.
+The ID is computed over the value as it is, never over a model object, so members unknown to this
+version keep their place and the ID stays valid. ``seal_many`` and ``open_many`` do the same work
+for many entries at once; entries that are unusual in any way take the slow path, which reports
+problems. Source: docs/spec/2-records.md.
 """
 
 import os
@@ -49,7 +51,7 @@ from satchel.model.records import (
 from satchel.model.values import Component, are_canonical_times, is_hex, now, resolved
 
 PREFIX = "blake3:"
-"""What every content address starts with."""
+"""Prefix of every content address."""
 
 _decode_plain = msgspec.json.Decoder(resolved(AnyRecord), float_hook=plain_float).decode
 # Members that are numbers in the model; a hook sees only those in free JSON.
@@ -66,7 +68,7 @@ def digest(data: bytes) -> str:
 
 
 class Sealed:
-    """One record with its id; equal to another when the canonical bytes are equal.
+    """One record with its ID; equal if the canonical bytes are equal.
 
     Args:
         identity: The content address.
@@ -90,23 +92,23 @@ class Sealed:
 
     @cached_property
     def value(self) -> dict[str, Any]:
-        """The record as JSON; members unknown to this version included."""
+        """The record as JSON, with members unknown to this version."""
         return cast("dict[str, Any]", msgspec.json.decode(self.body))
 
     @cached_property
     def model(self) -> Model:
-        """The record as a typed value; members unknown to this version are not in it."""
+        """The record as a typed value, without members unknown to this version."""
         return _known_shape(self.body) or as_model(self.value)
 
     @property
     def unknown(self) -> dict[str, Any]:
-        """Top-level members that this version does not know."""
+        """Top-level members unknown to this version."""
         known = known_members(self.type)
         return {name: part for name, part in self.value.items() if name not in known}
 
 
 def known_members(record_type: str) -> frozenset[str]:
-    """Return the member names of a record type that this version knows."""
+    """Return the names of the known members of a record type."""
     cls = RECORD_CLASSES.get(record_type)
     return frozenset() if cls is None else _MEMBERS[record_type]
 
@@ -117,11 +119,11 @@ _MEMBERS = {
 
 
 def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed, Model]:
-    """Return the record whose canonical bytes are ``line``, after checking all of it.
+    """Return the record with canonical bytes ``line``, completely verified.
 
     Raises:
-        MalformedError: If the bytes are not canonical, the shape is wrong, or the id is not that
-            of the content.
+        MalformedError: If the bytes are not canonical, the shape is wrong, or the ID is not that of
+            the content.
         LimitError: If the record is too large.
     """
     record, model = open_shape(line, limits=limits)
@@ -139,7 +141,7 @@ def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed
 
 
 def open_shape(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed, Model]:
-    """Do what ``open_record`` does, but leave the id to be judged by the caller.
+    """As ``open_record``, without verifying the ID.
 
     Raises:
         MalformedError: If the bytes are not canonical or the shape is wrong.
@@ -153,7 +155,7 @@ def open_shape(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed,
 
 
 def decode_record(line: bytes) -> Model:
-    """Return the typed value of canonical bytes; bounds and id are left to the caller.
+    """Return the typed value of canonical bytes, without verifying limits and ID.
 
     Raises:
         MalformedError: If the bytes are not canonical or the shape is wrong.
@@ -162,10 +164,10 @@ def decode_record(line: bytes) -> Model:
 
 
 def _known_shape(line: bytes) -> Model | None:
-    """Return the typed value when that alone proves the bytes canonical; the common, fast case.
+    """Return the typed value if that alone shows the bytes canonical; the fast, common case.
 
-    When the typed value encodes to the very bytes, there was no unknown member, no duplicate key
-    and no odd spelling in them. Anything else takes the general way.
+    If the typed value encodes to the same bytes, they contain no unknown member, no duplicate key
+    and no other spelling. Other bytes take the general path.
     """
     try:
         model = _decode_plain(line)
@@ -188,16 +190,16 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def has_valid_id(record: Sealed) -> bool:
-    """Tell whether a record's id is the hash of the rest of it."""
+    """Return whether a record's ID is the hash of its other members."""
     return record.id == PREFIX + hash_without_id(record.body, record.id).hex()
 
 
 def hash_without_id(line: bytes, identity: str) -> bytes:
-    """Return the hash that a record's id must be, from its canonical bytes.
+    """Return the required hash of a record's ID, from its canonical bytes.
 
-    The id's own text is cut out of the bytes, which is cheaper than encoding again; ``type``
-    always comes after it. Were the same text there twice, neither cut could give a hash that is
-    the id, since what is hashed would hold that very hash.
+    The text of the ID is cut out of the bytes, which is faster than encoding again; ``type`` always
+    follows it. If the same text occurred twice, no cut could give a hash equal to the ID, since the
+    hashed bytes would contain that hash.
     """
     return blake3(line.replace(b'"id":"%b",' % identity.encode(), b"", 1)).digest()
 
@@ -205,10 +207,10 @@ def hash_without_id(line: bytes, identity: str) -> bytes:
 def as_model(value: dict[str, Any]) -> Model:
     """Return a record's typed value.
 
-    A foreign record may hold members that are null; they count as absent.
+    A foreign record may have null members; they count as absent.
 
     Raises:
-        MalformedError: If the type is unknown or a member has the wrong shape.
+        MalformedError: If the type is unknown or a member has the wrong type.
     """
     if None in value.values():
         value = {name: part for name, part in value.items() if part is not None}
@@ -220,21 +222,21 @@ def as_model(value: dict[str, Any]) -> Model:
 
 
 def shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:
-    """Return what is wrong and the member at fault, which msgspec says in one text."""
+    """Return the problem and the member, which msgspec combines in one text."""
     message, _, path = str(error).partition(" - at `$")
     return message, path.rstrip("`").lstrip(".") or None
 
 
 _decode_typed = msgspec.json.Decoder(resolved(AnyRecord)).decode
 
-# As long as an id, and nothing that a record could hold.
+# As long as an ID, and not a possible text in a record.
 STAND_IN = PREFIX + os.urandom(32).hex()
 STAND_IN_MEMBER = b'"id":"%b",' % STAND_IN.encode()
 _NONCE_DIGITS = 32
 ENTRY_TAGS: dict[type[Model], str] = {cls: name.value for name, cls in ENTRY_CLASSES.items()}
 
 Nonces = Callable[[], str]
-"""Gives a new 128-bit nonce, 32 lower-case hex digits, at each call."""
+"""Returns a new 128-bit nonce, 32 lower-case hex digits, at each call."""
 
 
 def random_nonce() -> str:
@@ -243,10 +245,10 @@ def random_nonce() -> str:
 
 
 def seeded_nonces(seed: bytes) -> Nonces:
-    """Return nonces drawn from ``seed``: the same seed gives the same row.
+    """Return nonces derived from ``seed``: the same seed gives the same sequence.
 
-    For an import that may be resumed; the seed must be random, kept secret, and deleted when the
-    import commits.
+    For an import that may be resumed; the seed must be random, secret, and deleted when the import
+    is committed.
     """
     stream = blake3(seed, derive_key_context="satchel 2026 import nonces")
     position = 0
@@ -266,16 +268,16 @@ def seal(
     unknown: dict[str, Any] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Sealed:
-    """Give a draft its nonce and its id.
+    """Return a draft as a record with nonce and ID.
 
     Args:
-        draft: A record value; a nonce it has is kept, an id it has must be right.
-        nonces: Where a new nonce comes from.
-        unknown: Members beyond the model, written at the top level.
-        limits: The bounds on a record.
+        draft: A record value; an existing nonce is used, an existing ID must be correct.
+        nonces: Returns a new nonce.
+        unknown: Further members, written at the top level.
+        limits: The limits of a record.
 
     Raises:
-        ValueRefusedError: If the value has no canonical form, or a member has the wrong shape.
+        ValueRefusedError: If the value has no canonical form, or a member has the wrong type.
         LimitError: If the record is too large.
     """
     nonce = nonces() if draft.nonce is None else draft.nonce
@@ -289,14 +291,14 @@ def seal(
 
 
 def _sealed_quickly(draft: Entry, nonce: str, limits: Limits) -> Sealed | None:
-    """Return the record where the encoder's bytes certainly are those of the careful way."""
+    """Return the record if the encoder's bytes are certainly canonical; None otherwise."""
     if not is_ordinary(draft):
         return None
-    made = copy(draft)
-    force_setattr(made, "nonce", nonce)  # on a copy that nobody else has seen
-    force_setattr(made, "id", STAND_IN)
+    copied = copy(draft)
+    force_setattr(copied, "nonce", nonce)  # on a private copy
+    force_setattr(copied, "id", STAND_IN)
     try:
-        line = encode_sorted(made)
+        line = encode_sorted(copied)
     except UnicodeEncodeError:  # a lone surrogate
         return None
     check_record(draft, len(line), limits)
@@ -318,17 +320,17 @@ def _sealed_carefully(
             f"the ID does not match the content, whose ID is {identity}", field="id"
         )
     try:
-        # A struct made in a program is not checked by anyone before.
-        made = _decode_typed(body)
+        # The members of a struct created in a program are not verified before.
+        model = _decode_typed(body)
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise ValueRefusedError(f"readers would reject this: {problem}", field=field) from None
-    check_record(made, len(body), limits)
+    check_record(model, len(body), limits)
     return Sealed(identity, value["type"], body)
 
 
 def _with_id(line: bytes) -> tuple[str, bytes]:
-    """Return the id of a record around the stand-in, and the record with it in its place."""
+    """Return the ID of a record with the stand-in, and the record with the ID in its place."""
     before, _, after = line.partition(STAND_IN_MEMBER)
     identity = digest(before + after)
     return identity, b'%b"id":"%b",%b' % (before, identity.encode(), after)
@@ -344,28 +346,28 @@ def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:
 def derive(
     parents: Sequence[Sealed], fields: dict[str, Any], *, nonces: Nonces = random_nonce
 ) -> Sealed:
-    """Make a new entry that was drawn from ``parents`` (the paper's ``derive``, section 3.2).
+    """Return a new entry derived from ``parents`` (the paper's ``derive``, section 3.2).
 
     Args:
-        parents: The entries it comes from, at least one.
-        fields: Its members; ``type`` is one of the five components. ``created_at`` is now unless
-            given.
-        nonces: Where its nonce comes from.
+        parents: The entries it is derived from, at least one.
+        fields: Its members; ``type`` is one of the five components. ``created_at`` is the current
+            time by default.
+        nonces: Returns its nonce.
 
     Raises:
         UsageError: If there is no parent, a parent is not an entry, or the type is not a component.
-        MalformedError: If a member has the wrong shape.
+        MalformedError: If a member has the wrong type.
     """
     component = fields.get("type")
     if not isinstance(component, str) or component not in set(Component):
         raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
     if not parents or any(parent.type not in set(Component) for parent in parents):
         raise UsageError("an entry must derive from at least one entry", field="parent_ids")
-    made = {"created_at": now(), **fields, "parent_ids": [parent.id for parent in parents]}
+    entry_members = {"created_at": now(), **fields, "parent_ids": [parent.id for parent in parents]}
     cls = ENTRY_CLASSES[Component(component)]
     members = known_members(component)
-    known = {name: part for name, part in made.items() if name in members}
-    unknown = {name: part for name, part in made.items() if name not in members}
+    known = {name: part for name, part in entry_members.items() if name in members}
+    unknown = {name: part for name, part in entry_members.items() if name not in members}
     try:
         entry: Entry = msgspec.convert(known, resolved(cls))
     except msgspec.ValidationError as error:
@@ -377,31 +379,31 @@ _times_of, _nonce_of = attrgetter(*TIMES), attrgetter("nonce")
 _salience_of, _confidence_of = attrgetter("salience"), attrgetter("confidence")
 _id_of, _data_of = attrgetter("id"), attrgetter("data")
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-# A number of sixteen digits in a batch, once digits are alike, signs gone and what can stand
-# before a number is a colon; a batch with one is looked at line by line.
+# A number of sixteen digits in a batch, after digits are made equal, signs removed, and all
+# characters that can precede a number made a colon; a batch with one is processed line by line.
 _FLAT = bytes.maketrans(b"123456789[,\xf0\xf1\xf2\xf3\xf4", b"000000000::" + b"\xff" * 5)
 _LONG = b":" + b"0" * 16
 _ASTRAL = b"\xff"
-# The id of an entry stands at its first `"id":`, unless free JSON before it has one as well; then
-# the hash is of something else than the rest of the entry, and its own id cannot be that hash,
-# which would be over itself. So it is the entry's own id that is compared, not what stands there.
+# The ID of an entry is at its first `"id":`, unless free JSON before it has one as well; then the
+# hash covers other bytes than the entry without its ID, and its ID cannot be that hash, which would
+# cover itself. So the entry's own ID is compared, not the text at that position.
 _ID = b'"id":"blake3:'
 _ID_LENGTH = len(_ID) + 64 + len(b'",')
 
 
 _COMPONENTS = frozenset(map(str, Component))
 _LEAST = 8
-"""Entries of a component from which it is worth it to look at them together."""
+"""Entries of a component from which processing them together is faster."""
 
 
 def is_ordinary_batch(batch: bytes) -> bool:
-    """Tell whether a batch has no number beyond 2^53-1 and no key beyond the BMP."""
+    """Return whether a batch has no number beyond 2^53-1 and no key beyond the BMP."""
     flat = batch.translate(_FLAT, b"-")
     return _LONG not in flat and _ASTRAL not in flat
 
 
 class _Codec(NamedTuple):
-    """Reads many entries of one component, and writes them as msgspec would."""
+    """Decoders for one entry and for many entries of one component."""
 
     one: Callable[[bytes], Entry]
     many: Callable[[bytes], list[Entry]]
@@ -409,19 +411,19 @@ class _Codec(NamedTuple):
 
 @cache
 def entry_codec(component: str) -> _Codec:
-    """Return decoders for the entries of a component that leave their digits to later."""
+    """Return decoders for the entries of a component that skip the verification of digits."""
     cls = ENTRY_CLASSES[Component(component)]
     unchecked = msgspec.defstruct(
         cls.__name__,
         [],
         bases=(cls,),
-        namespace={"__post_init__": _later},
+        namespace={"__post_init__": _skip_verification},
         tag_field="type",
         tag=component,
         frozen=True,
         kw_only=True,
         omit_defaults=True,
-        gc=False,  # JSON has no cycles, and looking for them costs a tenth
+        gc=False,  # JSON has no cycles, and tracking them costs a tenth
     )
     decoder = msgspec.json.Decoder(resolved(unchecked), float_hook=plain_float)
     return _Codec(
@@ -430,40 +432,40 @@ def entry_codec(component: str) -> _Codec:
     )
 
 
-def _later(entry: Entry) -> None:
-    """Leave the checks of one entry to ``_digits_hold``, except of what is rarely there."""
+def _skip_verification(entry: Entry) -> None:
+    """Skip verification, which ``_have_valid_digits`` does, except of rare members."""
     if entry.parent_ids:
         Entry.__post_init__(entry)
 
 
 class VerifiedEntries(NamedTuple):
-    """The entries of a batch: those that are proved, and those that need the careful way."""
+    """The entries of a batch: verified ones, and those for the slow path."""
 
     proved: list[tuple[Entry, bytes, int]]
-    """Typed value, the 32 bytes of the id, and the place in the batch."""
+    """Typed value, the 32 bytes of the ID, and the position in the batch."""
 
     odd: list[int]
-    """Places of the others."""
+    """Positions of the others."""
 
 
 def verify_entries(
     component: str, lines: list[bytes], batch: bytes, limits: Limits
 ) -> VerifiedEntries:
-    """Prove what can be proved of many entries in few steps.
+    """Verify many entries together, as far as the fast path can.
 
-    Proved means: the bytes are canonical, every member has its type and shape, the bounds hold,
-    and the id is the hash of the rest.
+    Verified means: the bytes are canonical, every member has its type, the limits are observed, and
+    the ID is the hash of the other members.
 
     Args:
-        component: The type that the entries should have.
-        lines: Their canonical bytes, as claimed.
-        batch: The lines again, each with its end.
-        limits: The bounds on an entry.
+        component: The required type of the entries.
+        lines: Their bytes.
+        batch: The lines joined, each with its end.
+        limits: The limits of an entry.
     """
     count = len(lines)
     places, models = _read(entry_codec(component), lines, batch)
     if len(places) < len(lines):
-        lines = [lines[place] for place in places]
+        lines = [lines[position] for position in places]
     hashes = list(map(_hash_of_the_rest, lines))
     proved = list(zip(models, hashes, places, strict=True))
     ordinary = is_ordinary_batch(batch)
@@ -476,50 +478,50 @@ def verify_entries(
         proved = [
             found
             for found, line in zip(proved, lines, strict=True)
-            if _holds(*found[:2], line, limits, ordinary=ordinary)
+            if _is_valid(*found[:2], line, limits, ordinary=ordinary)
         ]
-    if not _digits_hold([model for model, _, _ in proved]):
+    if not _have_valid_digits([model for model, _, _ in proved]):
         proved.clear()
-    held = {place for _, _, place in proved}
-    return VerifiedEntries(proved, [place for place in range(count) if place not in held])
+    held = {position for _, _, position in proved}
+    return VerifiedEntries(proved, [position for position in range(count) if position not in held])
 
 
 def open_many(
     records: Sequence[Sealed], *, limits: Limits = DEFAULT_LIMITS
 ) -> list[tuple[Sealed, Model]]:
-    """Return what ``records.open_record`` gives for each record's bytes, in their order.
+    """Return the results of ``open_record`` for each record's bytes, in order.
 
     Raises:
-        MalformedError: If the bytes of one are not canonical, the shape is wrong, or the id is not
+        MalformedError: If the bytes of one are not canonical, the shape is wrong, or the ID is not
             that of the content.
         LimitError: If one is too large.
     """
     if len(records) < _LEAST:
         return [open_record(record.body, limits=limits) for record in records]
-    found: list[tuple[Sealed, Model] | None] = [None] * len(records)
+    results: list[tuple[Sealed, Model] | None] = [None] * len(records)
     by_type = dict[str, list[int]]()
-    for place, record in enumerate(records):
+    for position, record in enumerate(records):
         if record.type in _COMPONENTS:
-            by_type.setdefault(record.type, []).append(place)
+            by_type.setdefault(record.type, []).append(position)
     for component, places in by_type.items():
-        lines = [records[place].body for place in places]
+        lines = [records[position].body for position in places]
         if len(lines) < _LEAST or any(b"\n" in line for line in lines):
             continue
         for model, raw, at in verify_entries(
             component, lines, b"\n".join([*lines, b""]), limits
         ).proved:
             record = Sealed(PREFIX + raw.hex(), component, lines[at])
-            found[places[at]] = (record, model)
+            results[places[at]] = (record, model)
     return [
         one or open_record(record.body, limits=limits)
-        for one, record in zip(found, records, strict=True)
+        for one, record in zip(results, records, strict=True)
     ]
 
 
 def _read(codec: _Codec, lines: list[bytes], batch: bytes) -> tuple[Sequence[int], Sequence[Entry]]:
-    """Return the entries whose bytes msgspec would write the same way, and their places.
+    """Return the entries that msgspec encodes to the same bytes, and their positions.
 
-    What is written of a value holds no line end, so equal bytes are equal line by line.
+    Encoded values contain no line end, so equal bytes are equal line by line.
     """
     try:
         models = codec.many(batch)
@@ -532,13 +534,13 @@ def _read(codec: _Codec, lines: list[bytes], batch: bytes) -> tuple[Sequence[int
 
 
 def _read_singly(codec: _Codec, lines: list[bytes]) -> Iterator[tuple[int, Entry]]:
-    for place, line in enumerate(lines):
+    for position, line in enumerate(lines):
         try:
             model = codec.one(line)
         except UNREADABLE:
             continue
         if encode_sorted(model) == line and have_plain_numbers([model]):
-            yield place, model
+            yield position, model
 
 
 def _hash_of_the_rest(line: bytes) -> bytes:
@@ -547,22 +549,22 @@ def _hash_of_the_rest(line: bytes) -> bytes:
 
 
 def _have_own_ids(models: Sequence[Entry], hashes: list[bytes]) -> bool:
-    """Tell whether each id is its hash; all are as long, so each stands at its own place."""
+    """Return whether each ID is its hash; all have one length, so the texts can be joined."""
     expected = PREFIX + b"".join(hashes).hex("\n", 32).replace("\n", "\n" + PREFIX)
     return None not in (ids := list(map(_id_of, models))) and "\n".join(ids) == expected
 
 
 def have_no_free_json(models: Sequence[Entry], batch: bytes) -> bool:
-    """Tell whether no entry has free JSON, whose numbers can be spelled in ways of their own.
+    """Return whether no entry has free JSON, whose numbers can have other spellings.
 
-    Such numbers need an object around them, or are the data.
+    Free JSON with numbers is an object or in one, or is the data.
     """
     known = sum((one.scope is not None) + (one.origin is not None) + 1 for one in models)
     return batch.count(b"{") == known and all(one is None for one in map(_data_of, models))
 
 
-def _holds(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: bool) -> bool:
-    """Tell whether one entry holds."""
+def _is_valid(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: bool) -> bool:
+    """Return whether one entry is valid."""
     return (
         model.id == PREFIX + raw.hex()
         and model.nonce is not None
@@ -576,26 +578,26 @@ def _holds(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: b
 
 
 def are_shallow(lines: Sequence[bytes]) -> bool:
-    """Tell whether no line can be nested too deep."""
+    """Return whether no line can be nested too deep."""
     return all(line.count(b"{") + line.count(b"[") <= MAX_DEPTH for line in lines)
 
 
 def _large(
     models: Sequence[Entry], lines: Sequence[bytes], limits: Limits
 ) -> Iterator[tuple[Entry, int]]:
-    """Yield the entries that may be over a bound, with their sizes."""
+    """Yield the entries that may exceed a limit, with their sizes."""
     sizes, bound = list(map(len, lines)), unbounded_size(limits)
     if max(sizes, default=0) > bound:
         yield from (one for one in zip(models, sizes, strict=True) if one[1] > bound)
 
 
 def unbounded_size(limits: Limits) -> int:
-    """Return a size in bytes under which an entry cannot be over any bound."""
+    """Return a size in bytes up to which an entry cannot exceed a limit."""
     return min(limits.entry_bytes, limits.metadata_keys * 4, limits.tags * 3, limits.parents * 74)
 
 
 def have_plain_numbers(entries: Sequence[Entry]) -> bool:
-    """Tell whether the numbers of the model are spelled as everybody would."""
+    """Return whether the numbers of the model have the only possible spelling."""
     numbers = [one for one in map(_salience_of, entries) if one is not None]
     if entries and isinstance(entries[0], Semantic):
         confidences = map(_confidence_of, cast("Sequence[Semantic]", entries))
@@ -603,24 +605,23 @@ def have_plain_numbers(entries: Sequence[Entry]) -> bool:
     return not numbers or (min(numbers) >= SMALLEST and max(numbers) < 1)
 
 
-def _digits_hold(entries: Sequence[Entry]) -> bool:
-    """Tell whether the nonces and times of entries are what they should be."""
+def _have_valid_digits(entries: Sequence[Entry]) -> bool:
+    """Return whether the nonces and times of entries are valid."""
     if not is_hex("".join(map(_nonce_of, entries))):
         return False
-    # No time is empty: its length was looked at.
+    # No time is empty: its length was verified.
     return are_canonical_times(list(filter(None, chain.from_iterable(map(_times_of, entries)))))
 
 
 _TAGS: dict[type[Model], str] = {**ENTRY_TAGS, PlainSemantic: ENTRY_TAGS[Semantic]}
 _NONCE_BYTES = 16
-"""Entries from which a batch is worth it."""
 
 _STAND_IN = STAND_IN.encode()
 _EMPTY = (b":{}", b":[]")
-"""What is empty is left out, at some levels."""
+"""Empty members are omitted, at some levels."""
 
-# Of a batch with digits alike, brackets alike and signs gone: what is empty, a number of sixteen
-# digits, text beyond the BMP. One pass, and few looks for what is long.
+# In a batch with digits made equal, brackets made equal and signs removed: empty members, numbers
+# of sixteen digits, text beyond the BMP. One pass, and few searches.
 _FLAT_FIELDS = bytes.maketrans(b"123456789[],\xf0\xf1\xf2\xf3\xf4", b"000000000{}:" + b"\xff" * 5)
 _SIGNS = (b"\xff", b":" + b"0" * 16, b"{" + b"0" * 16, b":{}")
 _UNENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
@@ -629,53 +630,53 @@ _UNENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 def seal_many(
     drafts: Sequence[Model], *, nonces: Nonces = random_nonce, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[Sealed]:
-    """Give drafts their nonces and ids, in their order.
+    """Yield drafts as records with nonces and IDs, in order.
 
     Args:
-        drafts: Some hundred record values, as ``seal`` takes them.
-        nonces: Where new nonces come from, one for each draft that has none, in their order.
-        limits: The bounds on a record.
+        drafts: Some hundred record values; see ``seal``.
+        nonces: Returns a new nonce for each draft without one, in order.
+        limits: The limits of a record.
 
     Yields:
-        The records. When a draft is refused, those before it came already.
+        The records; those before a refused draft are yielded first.
 
     Raises:
         ValueRefusedError: As ``seal``.
         LimitError: As ``seal``.
     """
-    made = _named(drafts, nonces)
-    found: list[Sealed | None] = [None] * len(drafts)
+    prepared = _with_nonces(drafts, nonces)
+    results: list[Sealed | None] = [None] * len(drafts)
     for cls, places in _by_class(drafts).items():
-        named = [cast("Entry", made[place]) for place in places]
+        named = [cast("Entry", prepared[place]) for place in places]
         given = [drafts[place] for place in places]
         for place, record in zip(places, _sealed(_TAGS[cls], named, given, limits), strict=True):
-            found[place] = record
-    for record, draft in zip(found, made, strict=True):
+            results[place] = record
+    for record, draft in zip(results, prepared, strict=True):
         yield record or seal(_without_stand_in(draft), limits=limits)
 
 
 def _by_class(drafts: Sequence[Model]) -> dict[type[Model], list[int]]:
-    """Return the places of new entries, by class, where there are enough of one."""
-    found = dict[type[Model], list[int]]()
+    """Return the positions of new entries by class, for classes with enough of them."""
+    positions = dict[type[Model], list[int]]()
     for place, draft in enumerate(drafts):
         if type(draft) in _TAGS and draft.nonce is None and draft.id is None:
-            found.setdefault(type(draft), []).append(place)
-    return {cls: places for cls, places in found.items() if len(places) >= _LEAST}
+            positions.setdefault(type(draft), []).append(place)
+    return {cls: places for cls, places in positions.items() if len(places) >= _LEAST}
 
 
-def _named(drafts: Sequence[Model], nonces: Nonces) -> list[Model]:
-    """Return copies of drafts that have a nonce, and the stand-in for an id."""
+def _with_nonces(drafts: Sequence[Model], nonces: Nonces) -> list[Model]:
+    """Return copies of drafts with a nonce, and the stand-in for an ID."""
     needed = sum(draft.nonce is None for draft in drafts)
     drawn = iter(_drawn(nonces, needed))
-    made = []
+    named = []
     for draft in drafts:
-        one = copy(draft)
-        if one.nonce is None:
-            force_setattr(one, "nonce", next(drawn))  # on a copy that nobody else has seen
-        if one.id is None:
-            force_setattr(one, "id", STAND_IN)
-        made.append(one)
-    return made
+        copied = copy(draft)
+        if copied.nonce is None:
+            force_setattr(copied, "nonce", next(drawn))  # on a private copy
+        if copied.id is None:
+            force_setattr(copied, "id", STAND_IN)
+        named.append(copied)
+    return named
 
 
 def _drawn(nonces: Nonces, count: int) -> Iterable[str]:
@@ -695,99 +696,101 @@ def _without_stand_in(draft: Model) -> Model:
 
 
 def _sealed(
-    tag: str, made: list[Entry], drafts: Sequence[Model], limits: Limits
+    tag: str, entries: list[Entry], drafts: Sequence[Model], limits: Limits
 ) -> list[Sealed | None]:
-    """Return the records of one class; None for those that need the careful way."""
-    nothing: list[Sealed | None] = [None] * len(made)
+    """Return the records of one class; None for those that need the slow path."""
+    nothing: list[Sealed | None] = [None] * len(entries)
     try:
-        text = encode_lines(made)
+        text = encode_lines(entries)
     except _UNENCODABLE:
         return nothing
     parts, hashed = text.split(_STAND_IN), text.replace(STAND_IN_MEMBER, b"").split(b"\n")
-    if len(parts) != len(made) + 1:
+    if len(parts) != len(entries) + 1:
         return nothing
     ids = [PREFIX + blake3(line).hexdigest() for line in hashed[:-1]]
     batch = b"".join(chain(*zip(parts, map(str.encode, ids), strict=False), parts[-1:]))
     lines = batch.split(b"\n")[:-1]
     alike: dict[int, Entry]
-    if type(drafts[0]) is PlainSemantic:  # what reading back would show is known
+    if type(drafts[0]) is PlainSemantic:  # the result of reading back is known
         alike = dict(enumerate(cast("Sequence[Entry]", drafts)))
     else:
-        alike = _alike(_read_back(tag, batch, lines), drafts, _said(type(drafts[0])))
+        alike = _equal_entries(
+            _read_back(tag, batch, lines), drafts, _content_getter(type(drafts[0]))
+        )
     if len(alike) < len(lines):
-        batch = b"\n".join([*(lines[place] for place in alike), b""])
-    kept = [lines[place] for place in alike]
-    odd = set(_odd(batch, kept, list(alike.values()), limits))
-    found = nothing
-    for number, place in enumerate(alike):
+        batch = b"\n".join([*(lines[position] for position in alike), b""])
+    kept = [lines[position] for position in alike]
+    odd = set(_suspect_positions(batch, kept, list(alike.values()), limits))
+    results = nothing
+    for number, position in enumerate(alike):
         if number not in odd:
-            found[place] = Sealed(ids[place], tag, lines[place])
-    return found
+            results[position] = Sealed(ids[position], tag, lines[position])
+    return results
 
 
 def _read_back(tag: str, batch: bytes, lines: list[bytes]) -> list[Entry | None]:
-    """Return what a reader makes of each line; None where it has to be read with care."""
+    """Return the parsed entry of each line; None if it needs the slow path."""
     read = entry_codec(tag)
     try:
         return [*read.many(batch)]
     except UNREADABLE:
         pass
-    found: list[Entry | None] = []
+    results: list[Entry | None] = []
     for line in lines:
         try:
-            found.append(read.one(line))
+            results.append(read.one(line))
         except UNREADABLE:
-            found.append(None)
-    return found
+            results.append(None)
+    return results
 
 
-def _alike(
+def _equal_entries(
     models: Sequence[Entry | None],
     drafts: Sequence[Model],
-    said: "attrgetter[tuple[Any, ...]]",
+    content_of: "attrgetter[tuple[Any, ...]]",
 ) -> dict[int, Entry]:
-    """Return the entries that say the very same as their drafts, by place.
+    """Return the entries that are equal to their drafts, by position.
 
-    They are compared all at once; where that fails, one by one, so that a single ``1.0`` in a draft
-    does not send all of its batch the careful way.
+    They are compared together; if that fails, one by one, so that a single ``1.0`` in a draft does
+    not send its whole batch to the slow path.
     """
-    whole = {place: model for place, model in enumerate(models) if model is not None}
+    whole = {position: model for position, model in enumerate(models) if model is not None}
     found = [*whole.values()]
-    given = drafts if len(found) == len(drafts) else [drafts[place] for place in whole]
-    if [*map(said, found)] == [*map(said, given)] and have_plain_numbers(found):
+    given = drafts if len(found) == len(drafts) else [drafts[position] for position in whole]
+    if [*map(content_of, found)] == [*map(content_of, given)] and have_plain_numbers(found):
         return whole
     return {
-        place: model
-        for place, model in whole.items()
-        if said(model) == said(drafts[place]) and have_plain_numbers([model])
+        position: model
+        for position, model in whole.items()
+        if content_of(model) == content_of(drafts[position]) and have_plain_numbers([model])
     }
 
 
-def _odd(
+def _suspect_positions(
     batch: bytes, lines: list[bytes], models: Sequence[Entry], limits: Limits
 ) -> Iterator[int]:
-    """Yield the places of entries that may be over a bound, or not in canonical form."""
+    """Yield the positions of entries that may exceed a limit, or not be canonical."""
     bound = unbounded_size(limits)
     if max(map(len, lines), default=0) > bound:
-        for place, (line, model) in enumerate(zip(lines, models, strict=True)):
+        for position, (line, model) in enumerate(zip(lines, models, strict=True)):
             if len(line) > bound and over_bounds(model, len(line), limits):
-                yield place
+                yield position
     flat = batch.translate(_FLAT_FIELDS, b"-")
     if not any(sign in flat for sign in _SIGNS) and are_shallow(lines):
         return
     if have_no_free_json(models, batch):
         return
     ordinary = is_ordinary_batch(batch)
-    for place, line in enumerate(lines):
+    for position, line in enumerate(lines):
         if (
             line.count(b"{") + line.count(b"[") > MAX_DEPTH
             or not (ordinary or has_plain_layout(line))
             or any(sign in line for sign in _EMPTY)
         ):
-            yield place
+            yield position
 
 
 @cache
-def _said(cls: type[Model]) -> "attrgetter[tuple[Any, ...]]":
-    """Return what gives all that a draft says, and sealing does not add."""
+def _content_getter(cls: type[Model]) -> "attrgetter[tuple[Any, ...]]":
+    """Return a getter of all members of a draft that sealing does not add."""
     return attrgetter(*(name for name in cls.__struct_fields__ if name not in ("id", "nonce")))

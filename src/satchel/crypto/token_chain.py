@@ -1,7 +1,7 @@
-"""Tokens from an owner's to the holder's: made narrower link by link, and judged as a whole.
+"""Chains of capability tokens, from an owner's to the holder's, verified as a whole.
 
-A request is allowed when every token of the chain allows it, so nothing has to be compared for
-width, and nothing can widen. Source: docs/spec/6-keys-and-tokens.md, 6.6.
+A request is allowed if every token of the chain allows it, so no scopes have to be compared, and no
+token can extend what the one before allows. Source: docs/spec/6-keys-and-tokens.md, 6.6.
 """
 
 from collections.abc import Collection
@@ -23,11 +23,11 @@ from satchel.crypto.tokens import (
     Lists,
     Permission,
     SignedToken,
-    covering,
     is_signed,
     is_wildcard,
     list_digest,
     parse_token,
+    scope_filter,
     shift_time,
     signed_token,
 )
@@ -46,48 +46,48 @@ from satchel.model.values import Id, Nonce, Time, check_times, resolved
 
 FORMAT = "satchel-token/1"
 MOST_TOKENS = 8
-"""Tokens of one chain."""
+"""Maximum number of tokens in a chain."""
 
 SKEW = timedelta(seconds=60)
-"""How far the clocks of two machines may differ."""
+"""Maximum difference of two machines' clocks."""
 
 MOST_BYTES = 16 * 2**20
-"""Of a file with a chain, and the lists that go beside it."""
+"""Maximum bytes of a file with a chain and its lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenContext:
-    """What a chain is judged against."""
+    """The context in which a chain is verified."""
 
     bank: str
     owners: Collection[str]
-    """Keys that own the bank."""
+    """Owners of the bank."""
 
     moment: str
-    """What the clock says."""
+    """The current time."""
 
     revoked: Collection[str] = ()
-    """Ids of tokens that were revoked."""
+    """IDs of revoked tokens."""
 
     revoked_keys: Collection[str] = ()
-    """Keys whose word does not count any more."""
+    """Keys that were revoked."""
 
     artifact: str | None = None
-    """Root hash of the artifact that is asked for; None where it is the bank itself."""
+    """Root hash of the requested artifact; None if the bank itself is requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The tokens of one presentation, whose signatures and links hold.
+    """The tokens of one presentation, with valid signatures and links.
 
-    Only ``opened`` and ``attenuated`` make one, so who has one need not check it again.
+    Only ``open_chain``, ``linked`` and ``attenuated`` create one, so it need not be verified again.
     """
 
     tokens: tuple[SignedToken, ...]
     """From the owner's to the holder's."""
 
     lists: Lists
-    """Lists of ids that are shown beside the tokens, by their hash."""
+    """Lists of IDs that are presented with the tokens, by their hash."""
 
     @property
     def leaf(self) -> SignedToken:
@@ -96,39 +96,39 @@ class Chain:
 
     @property
     def bank(self) -> str:
-        """Id of the bank that it is for."""
+        """ID of the bank of the chain."""
         return self.leaf.payload.bank
 
     @property
     def audience(self) -> str | None:
-        """Who may present it; None for whoever has it."""
+        """The key that may present it; None for a bearer token."""
         return self.leaf.payload.audience
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it speaks of everything in the bank."""
+        """Whether it covers everything in the bank."""
         return all(is_wildcard(token.payload.scope) for token in self.tokens)
 
     @property
     def covers(self) -> Covers:
-        """What tells whether an entry is in the scope of every token."""
-        each = [covering(token.payload.scope, self.lists) for token in self.tokens]
+        """Returns whether an entry is in the scope of every token."""
+        each = [scope_filter(token.payload.scope, self.lists) for token in self.tokens]
         return lambda entry: all(covers(entry) for covers in each)
 
     @property
     def permissions(self) -> frozenset[Permission]:
-        """What every token allows."""
+        """The permissions in every token."""
         each = (frozenset(token.payload.permissions) for token in self.tokens)
         return frozenset.intersection(*each)
 
     def require(self, needed: Collection[Permission], around: TokenContext) -> None:
-        """Require that every token holds now, and allows what is asked for.
+        """Require that every token is valid now, and grants the needed permissions.
 
         Raises:
             TokenError: If it is for another bank or artifact, or its issuer is not an owner.
-            TokenTimeError: If one has ended, or not begun.
+            TokenTimeError: If one has expired or is not valid yet.
             TokenRevokedError: If one was revoked, or the key of its issuer was.
-            PermissionRefusedError: If one does not allow it.
+            PermissionRefusedError: If one does not grant a permission.
         """
         self.require_valid(around)
         missing = sorted(set(needed) - self.permissions)
@@ -138,7 +138,7 @@ class Chain:
             )
 
     def require_valid(self, around: TokenContext) -> None:
-        """Require that every token holds now, whatever it allows; as ``require``."""
+        """Require that every token is valid now, with any permissions; see ``require``."""
         if self.bank != around.bank:
             raise TokenError("the token is for another bank", field="bank")
         root = self.tokens[0].payload.issuer
@@ -160,7 +160,7 @@ class Chain:
         }
 
     def encoded(self) -> bytes:
-        """Return the bytes of a file with it."""
+        """Return the bytes of a file with the chain."""
         return canonical_checked(self.value()) + b"\n"
 
 
@@ -176,47 +176,48 @@ def _require_now(token: SignedToken, around: TokenContext) -> None:
 
 
 def open_chain(data: bytes) -> Chain:
-    """Return the chain in the bytes of a file, after checking every signature and link.
+    """Return the chain in the bytes of a file, with every signature and link verified.
 
     Raises:
         LimitError: If it is too large, or too long.
-        MalformedError: If the bytes are not canonical, or the shape is wrong.
-        TokenError: If a signature or a link does not hold.
+        MalformedError: If the bytes are not canonical, or not a chain.
+        TokenError: If a signature or a link is invalid.
     """
     if len(data) > MOST_BYTES:
         raise LimitError(f"a token file can have at most {MOST_BYTES:,} bytes")
-    return opened_value(decode_canonical(data.strip(b"\r\n")))
+    return chain_from_value(decode_canonical(data.strip(b"\r\n")))
 
 
-def opened_value(value: Any) -> Chain:
-    """Do what ``opened`` does with a value that a strict reader gave."""
+def chain_from_value(value: Any) -> Chain:
+    """As ``open_chain``, for a value from a strict reader."""
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise MalformedError(f"not a token file: no format {FORMAT!r}", field="format")
     unknown = sorted(value.keys() - {"format", "lists", "tokens"})
     if unknown:
         raise MalformedError("a token file has no such member", field=unknown[0])
-    found = value.get("tokens")
-    if not isinstance(found, list) or not found:
+    envelopes = value.get("tokens")
+    if not isinstance(envelopes, list) or not envelopes:
         raise MalformedError("it contains no token", field="tokens")
-    if len(found) > MOST_TOKENS:
+    if len(envelopes) > MOST_TOKENS:
         raise LimitError(f"a chain can have at most {MOST_TOKENS} tokens", field="tokens")
-    return linked(tuple(map(parse_token, found)), _lists(value.get("lists", {})))
+    return link_tokens(tuple(map(parse_token, envelopes)), _lists(value.get("lists", {})))
 
 
-def linked(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
-    """Return tokens as a chain, after checking every signature and link.
+def link_tokens(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
+    """Return tokens as a chain, with every signature and link verified.
 
     Raises:
-        TokenError: Naming the first that does not hold.
-        MalformedError: If a list beside them is not one that a token names.
+        TokenError: Naming the first invalid one.
+        MalformedError: If a list is not named by a token.
     """
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if not is_signed(token):
-            raise TokenError("the signature of a token is not valid", field=f"tokens/{place}")
-        before = tokens[place - 1] if place else None
-        if not _follows(token, before):
+            raise TokenError("the signature of a token is not valid", field=f"tokens/{position}")
+        before = tokens[position - 1] if position else None
+        if not _may_follow(token, before):
             raise TokenError(
-                "a token was not attenuated from the one before it", field=f"tokens/{place}/parent"
+                "a token was not attenuated from the one before it",
+                field=f"tokens/{position}/parent",
             )
     named = {
         clause.digest: clause.count
@@ -230,8 +231,8 @@ def linked(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
     return Chain(tokens, lists)
 
 
-def _follows(token: SignedToken, before: SignedToken | None) -> bool:
-    """Tell whether a token may stand after another one; as the first, where there is none."""
+def _may_follow(token: SignedToken, before: SignedToken | None) -> bool:
+    """Return whether a token may follow another one, or be the first if there is none."""
     if before is None:
         return token.payload.parent is None
     return (
@@ -243,28 +244,28 @@ def _follows(token: SignedToken, before: SignedToken | None) -> bool:
 
 def _lists(value: Any) -> dict[str, list[str]]:
     try:
-        found = msgspec.convert(value, resolved(dict[Id, list[Id]]))
+        lists = msgspec.convert(value, resolved(dict[Id, list[Id]]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not lists of IDs: {error}", field="lists") from None
-    for name, ids in found.items():
+    for name, ids in lists.items():
         if len(ids) > MOST_LISTED_IDS:
             raise LimitError(f"a list can have at most {MOST_LISTED_IDS:,} IDs", field="lists")
         if list_digest(ids) != name or ids != sorted(set(ids)):
             raise MalformedError("a list does not match its hash", field=f"lists/{name}")
-    return found
+    return lists
 
 
-def attenuated(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> Chain:
-    """Return a chain with one more token, which the holder of the last one signs.
+def attenuate(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> Chain:
+    """Return a chain with a further token, signed by the holder of the last one.
 
     Args:
-        chain: What the holder has.
+        chain: The holder's chain.
         holder: The key of its audience.
-        grant: What the new token says; it can only narrow.
-        lists: Lists that go beside it.
+        grant: The content of the new token; it can only restrict the chain.
+        lists: Lists of IDs that the new token names.
 
     Raises:
-        UsageError: If it would say more than the chain allows, which it could not do anyhow.
+        UsageError: If it would allow more than the chain, which would have no effect.
         SigningKeyError: If the key is not that of the audience.
         LimitError: If the chain is too long.
     """
@@ -282,17 +283,17 @@ def attenuated(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> 
     if grant.expires_at > min(token.payload.expires_at for token in chain.tokens):
         raise UsageError("it would expire after its parent token", field="expires_at")
     token = signed_token(chain.bank, holder, grant, chain.leaf.id)
-    return linked((*chain.tokens, token), {**chain.lists, **lists})
+    return link_tokens((*chain.tokens, token), {**chain.lists, **lists})
 
 
 SESSION = "session"
-"""The action of a proof that counts for a whole process, which made its verifier's key itself."""
+"""The action of a proof for a whole process, which created its verifier's key itself."""
 
 _LONGEST_ACTION = 64
 
 
 class ProofRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a holder signs."""
+    """The payload that a holder signs."""
 
     v: Literal[1]
     action: Annotated[str, Meta(min_length=1, max_length=_LONGEST_ACTION)]
@@ -300,11 +301,11 @@ class ProofRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """H(JCS(arguments))."""
 
     audience: KeyId
-    """The verifier's key: what was signed for one counts at no other."""
+    """The verifier's key: a proof for one verifier is invalid for others."""
 
     bank: Id
     token: Id
-    """Of the last token of the chain."""
+    """ID of the last token of the chain."""
 
     at: Time
     nonce: Nonce
@@ -313,31 +314,35 @@ class ProofRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         check_times(self, ("at",))
 
 
-def request_of(method: str, target: str, body: str) -> tuple[str, dict[str, str]]:
-    """Return the action and arguments that a proof for a request over HTTP is made for.
+def http_proof_request(method: str, target: str, body: str) -> tuple[str, dict[str, str]]:
+    """Return the action and arguments of a proof for an HTTP request.
 
     Args:
         method: Such as ``POST``.
-        target: The path with its query, as it is sent.
-        body: The BLAKE3 of the body, in hex; that of no bytes where there is none.
+        target: The path with its query, as sent.
+        body: BLAKE3 of the body, in hex; that of no bytes for no body.
     """
     return f"http {method.upper()}", {"target": target, "body": body}
 
 
 def prove(
-    chain: Chain, holder: SigningKey, verifier: str, at: str, asked: tuple[str, Any] = (SESSION, {})
+    chain: Chain,
+    holder: SigningKey,
+    verifier: str,
+    at: str,
+    request: tuple[str, Any] = (SESSION, {}),
 ) -> dict[str, Any]:
-    """Return the proof that a holder sends along, as JSON.
+    """Return the proof that a holder sends with a request, as JSON.
 
     Args:
-        chain: What is presented.
+        chain: The presented chain.
         holder: The key of its audience.
-        verifier: The key of whoever is asked.
-        at: Now.
-        asked: The action, and its arguments.
+        verifier: The verifier's key.
+        at: The current time.
+        request: The action, and its arguments.
     """
-    action, args = asked
-    said = {
+    action, args = request
+    payload = {
         "v": 1,
         "action": action,
         "args": digest(canonical(args)),
@@ -347,8 +352,8 @@ def prove(
         "at": at,
         "nonce": random_nonce(),
     }
-    signatures = sign(PayloadType.REQUEST, said, [holder])
-    return {"payload": said, "signatures": msgspec.to_builtins(signatures)}
+    signatures = sign(PayloadType.REQUEST, payload, [holder])
+    return {"payload": payload, "signatures": msgspec.to_builtins(signatures)}
 
 
 def require_possession(
@@ -356,56 +361,54 @@ def require_possession(
     proof: Any,
     verifier: str,
     moment: str,
-    asked: tuple[str, Any] = (SESSION, {}),
+    expected: tuple[str, Any] = (SESSION, {}),
 ) -> ProofRequest:
-    """Require that a proof was made by the audience of a chain, for this very request, just now.
+    """Require that a proof was made by the audience of a chain, for this request, just now.
 
-    Whoever takes requests from elsewhere keeps the nonces of writes, in the transaction of each
-    write, for as long as a proof counts.
+    A server stores the nonces of writes, in the transaction of each write, as long as their proof
+    is valid.
 
     Args:
-        chain: What is presented; one without an audience needs no proof.
-        proof: As ``prove`` returns it, from a strict reader.
+        chain: The presented chain; a bearer token needs no proof.
+        proof: The proof, from a strict reader.
         verifier: The verifier's own key.
-        moment: Now.
-        asked: The action, and its arguments.
+        moment: The current time.
+        expected: The action, and its arguments.
 
     Raises:
-        MalformedError: If the proof has another shape.
-        TokenError: If it does not hold.
+        MalformedError: If it is not a proof.
+        TokenError: If it is invalid.
         TokenTimeError: If it is too old, or from the future.
     """
-    action, args = asked
-    found = proved_request(chain, proof, verifier, moment, action)
+    action, args = expected
+    found = verify_proof(chain, proof, verifier, moment, action)
     require_arguments(found, args)
     return found
 
 
-def proved_request(
-    chain: Chain, proof: Any, verifier: str, moment: str, action: str
-) -> ProofRequest:
-    """Do what ``require_possession`` does, but for the arguments, which may not be here yet.
+def verify_proof(chain: Chain, proof: Any, verifier: str, moment: str, action: str) -> ProofRequest:
+    """As ``require_possession``, without the arguments, which may not be received yet.
 
-    What costs least is looked at first, and the signature last.
+    The cheapest verification is first, and the signature last.
     """
     if not isinstance(proof, dict) or proof.keys() != {"payload", "signatures"}:
         raise MalformedError("a proof has a payload and signatures", field="request")
     try:
-        found = msgspec.convert(proof["payload"], resolved(ProofRequest))
+        request = msgspec.convert(proof["payload"], resolved(ProofRequest))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a proof of possession: {problem}", field=field) from None
     expected = verifier, chain.bank, chain.leaf.id
-    if (found.audience, found.bank, found.token) != expected or found.action != action:
+    if (request.audience, request.bank, request.token) != expected or request.action != action:
         raise TokenError("the proof of possession is for another request", field="request")
-    if not shift_time(moment, -SKEW) <= found.at <= shift_time(moment, SKEW):
+    if not shift_time(moment, -SKEW) <= request.at <= shift_time(moment, SKEW):
         raise TokenTimeError("the proof of possession has expired", field="at")
     signatures = parse_signatures(proof["signatures"], 1)
     if [signature.key for signature in signatures] != [chain.audience]:
         raise TokenError("the proof of possession is not signed by the audience", field="audience")
     if not check(PayloadType.REQUEST, proof["payload"], signatures)[0].valid:
         raise TokenError("the signature of the proof is not valid", field="request")
-    return found
+    return request
 
 
 def require_arguments(request: ProofRequest, args: Any) -> None:
@@ -424,7 +427,7 @@ LONGEST = timedelta(days=90)
 
 
 class RevocationList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tokens of a bank that are revoked at a moment."""
+    """The revoked tokens of a bank at a time."""
 
     v: Literal[1]
     bank: Id
@@ -434,10 +437,10 @@ class RevocationList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     issued_at: Time
     expires_at: Time
-    """From when on nobody may rely on it: there is a newer one, or nobody knows."""
+    """Expiry, after which the list must not be relied on."""
 
     tokens: Annotated[tuple[Id, ...], Meta(max_length=MOST_REVOKED)]
-    """Ids, sorted."""
+    """Sorted IDs."""
 
     def __post_init__(self) -> None:
         check_times(self, ("issued_at", "expires_at"))
@@ -450,20 +453,20 @@ class RevocationList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 def signed_list(
     bank: str, owner: SigningKey, number: int, tokens: Collection[str], times: tuple[str, str]
 ) -> bytes:
-    """Return the bytes of a file with a signed list.
+    """Return the bytes of a file with a signed revocation list.
 
     Args:
-        bank: Whose tokens.
-        owner: Signs it.
-        number: Higher than that of every list before.
-        tokens: Ids of those that are revoked.
-        times: When it was issued, and until when it counts.
+        bank: ID of the bank.
+        owner: The key that signs it.
+        number: Higher than in every earlier list.
+        tokens: IDs of the revoked tokens.
+        times: Time of issue, and expiry.
 
     Raises:
-        UsageError: If it cannot say that.
+        UsageError: If the values are invalid.
     """
     issued_at, expires_at = times
-    said = {
+    payload = {
         "v": 1,
         "bank": bank,
         "issuer": owner.did,
@@ -473,33 +476,35 @@ def signed_list(
         "tokens": sorted(set(tokens)),
     }
     try:
-        msgspec.convert(said, resolved(RevocationList))
+        msgspec.convert(payload, resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise UsageError(f"not a valid revocation list: {problem}", field=field) from None
-    signatures = msgspec.to_builtins(sign(PayloadType.REVOCATIONS, said, [owner]))
+    signatures = msgspec.to_builtins(sign(PayloadType.REVOCATIONS, payload, [owner]))
     return (
-        canonical_checked({"format": REVOCATIONS_FORMAT, "payload": said, "signatures": signatures})
+        canonical_checked(
+            {"format": REVOCATIONS_FORMAT, "payload": payload, "signatures": signatures}
+        )
         + b"\n"
     )
 
 
-def opened_list(
+def open_revocation_list(
     data: bytes, bank: str, owners: Collection[str], *, moment: str, least: int = 0
 ) -> RevocationList:
-    """Return a list of revocations that counts now.
+    """Return a revocation list that is valid now.
 
     Args:
         data: The bytes of its file.
-        bank: Whose tokens are asked about.
-        owners: Keys that own the bank.
-        moment: Now.
-        least: The number of the newest list that was seen before.
+        bank: ID of the bank.
+        owners: Owners of the bank.
+        moment: The current time.
+        least: Number of the newest list that was seen before.
 
     Raises:
-        MalformedError: If it is no such list.
+        MalformedError: If it is not a revocation list.
         TokenError: If it is another bank's, not an owner's, not signed, or older than one seen.
-        TokenTimeError: If it has ended, or is from the future.
+        TokenTimeError: If it has expired, or is from the future.
     """
     value: Any = decode_canonical(data.strip(b"\r\n")) if len(data) <= MOST_BYTES else None
     members = {"format", "payload", "signatures"}
@@ -510,19 +515,21 @@ def opened_list(
     ):
         raise MalformedError("not a revocation list", field="format")
     try:
-        found = msgspec.convert(value["payload"], resolved(RevocationList))
+        revocations = msgspec.convert(value["payload"], resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a revocation list: {problem}", field=field) from None
     signatures = parse_signatures(value["signatures"], 1)
-    if [signature.key for signature in signatures] != [found.issuer]:
+    if [signature.key for signature in signatures] != [revocations.issuer]:
         raise TokenError("the list is not signed by its issuer", field="signatures")
-    if found.bank != bank or found.issuer not in owners:
+    if revocations.bank != bank or revocations.issuer not in owners:
         raise TokenError("the list is not issued by an owner of this bank", field="issuer")
     if not check(PayloadType.REVOCATIONS, value["payload"], signatures)[0].valid:
         raise TokenError("the signature of the list is not valid", field="signatures")
-    if found.number < least:
+    if revocations.number < least:
         raise TokenError("a newer revocation list was seen here", field="number")
-    if found.issued_at > shift_time(moment, SKEW) or found.expires_at <= shift_time(moment, -SKEW):
+    if revocations.issued_at > shift_time(moment, SKEW) or revocations.expires_at <= shift_time(
+        moment, -SKEW
+    ):
         raise TokenTimeError("the revocation list is not valid now", field="expires_at")
-    return found
+    return revocations

@@ -1,8 +1,8 @@
-"""One capability token: its payload, its id, its signature.
+"""A capability token: its payload, its ID, its signature.
 
-The id is the hash of the payload and is never chosen. What is signed is the value as received, and
-there is one spelling of each payload, so a member of a later version, which might narrow what it
-allows, is refused rather than passed over. Source: docs/spec/6-keys-and-tokens.md, 6.5.
+The ID is the hash of the payload and cannot be chosen. The received value is what is signed, and
+each payload has one spelling, so an unknown member, which might restrict the token, is refused
+instead of ignored. Source: docs/spec/6-keys-and-tokens.md, 6.5.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,10 +39,10 @@ from satchel.model.values import (
 )
 
 MOST_SHOWN_IDS = 64
-"""Ids that stand in a token itself; of more there is only the hash, and the list goes beside."""
+"""Maximum number of IDs in a token; of more it contains the hash, and the list is separate."""
 
 MOST_LISTED_IDS = 100_000
-"""Ids of one list beside a token."""
+"""Maximum number of IDs in a separate list."""
 
 _MOST_TAGS, _LONGEST_TAG = 64, 256
 
@@ -52,10 +52,10 @@ _Tags = Annotated[
 ]
 
 Lists = Mapping[str, Sequence[str]]
-"""Lists of ids that are shown beside tokens, by their hash."""
+"""Lists of IDs that are presented with tokens, by their hash."""
 
 Covers = Callable[[Entry], bool]
-"""Tells whether an entry, with its id, is in a scope."""
+"""Returns whether an entry, with its ID, is in a scope."""
 
 
 class _Clause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -74,14 +74,14 @@ class Entries(
     tag="entries",
     forbid_unknown_fields=True,
 ):
-    """The entries that are listed."""
+    """The listed entries."""
 
     ids: Annotated[tuple[Id, ...], Meta(max_length=MOST_SHOWN_IDS)] = ()
-    """Sorted, each once; empty where the list goes beside the token."""
+    """Sorted and unique; empty if the list is separate."""
 
     count: Annotated[int, Meta(gt=MOST_SHOWN_IDS, le=MOST_LISTED_IDS)] | None = None
     digest: Id | None = None
-    """H(JCS(sorted ids)), where the list goes beside the token."""
+    """H(JCS(sorted ids)), if the list is separate."""
 
     def __post_init__(self) -> None:
         if bool(self.ids) is (self.digest is not None) or (self.count is None) is not (
@@ -103,7 +103,7 @@ class Components(_Clause, frozen=True, kw_only=True, tag="components", forbid_un
 class Tags(
     _Clause, frozen=True, kw_only=True, omit_defaults=True, tag="tags", forbid_unknown_fields=True
 ):
-    """The entries whose tags fit, by each of the three where it is given."""
+    """The entries with matching tags, by each of the three conditions that is set."""
 
     any_of: _Tags = ()
     all_of: _Tags = ()
@@ -116,25 +116,25 @@ class Tags(
             _require_sorted(getattr(self, name), name)
 
     def fit(self, tags: Collection[str]) -> bool:
-        """Tell whether the tags of an entry fit."""
-        there = frozenset(tags)
+        """Return whether the tags of an entry match."""
+        present = frozenset(tags)
         return (
-            (not self.any_of or not there.isdisjoint(self.any_of))
-            and there.issuperset(self.all_of)
-            and there.isdisjoint(self.none_of)
+            (not self.any_of or not present.isdisjoint(self.any_of))
+            and present.issuperset(self.all_of)
+            and present.isdisjoint(self.none_of)
         )
 
 
 Clause = Wildcard | Entries | Components | Tags
 Scope = Annotated[tuple[Clause, ...], Meta(min_length=1, max_length=4)]
-"""Clauses, all of which have to hold; at most one of each type."""
+"""Clauses that must all be met; at most one of each type."""
 
 EVERYTHING: tuple[Clause, ...] = (Wildcard(),)
-"""The scope without bounds."""
+"""The scope without restrictions."""
 
 
 def require_scope(scope: Sequence[Clause]) -> None:
-    """Refuse a scope that says something twice, or everything and something.
+    """Refuse a scope with two clauses of a type, or a wildcard and another clause.
 
     Raises:
         ValueError: If it does.
@@ -147,21 +147,21 @@ def require_scope(scope: Sequence[Clause]) -> None:
 
 
 def is_wildcard(scope: Sequence[Clause]) -> bool:
-    """Tell whether a scope has no bounds."""
+    """Return whether a scope has no restrictions."""
     return any(isinstance(clause, Wildcard) for clause in scope)
 
 
 def takes_new(scope: Sequence[Clause]) -> bool:
-    """Tell whether an entry that does not exist yet can be in a scope."""
+    """Return whether a new entry can be in a scope."""
     return not any(isinstance(clause, Entries) for clause in scope)
 
 
-def covering(scope: Sequence[Clause], lists: Lists) -> Covers:
-    """Return what tells whether an entry is in a scope.
+def scope_filter(scope: Sequence[Clause], lists: Lists) -> Covers:
+    """Return a function that returns whether an entry is in a scope.
 
     Args:
         scope: The clauses.
-        lists: What is shown beside the token; a list that is not shown allows nothing.
+        lists: The lists presented with the token; a missing one allows nothing.
     """
     each = [_covering(clause, lists) for clause in scope]
     return lambda entry: all(covers(entry) for covers in each)
@@ -181,10 +181,10 @@ def _covering(clause: Clause, lists: Lists) -> Covers:
 
 
 def entries_clause(ids: Collection[str]) -> tuple[Entries, dict[str, list[str]]]:
-    """Return the clause for some entries, and the list that goes beside the token, if one does.
+    """Return the clause for some entries, and the separate list if one is needed.
 
     Raises:
-        MalformedError: If there are none, too many, or one is no id.
+        MalformedError: If there are none, too many, or one is not an ID.
     """
     listed = sorted(set(ids))
     if not listed or len(listed) > MOST_LISTED_IDS:
@@ -200,7 +200,7 @@ def entries_clause(ids: Collection[str]) -> tuple[Entries, dict[str, list[str]]]
 
 
 def list_digest(ids: Sequence[str]) -> str:
-    """Return the hash that stands in a token for a list of sorted ids."""
+    """Return the hash of a list of sorted IDs in a token."""
     return digest(canonical(list(ids)))
 
 
@@ -210,16 +210,16 @@ def _require_sorted(values: Sequence[str], name: str) -> None:
 
 
 LONGEST = timedelta(days=90)
-"""From issue to end."""
+"""Maximum time from issue to expiry."""
 
 LONGEST_BEARER = timedelta(hours=24)
-"""The same, of a token without an audience: whoever has it may use it."""
+"""The same for a bearer token, which anybody who has it may use."""
 
 _ONE = 1
 
 
 class Permission(StrEnum):
-    """What a token can allow; each is asked for by the action that it names."""
+    """A permission that a token can grant; each is needed by the operation with its name."""
 
     DERIVE = "derive"
     EXPORT = "export"
@@ -230,22 +230,22 @@ class Permission(StrEnum):
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a token counts for besides its bank."""
+    """A restriction of a token besides its bank."""
 
     root_hash: Id
-    """Of the one artifact that it counts for; it opens no bank then."""
+    """Root hash of the one artifact that it is valid for; it then opens no bank."""
 
 
 class TokenPayload(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What a token says."""
+    """The payload of a token."""
 
     v: Literal[1]
     bank: Id
     issuer: KeyId
     audience: KeyId | None = None
-    """Who may present it, and proves to be that; None for whoever has it (a bearer token)."""
+    """The key that may present it, with a proof of possession; None for a bearer token."""
 
     scope: Scope
     permissions: Annotated[tuple[Permission, ...], Meta(min_length=1)]
@@ -253,7 +253,7 @@ class TokenPayload(
     not_before: Time
     expires_at: Time
     parent: Id | None = None
-    """Id of the token that it was made from; None for an owner's own."""
+    """ID of the token that it was made from; None for an owner's own."""
 
     binding: Binding | None = None
     nonce: Nonce
@@ -275,7 +275,7 @@ class TokenPayload(
 
 
 class SignedToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token with its one signature, and its id."""
+    """A token with its signature and its ID."""
 
     id: str
     """H(JCS(payload))."""
@@ -292,7 +292,7 @@ class SignedToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token that is going to be signed says."""
+    """The content of a new token."""
 
     scope: tuple[Any, ...]
     permissions: Iterable[str]
@@ -300,7 +300,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
     audience: str | None = None
     not_before: str | None = None
-    """From its issue on when None."""
+    """None for its time of issue."""
 
     root_hash: str | None = None
 
@@ -314,7 +314,7 @@ def issue(bank: str, owner: SigningKey, grant: Grant) -> SignedToken:
     """Sign the first token of a chain, as an owner of its bank.
 
     Raises:
-        UsageError: If it cannot say that: it lasts too long, allows nothing, or the like.
+        UsageError: If its content is invalid: it lasts too long, grants nothing, or the like.
     """
     return signed_token(bank, owner, grant, None)
 
@@ -324,14 +324,14 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
 
     Args:
         bank: Id of the bank.
-        key: Of who issues it.
-        grant: What it says.
-        parent: Id of the token that it is made from.
+        key: The issuer's key.
+        grant: The content of the token.
+        parent: ID of the token that it is made from.
 
     Raises:
         UsageError: As ``issue``.
     """
-    said = {
+    claims = {
         "v": 1,
         "bank": bank,
         "issuer": key.did,
@@ -344,13 +344,13 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
     }
     if grant.audience is not None:
         public_key(grant.audience)
-        said["audience"] = grant.audience
+        claims["audience"] = grant.audience
     if parent is not None:
-        said["parent"] = parent
+        claims["parent"] = parent
     if grant.root_hash is not None:
-        said["binding"] = {"root_hash": grant.root_hash}
+        claims["binding"] = {"root_hash": grant.root_hash}
     try:
-        payload = msgspec.convert(said, resolved(TokenPayload))
+        payload = msgspec.convert(claims, resolved(TokenPayload))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise UsageError(f"not a valid token: {problem}", field=field) from None
@@ -371,10 +371,10 @@ def token_id(payload: TokenPayload) -> str:
 
 
 def parse_token(value: Any) -> SignedToken:
-    """Return a token from a value that a strict reader gave; its signature is not checked.
+    """Return a token from a value of a strict reader, without verifying its signature.
 
     Raises:
-        MalformedError: If it has another shape, or another spelling than the one it has to have.
+        MalformedError: If it is not a token, or not in its canonical spelling.
     """
     if not isinstance(value, dict) or value.keys() != {"payload", "signatures"}:
         raise MalformedError("a token has a payload and signatures", field="tokens")
@@ -397,7 +397,7 @@ def parse_token(value: Any) -> SignedToken:
 
 
 def is_signed(token: SignedToken) -> bool:
-    """Tell whether a token was signed by the key that it names as its issuer."""
+    """Return whether a token was signed by the key that it names as issuer."""
     if token.signature.key != token.payload.issuer:
         return False
     found = check(PayloadType.TOKEN, payload_value(token.payload), [token.signature])
@@ -405,7 +405,7 @@ def is_signed(token: SignedToken) -> bool:
 
 
 def shift_time(moment: str, by: timedelta) -> str:
-    """Return a canonical time some way on, or back; the first or last there is at the ends."""
+    """Return a canonical time moved by a difference, limited to the range of times."""
     try:
         return format_time(to_datetime(moment) + by)
     except OverflowError:

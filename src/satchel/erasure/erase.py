@@ -321,7 +321,7 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Records that were asked for."""
 
     with_them: dict[str, int] = {}
-    """Records that go along: ``version``, ``joins``, ``derived``."""
+    """Records that are erased with them: ``version``, ``joins``, ``derived``."""
 
     erased: int
     """All of them."""
@@ -344,7 +344,7 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What others held of them, by who held it."""
 
     still_said: int = 0
-    """Records that stay, of any bank of the store, and say some of it, too; or more."""
+    """Remaining records, of any bank of the store, that contain a part of the text; or more."""
 
     still_said_examples: list[str] = []
     looked_for: int = 0

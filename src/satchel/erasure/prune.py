@@ -213,7 +213,7 @@ def _outdated(view: View, rows: Sequence[Row], before: str, states: frozenset[st
     """Return the places of what was retired for one of some reasons, before a moment."""
     ended = [(row.seq, view.retirement(row)) for row in rows]
     asked = [(seq, one.place) for seq, one in ended if one is not None and one.state in states]
-    at = view.told_at([place for _, place in asked])
+    at = view.log_records_at([place for _, place in asked])
     return {seq for seq, place in asked if at[place].row.at < before}
 
 

@@ -252,7 +252,7 @@ class PersonReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Edges that name nobody, but join what does."""
 
     erased: int
-    """Records of the bank whose text is gone, whoever they were about."""
+    """Records of the bank whose text was erased, of any person."""
 
     blobs_not_searched: int
     """Contents of files that are kept apart; they are not looked into."""
@@ -434,7 +434,7 @@ class _PersonMatches:
         """Return a record with everything that is known of it."""
         row = logged.row
         source = self._source(view, row.batch) if row.batch else None
-        said = view.said_of(row.id) + (view.said_of(source.record.id) if source else [])
+        said = view.statuses_of(row.id) + (view.statuses_of(source.record.id) if source else [])
         return RecordReport(
             place=row.seq,
             id=row.id,
@@ -463,7 +463,7 @@ class _PersonMatches:
         if place not in self._sources:
             if len(self._sources) >= _MOST_KEPT:
                 self._sources.clear()
-            self._sources |= view.told_at([place])
+            self._sources |= view.log_records_at([place])
         return self._sources[place]
 
 

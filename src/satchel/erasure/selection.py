@@ -153,7 +153,7 @@ def _named(view: View, wanted: str) -> str:
             hint=f"Pass the ID, or a prefix of at least {_LEAST_DIGITS} digits.",
         )
     else:
-        found = view.nominated(digits, limit=_MOST_SHOWN)
+        found = view.ids_with_prefix(digits, limit=_MOST_SHOWN)
     places = view.places(found)
     if len(places) > 1:
         raise UsageError(

@@ -18,8 +18,8 @@ from satchel.crypto.token_chain import (
     SKEW,
     Chain,
     TokenContext,
-    linked,
-    opened_value,
+    chain_from_value,
+    link_tokens,
     prove,
     require_possession,
 )
@@ -61,7 +61,7 @@ def tampering_table(folder: Path, *, fields: int = FIELDS, parents: int = PARENT
     if not verify_file(file, policy):
         raise AssertionError(
             "the artifact does not verify before it is changed"
-        )  # nothing would count
+        )  # no result would count
     chance = random.Random(11)  # noqa: S311 - the same in every run is the point
     rows: list[list[Any]] = []
     for name, count, change in kinds:
@@ -174,7 +174,7 @@ def _chain(owner: SigningKey, holder: SigningKey, number: int) -> Chain:
         expires_at=shift_time(_NOW, timedelta(hours=1)),
         audience=holder.did,
     )
-    return linked((issue(_bank(number), owner, grant),), {})
+    return link_tokens((issue(_bank(number), owner, grant),), {})
 
 
 def _around(owner: SigningKey, number: int, **members: Any) -> TokenContext:
@@ -200,7 +200,7 @@ def _misdirected(owner: SigningKey, holder: SigningKey, number: int) -> None:
 def _forged(owner: SigningKey, holder: SigningKey, number: int) -> None:
     value = _chain(owner, holder, number).value()
     value["tokens"][0]["payload"]["expires_at"] = shift_time(_NOW, timedelta(days=1 + number))
-    opened_value(value).require([], _around(owner, number))
+    chain_from_value(value).require([], _around(owner, number))
 
 
 def _revoked(owner: SigningKey, holder: SigningKey, number: int) -> None:

@@ -233,7 +233,7 @@ _STYLE = (
     "padding:.25rem .6rem;text-align:left}td.n{text-align:right}pre{background:#f6f6f6;"
     "padding:1rem;overflow:auto}svg{width:100%;height:auto;font-size:11px}p.note{color:#555}"
 )
-# Nothing is loaded, and nothing in the page runs, whoever serves it.
+# The page loads nothing and runs nothing, wherever it is served.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 

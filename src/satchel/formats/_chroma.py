@@ -1,7 +1,7 @@
 """A record of a Chroma collection as an entry, and back.
 
-A record is a document, an ID and members that are texts, numbers, Booleans or lists of one of
-these types. Compared with chromadb 1.5.9.
+A record is a document, an ID and members that are texts, numbers, Booleans or lists of one of these
+types. Compared with chromadb 1.5.9.
 """
 
 import math
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from satchel.crypto.canonical import decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
@@ -79,7 +79,7 @@ class ChromaVectors:
         return self._held.get(identity.encode())
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._held.close()
 
     def _read_queue(self, database: Database, collection: str) -> None:
@@ -231,7 +231,7 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
         kept[URI] = row[URI]
     if metadata is not None and not metadata:
         kept["metadata"] = {}
-    kept |= numbers_of({"metadata": metadata, VECTOR: row.get(VECTOR)})
+    kept |= float_spellings({"metadata": metadata, VECTOR: row.get(VECTOR)})
     when = row.get("created_at")
     return Semantic(
         text=text,

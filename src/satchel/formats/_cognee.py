@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.errors import LimitError, MalformedError, PathRefusedError
 from satchel.formats._archive import ZIP_MAGIC, open_archive
 from satchel.formats._json import (
@@ -244,7 +244,7 @@ def node_of(kind: str, row: Row) -> GraphNode:
         origin = Origin(
             provider=NAME,
             id=f"{RAW}:{identity}",
-            as_written=numbers_of(row),
+            as_written=float_spellings(row),
             trust=TrustClass.IMPORTED,
         )
         return GraphNode(

@@ -3,7 +3,7 @@
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
@@ -133,8 +133,8 @@ def rows_of(
 ) -> Iterator[Model]:
     """Yield the records of the rows of a list; bad rows are refused.
 
-    The list may be a member ``conversations`` of an object; an object without it is a row,
-    and others may follow, each on a line.
+    The list may be a member ``conversations`` of an object; an object without it is a row, and
+    others may follow, each on a line.
 
     Args:
         document: A reader at its start.
@@ -239,12 +239,16 @@ def _kind_of(file: ArchiveFile) -> str:
     return file.name if ending in ("json", "html") else f"*.{ending}"
 
 
-def require_some(some: bool, place: Place) -> None:  # noqa: FBT001 - it is all that is asked
-    """Refuse an empty export.
+def require_some(records: Iterable[Model], place: Place) -> Iterator[Model]:
+    """Yield the records of an export.
 
     Raises:
-        EmptyInputError: If it is empty.
+        EmptyInputError: If there are none.
     """
+    some = False
+    for record in records:
+        some = True
+        yield record
     if not some:
         raise EmptyInputError("the export contains no memories", file=place.name)
 
@@ -476,8 +480,8 @@ def standing(event: SessionEvent) -> str:
 class TranscriptConversation:
     """A conversation that is read line by line, in the order of appending.
 
-    A message after the last one continues the conversation; one after an earlier message is a
-    fork. So the same file, after it has grown, begins with the same events.
+    A message after the last one continues the conversation; one after an earlier message is a fork.
+    So the same file, after it has grown, begins with the same events.
 
     Args:
         start: The conversation's own event.

@@ -26,8 +26,8 @@ _PAGE_SIZE = slice(16, 18)
 def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]:
     """Yield the database in a file, with the journal beside it.
 
-    The bytes are copied first: SQLite opens files by name, and the name may refer to another file
-    a moment later. The copy is only read, and its integrity is checked.
+    The bytes are copied first: SQLite opens files by name, and the name may refer to another file a
+    moment later. The copy is only read, and its integrity is checked.
 
     Raises:
         MalformedError: If it is not a database, or damaged.

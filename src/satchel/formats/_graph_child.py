@@ -2,9 +2,9 @@
 
 It imports nothing of Satchel. Its arguments are the engine's module, the file (a copy), the key
 column of all tables of nodes, and the names of tables. Each line of its output is a JSON list:
-``["table", NAME]`` is a table that was not requested, ``["row", TABLE, {COLUMN: VALUE}]`` a
-node, or a link with the keys of its ends as ``source_id`` and ``target_id``; the last line is
-``["error", TEXT]`` or ``["end"]``.
+``["table", NAME]`` is a table that was not requested, ``["row", TABLE, {COLUMN: VALUE}]`` a node,
+or a link with the keys of its ends as ``source_id`` and ``target_id``; the last line is ``["error",
+TEXT]`` or ``["end"]``.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Graphs of other programs in files of LadybugDB and its predecessor Kuzu.
 
-Both engines register the same names, so a process can load only one of them; and a hostile file
-may crash the process that opens it. So a separate program (``_graph_child``) opens a copy,
-and returns it row by row (``rows_of``).
+Both engines register the same names, so a process can load only one of them; and a hostile file may
+crash the process that opens it. So a separate program (``_graph_child``) opens a copy, and returns
+it row by row (``rows_of``).
 """
 
 import json

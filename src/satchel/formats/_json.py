@@ -14,7 +14,7 @@ from satchel.crypto.canonical import ABSENT, Limits, decode_foreign, unheld_numb
 from satchel.crypto.json_reader import (
     NUMBERS,
     ForeignReader,
-    numbers_of,
+    float_spellings,
     ordinary_values,
     with_numbers,
 )
@@ -368,7 +368,7 @@ def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any
         and (other is _MISSING or not _same(part, other))
     }
     kept.update(dict.fromkeys(written.keys() - found.keys(), ABSENT))
-    return kept | numbers_of(found)
+    return kept | float_spellings(found)
 
 
 def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:

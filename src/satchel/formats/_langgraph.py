@@ -1,9 +1,8 @@
 """An item of LangGraph's store as an entry, and back.
 
-An item is any JSON object under a namespace and a key. LangMem keeps a memory as
-``{"kind": "Memory", "content": {"content": "..."}}``; other programs mostly as one text
-among other members; a profile has no text. Compared with langgraph-checkpoint-sqlite 3 and
-LangMem 0.0.30.
+An item is any JSON object under a namespace and a key. LangMem stores a memory as ``{"kind":
+"Memory", "content": {"content": "..."}}``; other programs mostly as one text among other members; a
+profile has no text. Compared with langgraph-checkpoint-sqlite 3 and LangMem 0.0.30.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import Any
 import apsw
 
 from satchel.crypto.canonical import ABSENT, decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
@@ -144,7 +143,7 @@ def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
     kept = {} if named is None else {TEXT_MEMBER: named}
     kept |= differences({**row, "value": None}, {**_row(entry, labels, key, shown), "value": None})
     kept.pop(NUMBERS, None)
-    kept |= numbers_of({"value": value})  # everything else is a typed column
+    kept |= float_spellings({"value": value})  # everything else is a typed column
     origin = Origin(
         provider=NAME,
         id=identity_of(joined(labels), key),

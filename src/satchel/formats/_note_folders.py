@@ -1,7 +1,6 @@
 """A folder of notes, read from and written to as an archive.
 
-The caller's folder is converted from and to an archive; a format handles only
-archive.
+The caller's folder is converted from and to an archive; a format handles only archive.
 """
 
 import posixpath

@@ -1,7 +1,7 @@
-"""A bank's own vectors in files: each beside its memory, with a mark of the text it was made of.
+"""A bank's own vectors in files: each beside its memory, with the mark of its text.
 
-What made them is said once in a file. Without mark and maker a number is what came with a memory,
-and belongs to that.
+A file names their maker once. A vector without mark and maker is one that came with a memory, and
+is part of it.
 """
 
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ from satchel.ports.vectors import Maker, VectorSink, VectorSource, text_mark
 _TOGETHER = 256
 
 Vector = tuple[str, Any]
-"""The mark of a text, and what stands in the file as the vector of it."""
+"""The mark of a text, and its vector in the form of the file."""
 
 
 def minus_zeros(vector: Any) -> list[int]:
-    """Return where a vector has zeros with a sign, since JSON has one zero only."""
+    """Return the positions of negative zeros in a vector, which JSON does not preserve."""
     if 0.0 not in vector:
         return []
     return [at for at, part in enumerate(vector) if part == 0 and copysign(1, part) < 0]
 
 
 def signed(vector: Any, zeros: Any) -> Any:
-    """Return a vector with minus zeros where they were; what it never was stays as it is."""
+    """Return a vector with its negative zeros restored; an invalid one is returned unchanged."""
     if type(vector) is list and type(zeros) is list:
         for at in zeros:
             if type(at) is int and 0 <= at < len(vector) and vector[at] == 0:
@@ -38,19 +38,19 @@ def signed(vector: Any, zeros: Any) -> Any:
 
 
 class BankVectorWriter:
-    """The bank's own vectors, for the lines that are written.
+    """The bank's own vectors, for writing.
 
     Args:
-        writing: Says whether the bank has some, and whether they are wanted.
+        writing: Whether the bank has some, and whether to include them.
     """
 
     def __init__(self, writing: WriteContext) -> None:
         there = writing.vectors
         self.left = there.count if there is not None and not writing.embeddings else 0
-        """How many stay in the bank because nobody asked for them."""
+        """Number of vectors that are not included, since they were not requested."""
 
         self.without = 0
-        """Memories that have none."""
+        """Number of memories without one."""
 
         self.written = 0
         self._from: VectorSource | None = there if writing.embeddings else None
@@ -59,7 +59,7 @@ class BankVectorWriter:
 
     @property
     def maker(self) -> Maker | None:
-        """What made them; None where none go along."""
+        """Their maker; None if none are included."""
         return None if self._from is None else self._from.maker
 
     def beside(self, records: Iterator[Sealed]) -> Iterator[tuple[Sealed, Vector | None]]:
@@ -82,7 +82,7 @@ class BankVectorWriter:
                     yield record, (mark, vector)
 
     def tell(self, writing: WriteContext) -> None:
-        """Say what went along, and what did not."""
+        """Report the vectors that were included, and those that were not."""
         report, there = writing.report, writing.vectors
         if there is None:
             return
@@ -101,11 +101,11 @@ class BankVectorWriter:
 
 
 class BankVectorReader:
-    """Hands on the bank's own vectors that are found in lines.
+    """Passes on the bank's own vectors found in lines.
 
     Args:
-        reading: Says who takes them.
-        maker: What made them; None where the file does not say it.
+        reading: Takes them.
+        maker: Their maker; None if the file does not name it.
     """
 
     def __init__(self, reading: ReadContext, maker: Maker | None) -> None:
@@ -115,7 +115,7 @@ class BankVectorReader:
             self._to.begin(maker)
 
     def take(self, vector: Vector, entry: Entry) -> None:
-        """Take what a line has, where it is of what the line says."""
+        """Take the vector of a line, if it is of the line's text."""
         mark, numbers = vector
         if self._to is None:
             self._left += 1
@@ -125,7 +125,7 @@ class BankVectorReader:
             self._to.refuse("they were computed from another text")
 
     def tell(self, reading: ReadContext) -> None:
-        """Say what nobody took."""
+        """Report the vectors that were not taken."""
         if self._left:
             reason = "vectors of a bank can only be exported and imported into banks"
             reading.report.lost("embedding", reason, count=self._left)

@@ -1,4 +1,4 @@
-"""What the three encodings of a sealed artifact have in common."""
+"""Common parts of the three encodings of a sealed artifact."""
 
 from collections.abc import Iterator
 from typing import BinaryIO, ClassVar
@@ -11,7 +11,7 @@ from satchel.ports.format import Info, Place, ReadContext, Target, Traits, Write
 from satchel.ports.record_set import RecordSet, SignedStatement, open_record_set
 
 TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True, keeps_ids=True)
-"""An artifact holds everything, and is verified before it is read."""
+"""An artifact can hold everything, and is verified before it is read."""
 
 SPEC = "docs/spec/3-artifact.md"
 CHECKED = "2026-11-21"
@@ -20,8 +20,8 @@ CHECKED = "2026-11-21"
 class PamFormat:
     """An artifact in one encoding.
 
-    Records that come under a statement keep it and its signatures: the encoding changes, the seal
-    does not. Others get a new statement, signed with ``writing.keys``.
+    Records with a statement keep it and its signatures: the encoding changes, the seal does not.
+    Others get a new statement, signed with ``writing.keys``.
     """
 
     encoding: ClassVar[Encoding]
@@ -33,7 +33,7 @@ class PamFormat:
             yield from records
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        """Write the records under their seal, or a new one."""
+        """Write the records with their seal, or with a new one."""
         under = records.sealed
         if under is None:
             statement = writing.header.statement(records.totals)

@@ -1,10 +1,10 @@
-"""Python's pickles, read as data, by a machine that calls nothing.
+"""Python pickles, read as data by a machine that calls no code.
 
-Qdrant's local mode keeps each point as a pickle. Whoever loads a pickle runs what is in it; so
-here nothing is loaded. The machine knows the operations that build plain values, and few names of
-classes, each of which stands for data; everything else is refused. It takes time and memory in
-proportion to the bytes: what is named by number is kept in a dictionary, never in a list that a
-number could stretch. Source: CPython's Lib/pickletools.py, protocols 2 to 5.
+Qdrant's local mode stores each point as a pickle. Loading a pickle runs code in it, so nothing is
+loaded here. The machine knows the operations that build plain values, and few names of classes,
+which stand for data; everything else is refused. It takes time and memory in proportion to the
+bytes: numbered values are in a dictionary, not in a list that a number could stretch. Source:
+CPython's Lib/pickletools.py, protocols 2 to 5.
 """
 
 import struct
@@ -30,7 +30,7 @@ class Global(NamedTuple):
 
 
 class Model:
-    """What was an object of a class: its name, and its members once they are built."""
+    """An object of a class: its name, and its members once they are built."""
 
     def __init__(self, cls: Global) -> None:
         self.cls = cls
@@ -55,7 +55,7 @@ _MADE: dict[Global, Callable[..., Any]] = {
     Global("collections", "OrderedDict"): dict,
     Global("builtins", "set"): lambda items: _distinct(_of(list, items)),
 }
-"""What is made of plain arguments, and is data when it is made."""
+"""Constructors of data from plain arguments, by class."""
 
 _MARK = object()
 
@@ -64,7 +64,7 @@ def unpickled(data: bytes) -> Any:
     """Return the value in a pickle, with objects of known classes as ``Model``.
 
     Raises:
-        MalformedError: If it is damaged, or holds what is not data.
+        MalformedError: If it is damaged, or contains anything but data.
     """
     machine = _Machine(data)
     try:
@@ -74,7 +74,7 @@ def unpickled(data: bytes) -> Any:
 
 
 class _Machine:
-    """A stack, and what was put aside under numbers.
+    """A stack, and a memo of numbered values.
 
     Args:
         data: The pickle.
@@ -87,7 +87,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self) -> Any:
-        """Return what is left when it stops."""
+        """Run the pickle and return its value."""
         data, operations = self.data, _OPERATIONS
         while True:
             operation = data[self.at]
@@ -110,11 +110,11 @@ class _Machine:
         return found
 
     def number(self, size: int, *, signed: bool = False) -> int:
-        """Return the next whole number of ``size`` bytes, least significant byte first."""
+        """Return the next little-endian integer of ``size`` bytes."""
         return int.from_bytes(self.take(size), "little", signed=signed)
 
     def since_mark(self) -> list[Any]:
-        """Take everything after the last mark, and the mark, off the stack."""
+        """Pop everything after the last mark, and the mark."""
         stack = self.stack
         for place in range(len(stack) - 1, -1, -1):
             if stack[place] is _MARK:
@@ -124,7 +124,7 @@ class _Machine:
         raise IndexError
 
     def floats(self) -> None:
-        """Push a number, and those that follow it at once: a vector is hundreds of them."""
+        """Push a float and those that directly follow it, since a vector has hundreds of them."""
         data, start = self.data, self.at - 1
         count = 1
         while data[start + count * _FLOAT_STEP : start + count * _FLOAT_STEP + 1] == b"G":
@@ -170,7 +170,7 @@ def _tuple_of(count: int) -> Callable[[_Machine], None]:
 
 
 def _text(size: int) -> Callable[[_Machine], None]:
-    # Half characters, which Python's pickles let through, have no place in a text.
+    # Unpaired surrogates, which Python's pickles allow, are not valid in a text.
     return _push(lambda machine: machine.take(machine.number(size)).decode())
 
 
@@ -209,7 +209,7 @@ def _add_items(machine: _Machine) -> None:
 
 
 def _name(value: Any) -> Any:
-    """Return what may name a member: the hash of a tuple of tuples of tuples has no bottom."""
+    """Return a value that is allowed as a key: hashing deeply nested tuples would recurse."""
     if value is not None and type(value) not in (str, int, float, bool, bytes):
         raise TypeError
     return value

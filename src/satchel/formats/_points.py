@@ -1,16 +1,15 @@
-"""What one point of a Qdrant collection says, as an entry, and back.
+"""A point of a Qdrant collection as an entry, and back.
 
-A point is an id (a number or a UUID), a payload that is any JSON object, and vectors, one or
-several by name. The words are in the payload, under the name that the program which wrote it uses:
-LangChain's ``page_content``, Mem0's ``data``, ``text``, ``document``. Compared with qdrant-client
-1.20.0.
+A point is an ID (a number or a UUID), a payload that is any JSON object, and vectors, one or
+several by name. The text is in the payload, under a name that depends on the program: LangChain's
+``page_content``, Mem0's ``data``, ``text``, ``document``. Compared with qdrant-client 1.20.0.
 """
 
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from satchel.crypto.canonical import decode_foreign, encode_foreign
-from satchel.crypto.json_reader import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.model.records import Entry, Semantic
@@ -20,7 +19,7 @@ from satchel.ports.losses import Report
 from satchel.ports.vectors import text_mark
 
 OWNERS = {"user_id": "user", "agent_id": "agent", "run_id": "run", "app_id": "app"}
-"""The member with each part of a scope."""
+"""Members for the parts of a scope."""
 
 TAGS = "tags"
 
@@ -28,22 +27,22 @@ TEXTS = (
     *("text", "document", "page_content", "content", "data", "memory", "chunk"),
     *("body", "chunk_text", "passage", "message", "fact", "note"),
 )
-"""Members that programs keep the text of a row under, the likeliest first."""
+"""Members in which programs store the text of a row, likeliest first."""
 
 Row = dict[str, Any]
 
 
 def text_in(payload: Row) -> str | None:
-    """Return the name of the member that is the text of a row; None where there is none.
+    """Return the name of the member with the text of a row; None if there is none.
 
-    One that says something counts before an empty one.
+    A non-empty one has priority.
     """
     found = [name for name in TEXTS if type(payload.get(name)) is str]
     return next((name for name in found if payload[name].strip()), found[0] if found else None)
 
 
 def said_in(payload: Row) -> Row:
-    """Return the members of an entry that a payload says: scope, tags, and the rest as metadata."""
+    """Return the members of an entry from a payload: scope, tags, and the rest as metadata."""
     rest = dict(payload)
     owners = {part: rest.pop(name) for name, part in OWNERS.items() if _is_name(rest.get(name))}
     said: Row = {"scope": Scope(**owners)} if owners else {}
@@ -61,7 +60,7 @@ def _are_tags(value: Any) -> bool:
 
 
 def payload_of(entry: Entry) -> Row:
-    """Return what an entry says beside its text, as a payload has it."""
+    """Return the payload for the members of an entry other than its text."""
     payload = dict(entry.metadata)
     if entry.tags:
         payload[TAGS] = list(entry.tags)
@@ -73,17 +72,17 @@ def payload_of(entry: Entry) -> Row:
 
 
 def covered_by(entry: Entry) -> list[str]:
-    """Return the members of the metadata that something else in the payload has the name of."""
+    """Return the members of the metadata whose names other members of the payload use."""
     own = payload_of(entry)
     return sorted(name for name, part in entry.metadata.items() if own[name] is not part)
 
 
 def losses_of(value: Row, held: frozenset[str]) -> dict[str, str]:
-    """Return what of a record a payload has no place for, each with the reason.
+    """Return the members of a record that a payload cannot hold, with the reason.
 
     Args:
         value: The record.
-        held: The members that have one.
+        held: The members that it can hold.
     """
     lost = dict.fromkeys(sorted(value.keys() - held), "it has no such field")
     if value["type"] != "semantic":
@@ -96,20 +95,20 @@ def losses_of(value: Row, held: frozenset[str]) -> dict[str, str]:
 
 
 NAME = "qdrant"
-"""The provider that entries from Qdrant name, from a folder or from what a server hands out."""
+"""The provider in the origin of entries from Qdrant, from any of its formats."""
 
 KINDS = "compared"
-"""The member beside the vectors that says how they are compared, where not by angle."""
+"""The member beside the vectors with their distances, other than cosine."""
 
 VECTOR = "vector"
-"""The member of ``origin.as_written`` with the vectors, and a mark of the text they are of."""
+"""The member of ``origin.as_written`` with the vectors, and the mark of their text."""
 
 _ROW = ("id", "payload", "vector")
 _USUAL, _DATA = "text", "data"
 _SPACE = uuid5(NAMESPACE_URL, "qdrant-point")
 _MOST_NUMBER = 2**64
 _HELD = frozenset({"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"})
-"""A point: ``id``, ``payload``, ``vector``, and what else is said of it."""
+"""A point: ``id``, ``payload``, ``vector``, and other members."""
 
 
 def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Semantic:
@@ -117,11 +116,11 @@ def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Sema
 
     Args:
         row: The point, in the reversible form for foreign values.
-        collection: The collection that it is in, where that is known.
-        kinds: How the collection compares its vectors, by name, where not by angle.
+        collection: Its collection, if known.
+        kinds: The distances of the collection's vectors, by name, other than cosine.
 
     Raises:
-        MalformedError: If it has no id, or a payload that is none.
+        MalformedError: If it has no ID, or its payload is not valid.
     """
     identity, payload = _id_of(row), row.get("payload")
     if payload is not None and type(payload) is not dict:
@@ -137,7 +136,7 @@ def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Sema
         kept[VECTOR] |= {KINDS: kinds} if kinds else {}
     elif "vector" in row:
         kept[VECTOR] = None
-    kept |= numbers_of(row)
+    kept |= float_spellings(row)
     if payload is None:
         kept["payload"] = None if "payload" in row else False
     is_data = text is None and rest.get(_DATA) is not None
@@ -165,7 +164,7 @@ def _id_of(row: Row) -> str:
 
 
 def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
-    """Return an entry as a point; what has no place in one is counted."""
+    """Return an entry as a point; what it cannot hold is counted as lost."""
     origin = entry.origin
     own = origin is not None and origin.provider == NAME
     kept = origin.as_written if own and origin is not None else {}
@@ -187,7 +186,7 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
 
 
 def identity_of(record: Sealed, entry: Entry, report: Report) -> str | int:
-    """Return the id of a point: that which it had, or one that is always the same."""
+    """Return the ID of a point: the one it had, or a deterministic one."""
     origin = entry.origin
     if origin is None or origin.id is None:
         return str(UUID(record.id.partition(":")[2][:32]))
@@ -212,7 +211,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def vector_in(kept: Any, text: str | None, report: Report, example: str) -> Any:
-    """Return the vectors that came with a point, as long as it says what it said then."""
+    """Return the vectors that came with a point; None if the text has changed since."""
     if kept is None:
         return None
     if isinstance(kept, dict) and kept.get("of") == text_mark(text or ""):

@@ -1,7 +1,7 @@
-"""JSON with a list of rows in it, as servers and libraries hand it out.
+"""JSON with a list of rows, as servers and libraries return it, and the order of rows.
 
-The list alone, an object with it under a name, perhaps one level down, or one row by itself. What
-is around the rows is kept, and written around them again.
+It is a list, an object with a list, perhaps one level down, or a single row. Members around the
+rows are stored, and written again.
 """
 
 import base64
@@ -26,12 +26,12 @@ _OF_THE_TRANSFER = ("source", "receipt")
 
 
 def as_json(value: Any, report: Report) -> bytes:
-    """Encode as Python's own JSON does, on one line without white space."""
+    """Encode as Python's ``json`` does, on one line without white space."""
     return json_of(value, report, compact=True)
 
 
 def count_others(records: RecordSet, report: Report, product: str) -> None:
-    """Count the records that are no memories."""
+    """Count the records other than memories as lost."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
         if kind not in frozenset(Component) and kind not in _OF_THE_TRANSFER:
@@ -39,7 +39,7 @@ def count_others(records: RecordSet, report: Report, product: str) -> None:
 
 
 def container_of(records: RecordSet, name: str) -> dict[str, Any]:
-    """Return the fields around the records, when one file of the format was their only source."""
+    """Return the members around the records, if one file of the format was their only source."""
     found = list(records.of("source")) if records.count("source") == 1 else []
     if len(found) == 1 and found[0].value.get("format") == name:
         return dict(found[0].value.get("container", {}))
@@ -47,19 +47,19 @@ def container_of(records: RecordSet, name: str) -> dict[str, Any]:
 
 
 ALONE, ONE = "list", "one"
-"""The shapes of a list that nothing is around, and of a row by itself."""
+"""The shapes of a plain list, and of a single row."""
 
 Row = dict[str, Any]
 Make = Callable[[Row], Model]
 
 
 class RowLayout:
-    """How a product lays rows out.
+    """The layout of a product's rows.
 
     Args:
         name: The member with the list.
-        inside: The member with the object that has the list, where a server wraps it.
-        sign: A member that each row has.
+        inside: The member with the object that has the list, if a server wraps it.
+        sign: A member that every row has.
     """
 
     def __init__(self, name: str, sign: str, inside: str | None = None) -> None:
@@ -68,10 +68,10 @@ class RowLayout:
         self._inside = inside
 
     def read(self, place: Place, reading: ReadContext, make: Make) -> Iterator[Model]:
-        """Yield what is made of the rows.
+        """Yield the records of the rows.
 
         Raises:
-            MalformedError: If a row is none, naming its place.
+            MalformedError: If a row is not valid, naming its position.
         """
         with place.open() as stream:
             document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
@@ -121,7 +121,7 @@ class RowLayout:
     def _wrapped(
         self, document: ForeignReader, reading: ReadContext, make: Make
     ) -> Generator[Model, None, Row]:
-        """Yield what is made of the rows in the object that is here; return what else is in it."""
+        """Yield the records of the rows in the next object; return its other members."""
         within, listed = Row(), False
         for key in document.members():
             if key == self._name and document.peek() == "[":
@@ -137,14 +137,14 @@ class RowLayout:
     def write(
         self, sink: BinaryIO, rows: Iterator[Row], container: Row, report: Report, usual: str
     ) -> None:
-        """Write rows, with what was around them.
+        """Write rows, with the members around them.
 
         Args:
-            sink: Where to.
+            sink: The output.
             rows: The rows.
-            container: What was around them, where a file was read.
-            report: Where losses go.
-            usual: The shape where none was read.
+            container: The members around them in the file that was read.
+            report: Counts losses.
+            usual: The default shape.
         """
         shape = container.get("shape", usual)
         if shape == ONE and (first := next(rows, None)) is not None:
@@ -203,17 +203,17 @@ _MEMBER = "order"
 
 
 class Order:
-    """Remembers how kinds of memory follow each other: a byte each, packed at the end."""
+    """Records the order of types of memory, one byte each, packed at the end."""
 
     def __init__(self) -> None:
         self._kinds = bytearray()
 
     def add(self, entry: Entry) -> None:
-        """Take the next memory."""
+        """Add the next memory."""
         self._kinds.append(_PLACE[ENTRY_TAGS[type(entry)]])
 
     def keep(self, reading: ReadContext) -> None:
-        """Put the order beside the records, where the sections do not give it."""
+        """Store the order in the container, if the sections do not determine it."""
         if bytes(self._kinds) == bytes(sorted(self._kinds)):
             return
         packed = base64.b64encode(zlib.compress(self._kinds, 9)).decode()
@@ -224,7 +224,7 @@ class Order:
 
 
 def in_order(records: RecordSet, container: dict[str, Any]) -> Iterator[Sealed]:
-    """Yield the entries, in the order in which they were read as far as it is known."""
+    """Yield the entries, in reading order if it is known."""
     waiting = [records.of(kind) for kind in _KINDS]
     count = sum(records.count(kind) for kind in _KINDS)
     for kind in _unpacked(container.get(_MEMBER), count):
@@ -235,7 +235,7 @@ def in_order(records: RecordSet, container: dict[str, Any]) -> Iterator[Sealed]:
 
 
 def _unpacked(packed: object, count: int) -> bytes:
-    """Return at most so many kinds; none from what is no order."""
+    """Return at most this many types; empty if the order is not valid."""
     if not isinstance(packed, str):
         return b""
     try:

@@ -1,8 +1,8 @@
-"""``AGENTS.md`` and ``CLAUDE.md``: what people tell a coding agent, and a block of memory in it.
+"""``AGENTS.md`` and ``CLAUDE.md``: instructions for coding agents, with a block of memory.
 
-What people wrote is an identity entry; files that it names with ``@`` are recorded, and read only
-where they are in the same folder. Memory is written between two marks. Everything around them stays
-as it is, to the byte, also where a file is there already.
+The text of the user is an identity entry. Files that it imports with ``@`` are recorded, and read
+only from the same folder. Memory is written between two markers; everything around them is
+preserved byte for byte, also in an existing file.
 """
 
 import posixpath
@@ -54,25 +54,25 @@ _HINT = "Restore both markers, each on its own line, or delete both."
 
 
 class InstructionFile(NamedTuple):
-    """A file, and the block in it."""
+    """A file, and its block."""
 
     before: str
     block: str | None
-    """With its marks, and the line ends above it that were put there with it; None for none."""
+    """With its markers, and the line ends above it that were added with it; None for none."""
 
     after: str
 
     @property
     def outside(self) -> str:
-        """What is not in the block."""
+        """The text outside the block."""
         return self.before + self.after
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines between the marks, also where an editor gave them other ends."""
+        """Yield the lines between the markers, even if an editor changed their line ends."""
         return iter(_inside(self.block)[0]) if self.block is not None else iter(())
 
     def renewed(self, lines: Iterable[str]) -> str:
-        """Return the block with other lines in it, where it is; a new one where there is none."""
+        """Return the file with other lines in its block, or with a new block."""
         if self.block is None:
             return block_of(lines, self.before)
         above, _, rest = self.block.partition(_ANY_MARK)
@@ -81,7 +81,7 @@ class InstructionFile(NamedTuple):
 
     @property
     def is_as_written(self) -> bool:
-        """Whether nobody changed what is between the marks."""
+        """Whether the lines between the markers are unchanged."""
         if self.block is None:
             return True
         lines, said = _inside(self.block)
@@ -92,7 +92,7 @@ def parted(text: str) -> InstructionFile:
     """Find the block of a file.
 
     Raises:
-        MalformedError: If a mark is missing, damaged, or there twice.
+        MalformedError: If a marker is missing, damaged, or repeated.
     """
     start = end = None
     at = first = 0
@@ -117,18 +117,18 @@ def parted(text: str) -> InstructionFile:
 
 
 def has_mark(head: str) -> bool:
-    """Tell whether a block begins in the first characters of a file."""
+    """Return whether a block begins in the first characters of a file."""
     return any(_BEGINS.fullmatch(line.rstrip("\r \t")) for line in head.split("\n"))
 
 
 def block_of(lines: Iterable[str], before: str) -> str:
-    """Return a block of some lines, apart from what is before it, with the same line ends."""
+    """Return a block of lines, separated from the text before it, with the same line ends."""
     line_end = "\r\n" if before.partition("\n")[0].endswith("\r") else "\n"
     return _made(lines, _gap_after(before), line_end)
 
 
 def _made(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
-    """Return a block of some lines, with so many line ends above it."""
+    """Return a block of lines, with this many line ends above it."""
     kept = list(lines)
     begin = _BEGIN.format(_OWN.format(gap) if gap else "")
     whole = (begin, *kept, f"<!-- satchel:end {_digest(kept)} -->", "")
@@ -142,7 +142,7 @@ def _gap_after(before: str) -> int:
 
 
 def _inside(block: str) -> tuple[list[str], str | None]:
-    """Return the lines between the marks, and the digest that the second mark has."""
+    """Return the lines between the markers, and the digest in the second marker."""
     lines = block.removesuffix("\n").split("\n")
     if all(line.endswith("\r") for line in lines):
         lines = [line.removesuffix("\r") for line in lines]
@@ -157,11 +157,11 @@ def _digest(lines: list[str]) -> str:
 
 NAME = "agents_md"
 INSTRUCTIONS = "instructions"
-"""The kind of what people wrote."""
+"""The kind of the user's text."""
 
 _NAMES = frozenset({"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md"})
 _ALONE = frozenset({".cursorrules", ".windsurfrules", "copilot-instructions.md"})
-"""What other coding agents call theirs; by itself it is the same."""
+"""Names of such files of other coding agents, recognised as single files."""
 
 _RULES = ".claude/rules/"
 _HELD = frozenset({"kind", "custom_instructions", "sources"})
@@ -196,7 +196,7 @@ class AgentsMd:
                 names = {file.name for file in archive.files}
         except InputError:
             return False
-        # With an index, it is the workspace of an agent, and these are notes among others.
+        # A folder with an index is an agent's workspace, in which these are notes.
         is_other = "MEMORY.md" in names or any(name.endswith(".jsonl") for name in names)
         return not is_other and not names.isdisjoint(_NAMES)
 
@@ -249,7 +249,7 @@ class AgentsMd:
 def _files(
     archive: ChatArchive, reading: ReadContext, place: Place
 ) -> Iterator[tuple[ArchiveFile, str]]:
-    """Yield the instructions of an input with their text, and the files of it that they name."""
+    """Yield the instructions of an input with their text, and the files that they import."""
     if len(archive.files) == 1 and archive.files[0].info is None:
         file = archive.files[0]
         if not file.name.endswith(".md") and file.name not in _ALONE:
@@ -296,14 +296,14 @@ def _note_imports(names: list[str], reading: ReadContext) -> None:
 
 
 def imports_in(text: str) -> Iterator[str]:
-    """Yield the files that instructions name with ``@``, outside of code."""
+    """Yield the files that instructions import with ``@``, outside of code."""
     for found in _IMPORT.finditer(_CODE.sub("", text)):
         if "." in found[1].rpartition("/")[2] or found[1].startswith(("~", "/", ".")):
             yield found[1]
 
 
 def _memories(file: ArchiveFile, text: str, reading: ReadContext) -> Iterator[Entry]:
-    """Return what a file says; damaged marks are seen before the first of it is given."""
+    """Return the records of a file; damaged markers are found before the first is returned."""
     found = parted(text)
     if found.block is not None and file.info is None:
         if found.block != block_of(lines_of(items_in(found.lines())), found.before):
@@ -340,11 +340,11 @@ def _items(block: str) -> Iterator[NoteItem]:
 
 
 def _there(target: Target, writing: WriteContext) -> InstructionFile | None:
-    """Return what is in the target.
+    """Return the present file of the target.
 
     Raises:
         TargetError: If its block is damaged.
-        TargetExistsError: If somebody changed the block, and that may not be replaced.
+        TargetExistsError: If the block was changed, and may not be replaced.
     """
     if writing.before is None:
         return None
@@ -365,7 +365,7 @@ def _there(target: Target, writing: WriteContext) -> InstructionFile | None:
 
 
 def _told(records: RecordSet) -> Sealed | None:
-    """Return the instructions of a file, the first where there are several."""
+    """Return the instructions of a file; of several, the first."""
     for record in records.of(Component.IDENTITY):
         entry = cast("Identity", record.model)
         origin = entry.origin
@@ -381,7 +381,7 @@ def _told(records: RecordSet) -> Sealed | None:
 
 
 def _count_told(told: Sealed | None, there: InstructionFile, writing: WriteContext) -> None:
-    """Count instructions that the target has others than; what it has stays."""
+    """Count instructions that differ from those in the target, which are not replaced."""
     said = cast("Identity", told.model).custom_instructions if told is not None else None
     if said != there.outside:
         writing.around = True
@@ -391,7 +391,7 @@ def _count_told(told: Sealed | None, there: InstructionFile, writing: WriteConte
 
 
 def _outside(records: RecordSet, told: Sealed | None) -> InstructionFile:
-    """Return what is around the block, in a file that is not there yet."""
+    """Return the text around the block for a new file."""
     if told is None:
         match next(_containers(records, _AROUND), None):
             case [str(before), str(after)] if not (before + after).strip():
@@ -423,7 +423,7 @@ def _too_much(target: Target) -> TargetError:
 
 
 def _containers(records: RecordSet, name: str) -> Iterator[Any]:
-    """Yield what was kept of files that were read."""
+    """Yield the containers of files that were read."""
     for source in records.of("source"):
         kept = source.value.get("container", {}).get(name)
         if source.value.get("format") == NAME and kept is not None:
@@ -431,7 +431,7 @@ def _containers(records: RecordSet, name: str) -> Iterator[Any]:
 
 
 def _blocks(records: RecordSet) -> Iterator[str]:
-    """Yield the blocks that were read, as they were."""
+    """Yield the original blocks that were read."""
     for kept in _containers(records, _BLOCK):
         if isinstance(kept, str) and _is_a_block(kept):
             yield kept

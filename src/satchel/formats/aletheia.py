@@ -1,9 +1,9 @@
-"""Agent files: all of an agent in one file, its memory, conversations, workspace and settings.
+"""Agent files: an agent's memory, conversations, workspace and settings in one file.
 
-Written is version 1 of the specification (seed 003), member for member; what the log knows beyond
-it stands in members of its own (``record``, ``others``, ``exportMetadata``), which a reader of
-version 1 passes over. Read are that, the files of the TypeScript program (version 1, generator
-``aletheia-export``) and those of the Rust program (versions 2 to 4); they come out as version 1.
+The writer produces version 1 of the specification (seed 003); other data of the log are in
+additional members (``record``, ``others``, ``exportMetadata``), which a reader of version 1
+ignores. The reader accepts that, the files of the TypeScript program (version 1, generator
+``aletheia-export``) and those of the Rust program (versions 2 to 4), which become version 1.
 Compared with forkwright/aletheia at v0.41.0 and at f5347f74e.
 """
 
@@ -79,7 +79,7 @@ FORMAT = Aletheia()
 
 
 def container_of(records: RecordSet, report: Report) -> Row:
-    """Return what was around the records: of several files, of the last one."""
+    """Return the members around the records; of several files, those of the last one."""
     last: Row = {}
     for record in records.of("source"):
         source = cast("Source", record.model)
@@ -201,7 +201,7 @@ class _File:
         self._sink.write(b"}")
 
     def _told(self, said: Any) -> Any:
-        """Return the report inside the file, with what was found out while it was written."""
+        """Return the report inside the file, with the losses of writing it."""
         if type(said) is not dict or self._report.total == 0:
             return said
         omitted = [
@@ -233,7 +233,7 @@ class _File:
         self._sink.write(self._json(name) + b": " + self._json(value))
 
     def _json(self, value: Any) -> bytes:
-        """Encode as Python's own JSON does, NaN and large integers included."""
+        """Encode as Python's ``json`` does, including NaN and large integers."""
         return as_json(value, self._report)
 
 

@@ -1,8 +1,8 @@
-"""Astrocyte Memory Archive (AMA), version 1: a header line, then one memory a line.
+"""Astrocyte Memory Archive (AMA), version 1: a header line, then one memory per line.
 
-The reader keeps what Astrocyte's own loses: ids, fact types, times, entities, embeddings and every
-member that it does not know; the header's count must be that of the lines. What AMA has no place
-for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
+The reader preserves what Astrocyte's own loses: IDs, fact types, times, entities, embeddings and
+unknown members; the header's count must be the number of lines. What AMA cannot hold is in
+``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
 """
 
 import re
@@ -48,7 +48,7 @@ from satchel.ports.vectors import Maker
 _WRITER = "satchel"
 _LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
 _BREAKS = tuple((sign.encode(), b"\\u%04x" % ord(sign)) for sign in "\x85\u2028\u2029")
-"""What some readers take for the end of a line."""
+"""Characters that some readers treat as line ends."""
 
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 _NAMED = re.compile(r"\.ama\.jsonl(?:\.gz)?\Z", re.IGNORECASE)
@@ -56,7 +56,7 @@ _PROVIDER = f'"provider":"{NAME}"'.encode()
 
 
 class _Origin(msgspec.Struct):
-    """The part of a memory that says where it came from."""
+    """The origin of a memory."""
 
     origin: Origin | None = None
 
@@ -82,7 +82,7 @@ class Ama:
         found = {path for path, _ in json_members(first)}
         if (VERSION.encode(),) in found:
             return True
-        # Without a header, but with the name of one: what is wrong with it is said.
+        # A file of this name without a header is recognised, so that reading reports the problem.
         return bool(_NAMED.search(place.name)) and {(b"id",), (b"text",)} <= found
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
@@ -130,7 +130,7 @@ class Ama:
 
 
 def _next(archive: AmaArchive, reading: ReadContext) -> Row | None:
-    """Return the next line that is JSON; at the end, hold the header's count against the lines."""
+    """Return the next line that is JSON; at the end, compare the header's count with the lines."""
     while True:
         try:
             row = archive.read()
@@ -156,7 +156,7 @@ def _judge_count(archive: AmaArchive, reading: ReadContext) -> None:
 
 
 class _EntryReader:
-    """Turns lines into entries, and remembers what there is to say about them at the end."""
+    """Converts lines to entries, and collects notes for the end."""
 
     def __init__(self, archive: AmaArchive, reading: ReadContext) -> None:
         maker = maker_in(archive.header.extra)
@@ -179,7 +179,7 @@ class _EntryReader:
         return entry
 
     def tell(self, reading: ReadContext) -> None:
-        """Say what was found."""
+        """Report the notes."""
         self._order.keep(reading)
         self._own.tell(reading)
         report = reading.report
@@ -200,7 +200,7 @@ class _EntryReader:
 
 
 def _model_of(extra: dict[str, Any]) -> str | None:
-    """Return the model that made the embeddings, where the header says it."""
+    """Return the model of the embeddings, if the header names it."""
     ours = extra.get(SATCHEL)
     model = ours.get(MODEL) if isinstance(ours, dict) else None
     return model if isinstance(model, str) else None
@@ -210,7 +210,7 @@ def _model_of(extra: dict[str, Any]) -> str | None:
 
 
 def _container(records: RecordSet, report: Report) -> Row:
-    """Return what was around the records, when one archive was the only one."""
+    """Return the members around the records, if one archive was their only source."""
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     if len(found) > 1:
         report.note("the memories of several archives get a new header")
@@ -219,10 +219,10 @@ def _container(records: RecordSet, report: Report) -> Row:
 
 
 def _header(records: RecordSet, container: Row, writing: WriteContext, maker: Maker | None) -> Row:
-    """Return the first line: as it was found, where an archive is only converted."""
+    """Return the header: in a conversion of an archive, the original one."""
     there = container.get("header")
     header = holdable(decode_foreign(there)) if isinstance(there, dict) else {}
-    # A file of a bank as it is now is not the one that was imported.
+    # An export of a bank is not the archive that was imported.
     found = {} if writing.bank is not None else header
     made = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
     known = {
@@ -239,7 +239,7 @@ def _header(records: RecordSet, container: Row, writing: WriteContext, maker: Ma
 
 
 def _bank_id(records: RecordSet, header: Row, writing: WriteContext) -> str:
-    """Return whose archive it is: that of one archive where all memories came from it."""
+    """Return the bank ID: that of the archive, if all memories came from one."""
     found = header.get("bank_id")
     own = writing.bank or _WRITER
     if not isinstance(found, str):
@@ -256,7 +256,7 @@ def _memories(records: RecordSet) -> Iterator[bytes]:
 
 
 def _came_with(line: bytes) -> bool:
-    """Tell whether a memory came with an archive."""
+    """Return whether a memory came from an archive."""
     if _PROVIDER not in line:
         return False
     origin = msgspec.json.decode(line, type=resolved(_Origin)).origin
@@ -264,7 +264,7 @@ def _came_with(line: bytes) -> bool:
 
 
 def _refer(records: RecordSet) -> bool:
-    """Tell whether memories name others by their ids, which then have to come back."""
+    """Return whether memories refer to others by ID, so that IDs must be preserved."""
     return any(
         _LINK in line and not _LINKS.isdisjoint(msgspec.json.decode(line))
         for batch in records.body.batches()
@@ -274,7 +274,7 @@ def _refer(records: RecordSet) -> bool:
 
 
 class _Lines:
-    """Makes lines of records, and counts what is left out."""
+    """Converts records to lines, and counts what is omitted."""
 
     def __init__(
         self, bank: str, writing: WriteContext, own: BankVectorWriter, *, nonce: bool
@@ -283,7 +283,7 @@ class _Lines:
         self._own = own
         self._writing = writing
         self._nonce = nonce
-        # Whether embeddings that came with memories have no place in their lines.
+        # Whether lines omit the embeddings that came with memories.
         self._alone = not writing.embeddings or own.maker is not None
         self._embeddings = self._entities = 0
 
@@ -296,7 +296,7 @@ class _Lines:
             yield line if vector is None else with_vector(line, *vector)
 
     def _goes_whole(self, record: Sealed) -> bool:
-        """Tell whether nothing in a record is to be left out of its line, and nothing added."""
+        """Return whether a record's line omits and adds nothing."""
         return not (
             self._nonce
             or (self._alone and b'"embedding":' in record.body)
@@ -316,7 +316,7 @@ class _Lines:
         return _as_asked(entry, self._writing)
 
     def tell(self, report: Report) -> None:
-        """Say what was left out because nobody asked for it."""
+        """Report what was omitted since it was not requested."""
         if self._embeddings:
             report.note(
                 f"{self._embeddings} embeddings were not exported; to include them: "

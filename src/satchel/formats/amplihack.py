@@ -1,10 +1,10 @@
 """amplihack's hierarchical memory as JSON: semantic and episodic nodes, and four kinds of edges.
 
-Read are version 1.1 as Python and Rust write it, version 1.0 (memory-lib), and agent-core's own
-shape without a version; written is version 1.1, as the strict Rust reader takes it. A fact is a
-semantic entry, its concept the subject; an episode is an episodic entry of the kind ``episode``;
-``derives_from`` links are parents and, with what they say themselves, edges. Compared with
-amplihack-rs 0.17.0, amplihack (Python) of April 2026 and amplihack-memory-lib 0.4.0.
+The reader accepts version 1.1 of Python and Rust, version 1.0 (memory-lib), and agent-core's form
+without a version; the writer produces version 1.1 for the strict Rust reader. A fact is a semantic
+entry, its concept the subject; an episode is an episodic entry of the kind ``episode``;
+``derives_from`` links are parents and, if they have members, edges. Compared with amplihack-rs
+0.17.0, amplihack (Python) of April 2026 and amplihack-memory-lib 0.4.0.
 """
 
 import json

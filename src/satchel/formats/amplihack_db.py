@@ -1,9 +1,9 @@
 """amplihack's hierarchical memory as its SQLite database: ``<agent>.db``.
 
-The same nodes and edges as in its JSON (``formats.vendor.amplihack``), a table each. Read is a
-checked copy, with what was left in a log beside the file; nothing that the file's schema could
-compute is run. Written is a new database with the schema of amplihack-rs 0.17.0, whole or not at
-all. Whoever the rows are of, they are written as rows of the agent that is exported.
+It has the nodes and edges of the JSON (``formats.amplihack``), in a table each. The reader opens a
+checked copy, with the journal beside the file; nothing that the file's schema could compute is run.
+The writer creates a database with the schema of amplihack-rs 0.17.0, atomically. All rows are
+written as rows of the agent that is exported.
 """
 
 import json
@@ -140,7 +140,7 @@ class AmplihackDb:
 
 
 class _Tables:
-    """The tables of a database, and whose its rows are."""
+    """The tables of a database, and the agents of its rows."""
 
     def __init__(self, database: Database, file: str, reading: ReadContext) -> None:
         self._database = database
@@ -154,7 +154,7 @@ class _Tables:
         self.owners = AmplihackAgents(found, reading.agent, file=file, report=reading.report)
 
     def rows(self, array: str) -> Iterator[Row]:
-        """Yield the rows of a table, in the order in which they were written."""
+        """Yield the rows of a table, in the order of insertion."""
         columns = self._columns[array]
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         sql = f"SELECT {names} FROM {_TABLES[array]} ORDER BY rowid"  # noqa: S608 - quoted
@@ -163,7 +163,7 @@ class _Tables:
             yield dict(zip(columns, lean, strict=True))
 
     def tell(self) -> None:
-        """Say what there is besides, and stays behind."""
+        """Report other tables and rows, which are not read."""
         self.owners.close()
         for table in other_tables(self._database, _KNOWN):
             self._report.lost("table", "not an amplihack table", example=table[:80])
@@ -179,7 +179,7 @@ def _needed(array: str) -> tuple[str, ...]:
 
 
 def _in_json(row: Row) -> Row:
-    """Return a row as the JSON format has it."""
+    """Return a row in the form of the JSON format."""
     return {
         name: parsed(value, name) if name in _IN_JSON else value
         for name, value in row.items()

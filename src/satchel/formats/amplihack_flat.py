@@ -1,9 +1,8 @@
 """amplihack's flat memory as its SQLite database: ``memory.db``, read only.
 
-Sessions, and what was learned, decided and noted in them. A memory keeps its type as the kind: what
-was said or noted as context happened, so it is episodic; the others are facts. Its agent and its
-session are its scope. A session is a session event for each agent that was in it. Compared with
-amplihack-rs 0.17.0.
+It has sessions, and what was learned, decided and noted in them. The type of a memory is its kind:
+conversation and context are episodic, the others are facts. Its agent and its session are its
+scope. A session becomes a session event for each of its agents. Compared with amplihack-rs 0.17.0.
 """
 
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ _NEEDED = {
 _HAPPENED = frozenset({"conversation", "context"})
 _IN_JSON = ("metadata", "tags")
 _TIER = "flat"
-"""Another container of the product than the hierarchical memory: mirroring one leaves the other."""
+"""The source within the product, so that mirroring it does not touch the hierarchical memory."""
 
 _MOST_IMPORTANT = 10
 _SAID = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
@@ -90,7 +89,7 @@ class AmplihackFlat:
 
 
 def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield what is read: the table, the statement, and the names of what it gives."""
+    """Yield each table with its SQL statement, and the names of the result columns."""
     who = [name for name in columns[_AGENTS] if name not in columns[_SESSIONS]]
     joined = ", ".join([*_quoted("one", columns[_SESSIONS]), *_quoted("who", who)])
     sessions = (

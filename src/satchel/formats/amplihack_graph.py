@@ -1,9 +1,9 @@
 """amplihack's hierarchical memory as a graph of LadybugDB or of Kuzu, read only.
 
-The same nodes and edges as in its JSON (``formats.vendor.amplihack``). A place is the graph's file,
-or the folder of an agent that has it as ``graph_db``, ``ladybug_db`` or ``kuzu_db``. A copy is
-opened, by a process of its own, so the file stays as it is; storage versions 40 and later of
-LadybugDB are read, and Kuzu's 39.
+It has the nodes and edges of the JSON (``formats.amplihack``). A place is the graph's file, or an
+agent's folder with the file ``graph_db``, ``ladybug_db`` or ``kuzu_db``. A copy is opened by a
+separate process, so the file is not changed; storage versions 40 and later of LadybugDB are read,
+and Kuzu's 39.
 """
 
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ class AmplihackGraph:
 
 
 def _agents(place: Place, reading: ReadContext) -> list[str]:
-    """Return the agents whose nodes a graph has; what else it says is said when it is read."""
+    """Return the agents with nodes in a graph; notes are left to the later read."""
     found = dict[str, None]()
     trial = ReadContext(limits=reading.limits, report=Report())
     with closing(rows_of(place, trial)) as rows:
@@ -103,7 +103,7 @@ def _lean(found: GraphRow) -> Row:
 
 
 def _said(row: Row) -> Row:
-    """Return a node as the JSON format has it; what is empty says nothing."""
+    """Return a node in the form of the JSON format, without empty members."""
     return {name: value for name, value in row.items() if name != "agent_id" and value is not None}
 
 

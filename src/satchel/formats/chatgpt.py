@@ -1,11 +1,11 @@
-"""What ChatGPT gives out when data is exported: a ZIP archive, or one of the files in it.
+"""ChatGPT's data export: a ZIP archive, or one of the files in it.
 
-One ``conversations.json``, or since 2026 many (``conversations-000.json``, ...) beside a manifest:
-whatever file holds conversations is read, whatever it is called. A conversation becomes a session;
-edited questions and other answers become forks of it. Memories are found in the conversations (see
-``saved_memories``), with their dates and the messages that they came from. Every member that has no
-place of its own is kept in ``origin.as_written``. The list of memories that ChatGPT's own page
-fetches is read as well, where somebody saved it.
+It has a ``conversations.json``, or since 2026 several (``conversations-000.json``, ...) and a
+manifest: every file with conversations is read, whatever its name. A conversation becomes a
+session; edited questions and alternative answers become forks. Memories are taken from the
+conversations, with their dates and messages. Members that have no field of their own are stored in
+``origin.as_written``. The list of memories that ChatGPT's page fetches is read, too, from a saved
+file.
 """
 
 import re
@@ -66,7 +66,7 @@ _MISSING = object()
 
 
 class _FoundMemory(NamedTuple):
-    """What was found in a message, and when and where that was."""
+    """A memory in a message, with its time and message."""
 
     when: str
     message: str
@@ -74,10 +74,10 @@ class _FoundMemory(NamedTuple):
 
 
 class ChatGPTRecords:
-    """Makes records of the conversations of one export.
+    """Converts the conversations of an export to records.
 
     Args:
-        report: Where what cannot be kept is counted.
+        report: Counts losses.
     """
 
     def __init__(self, report: Report) -> None:
@@ -87,10 +87,10 @@ class ChatGPTRecords:
         self._own: _FoundMemory | None = None
 
     def conversation(self, row: Row) -> Iterator[Model]:
-        """Yield a conversation, and what was saved in it.
+        """Yield a conversation, and the memories saved in it.
 
         Raises:
-            MalformedError: If it is none.
+            MalformedError: If it is not valid.
         """
         if "mapping" not in row and "chat_messages" in row:
             raise MalformedError("this is a Claude conversation", hint="Use --from claude.")
@@ -122,10 +122,10 @@ class ChatGPTRecords:
             yield from self._saved_in(turn, began)
 
     def memories(self, row: Row) -> Iterator[Model]:
-        """Yield the memories of a list, as ChatGPT's own page fetches it, or one of them.
+        """Yield the memories of a list that ChatGPT's page fetches, or a single one.
 
         Raises:
-            MalformedError: If one has no id, or no text.
+            MalformedError: If one has no ID or no text.
         """
         if "memories" not in row:
             yield from self._remembered(row)
@@ -138,7 +138,7 @@ class ChatGPTRecords:
                 raise
 
     def rest(self) -> Iterator[Model]:
-        """Yield what is known at the end: the last list of memories, and the last instructions."""
+        """Yield the last list of memories, and the last instructions."""
         if self._list is not None:
             yield from self._listed(self._list)
         if self._own is not None:
@@ -162,7 +162,7 @@ class ChatGPTRecords:
                 yield from self._saving(text, message, when or None)
 
     def _saving(self, text: str, message: str, when: str | None) -> Iterator[Model]:
-        """Yield what one call of the tool saved: each line is a fact, or asks to forget one."""
+        """Yield the memories of a tool call: each line is a fact, or a request to forget one."""
         lines = [line for one in text.splitlines() if (line := _ITEM.sub("", one).strip())]
         for number, line in enumerate(lines):
             if _FORGET.match(line):
@@ -182,7 +182,7 @@ class ChatGPTRecords:
 
     def _remembered(self, row: Row) -> Iterator[Model]:
         identity, text = text_in(row, "id"), text_in(row, "content")
-        if _digest(text) in self._saved:  # known with the message that saved it
+        if _digest(text) in self._saved:  # already yielded with the message that saved it
             return
         self._saved.add(_digest(text))
         began = next((one for one in _SAVED_AT if moment_of(row.get(one))), "")
@@ -214,9 +214,9 @@ class ChatGPTRecords:
 
 
 def facts_in(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the memories of a list as the model was shown it, each with its date as written.
+    """Yield the memories of a list in the model's context, each with its date as written.
 
-    ``1. [2024-05-01]. fact``; what has no number at its start belongs to the one before.
+    ``1. [2024-05-01]. fact``; a line without a number belongs to the previous memory.
     """
     starts = list(_NUMBERED.finditer(text))
     before = text[: starts[0].start()] if starts else text
@@ -230,7 +230,7 @@ def facts_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _own_words(kept: Row, content: Row) -> Row:
-    """Return a person's own words about themselves, and to the model; each may be missing."""
+    """Return the custom instructions: about the user, and for the model; each may be None."""
     more = kept.get("metadata")
     typed = more.get(_AS_TYPED) if type(more) is dict else None
     typed = typed if type(typed) is dict else {}
@@ -242,7 +242,7 @@ def _own_words(kept: Row, content: Row) -> Row:
 
 
 def _said(typed: Row, name: str, content: Row, other: str) -> str | None:
-    """Return a text as it was typed, else without what the product put around it."""
+    """Return a text as it was typed, or without the product's text around it."""
     text = text_or_none(typed.get(name))
     return (text and text.strip()) or _unfenced(content.get(other))
 
@@ -302,10 +302,10 @@ def _says_something(node: Any) -> bool:
 
 
 class _Before:
-    """Finds the nearest node with a message from a node up; a root has none.
+    """Finds the nearest ancestor of a node with a message; a root has none.
 
     Args:
-        nodes: All of a conversation.
+        nodes: The nodes of a conversation.
     """
 
     def __init__(self, nodes: Row) -> None:
@@ -317,10 +317,10 @@ class _Before:
             if type(node) is dict
             for child in _texts(node.get("children"))
         }
-        """As nodes say that name those after them; some have only this, most both."""
+        """Parents according to the children lists; some nodes have only these."""
 
     def above(self, name: str) -> str | None:
-        """Return the first above a node that has a message."""
+        """Return the nearest ancestor of a node with a message."""
         return self.at(self._parent(name))
 
     def _parent(self, name: str) -> Any:
@@ -329,7 +329,7 @@ class _Before:
         return self._parents.get(name) if said is None else said
 
     def at(self, name: Any) -> str | None:
-        """Return the node itself, or the first above it that has a message."""
+        """Return the node itself, or its nearest ancestor with a message."""
         passed, found = dict[str, None](), None
         while type(name) is str and name not in passed and name in self._nodes:
             if name in self._known:
@@ -377,7 +377,7 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
 
 
 def _plain(content: Row | None) -> str | None:
-    """Return the words of a content that is one text and nothing else."""
+    """Return the text of a content that is a single text."""
     if content is None or content.keys() != {"content_type", "parts"}:
         return None
     parts = content["parts"]
@@ -389,11 +389,11 @@ _LIST, _FILES, _TALKS = "export_manifest.json", "logical_files", "conversations.
 
 
 def count_missing(archive: ChatArchive, reading: ReadContext) -> None:
-    """Say which files of conversations an export lists and does not have.
+    """Report files of conversations that an export lists and does not have.
 
     Args:
         archive: The export.
-        reading: Where that is noted.
+        reading: Takes the report.
     """
     there = {file.name for file in archive.files}
     missing = {one for one in _listed(archive, reading) if one.rpartition("/")[2] not in there}
@@ -403,7 +403,7 @@ def count_missing(archive: ChatArchive, reading: ReadContext) -> None:
 
 
 def _listed(archive: ChatArchive, reading: ReadContext) -> list[str]:
-    """Return the names of the files with conversations; none where there is no list of them."""
+    """Return the names of the files with conversations; empty without a manifest."""
     found = []
     for file in archive.files:
         if file.name == _LIST and file.info is not None:
@@ -461,15 +461,12 @@ class ChatGPT:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        rows, some = ChatGPTRecords(reading.report), False
+        rows = ChatGPTRecords(reading.report)
         with open_archive(place, reading.limits) as archive:
             count_missing(archive, reading)
             by_file = {file.path: _taking(archive, file, rows) for file in archive.files}
-            for record in from_files(archive, reading, place, by_file):
-                some = True
-                yield record
+            yield from require_some(from_files(archive, reading, place, by_file), place)
         yield from rows.rest()
-        require_some(some, place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -477,16 +474,16 @@ class ChatGPT:
 
 
 def _taking(archive: ChatArchive, file: ArchiveFile, rows: ChatGPTRecords) -> RowParser | None:
-    """Return what makes records of a file; None where it has no conversations and no memories."""
+    """Return the parser of a file; None if it has no conversations and no memories."""
     if file.info is not None and not file.ends(".json"):
         return None
     with archive.stream(file) as stream:
         head = stream.read(HEAD_BYTES)
     if _has_memories(head):
         return rows.memories
-    if file.info is None or _has_conversations(head):  # by itself it is what it is said to be
+    if file.info is None or _has_conversations(head):  # a single file is what --from says
         return rows.conversation
-    # Under this name there is nothing else: where the first bytes say nothing, the rest does.
+    # A file of this name has nothing else, even if its first bytes do not show it.
     is_named = _SHARD.fullmatch(file.name) is not None
     return rows.conversation if is_named and says_nothing(head, _OF_CLAUDE) else None
 

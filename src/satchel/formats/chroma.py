@@ -1,7 +1,7 @@
-"""Chroma's own database: the folder of a ``PersistentClient``, or ``chroma.sqlite3`` in it.
+"""Chroma's database: the folder of a ``PersistentClient``, or ``chroma.sqlite3`` in it.
 
-A record becomes a fact with its members; its vector, from the index or the queue, is kept beside
-it. Members that say whose it is become the scope.
+A record becomes a fact with its members; its vector, from the index or the queue, is stored with
+it. Members that name its owner become the scope.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ class Chroma:
         raise UsageError(
             "Chroma's own database is read-only",
             field="format",
-            hint="To write what a collection accepts: --format chroma_get.",
+            hint="To write what a collection accepts: --to chroma_get.",
         )
 
 
@@ -84,7 +84,7 @@ def _database(place: Place) -> Place:
 
 
 def _keep(found: list[dict[str, Any]], reading: ReadContext) -> None:
-    """Keep what is said of the collections themselves, where they are not too many."""
+    """Store the metadata of the collections, unless there are too many."""
     said = [{name: one[name] for name in _SAID if name in one} for one in found]
     if len(said) <= _MOST_KEPT:
         reading.container["collections"] = said
@@ -96,7 +96,7 @@ def _keep(found: list[dict[str, Any]], reading: ReadContext) -> None:
 def entries_in(
     database: Database, segment: ChromaSegment, source: Place, reading: ReadContext
 ) -> Iterator[Model]:
-    """Yield the records of one collection; bad ones are refused."""
+    """Yield the records of a collection; bad ones are refused."""
     with closing(ChromaVectors(database, segment, source.path.parent)) as vectors:
         for number, row in enumerate(records_in(database, segment, source.name)):
             identity = row["id"]

@@ -1,7 +1,7 @@
-"""What ``collection.get()`` of Chroma returns, saved as JSON: lists that belong together by place.
+"""The result of Chroma's ``collection.get()`` as JSON: parallel lists.
 
-It is also what ``collection.upsert(**...)`` takes, so it is the way into a Chroma wherever that
-runs. Vectors are kept where the file has them (``include=["embeddings", ...]``).
+``collection.upsert(**...)`` accepts it, too, so it is a way to write to any Chroma. Vectors are
+stored if the file has them (``include=["embeddings", ...]``).
 """
 
 import struct
@@ -36,7 +36,7 @@ from satchel.runtime.scratch import ScratchMap
 
 _NAME = "chroma_get"
 _CONFIGURATION = "configuration"
-"""What ``create_collection()`` takes; beside the lists where vectors are not compared as usual."""
+"""The argument of ``create_collection()``, written for a distance other than the default."""
 _LISTS = {
     "ids": "id",
     "embeddings": VECTOR,
@@ -75,7 +75,7 @@ class ChromaGet:
         found = dict(json_members(place.head))
         if found.get((b"ids",)) != b"[" or found.get((b"ids", 0), b'"') != b'"':
             return False
-        # The ids of many records fill all that is looked at.
+        # The IDs of many records may fill the whole head.
         return any(path in found for path in _BESIDE_IDS) or len(place.head) == HEAD_BYTES
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
@@ -111,19 +111,19 @@ class ChromaGet:
 
 
 class _Lists:
-    """The lists of a file, on disk where they are long."""
+    """The lists of a file, on disk if they are long."""
 
     def __init__(self) -> None:
         self._held = ScratchMap()
         self.counts = dict[str, int]()
-        """How many values each list has."""
+        """Number of values of each list."""
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._held.close()
 
     def read(self, stream: BinaryIO, place: Place, reading: ReadContext) -> Row:
-        """Take the lists of a document; return what is around them."""
+        """Read the lists of a document; return its other members."""
         document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
         around: Row = {}
         if document.peek() != "{":
@@ -148,7 +148,7 @@ class _Lists:
         self.counts[name] = number + 1
 
     def row(self, number: int) -> Row:
-        """Return what all lists have at a place."""
+        """Return the values of all lists at an index."""
         return {member: self._at(name, number) for name, member in _LISTS.items()}
 
     def _at(self, name: str, number: int) -> Any:
@@ -156,7 +156,7 @@ class _Lists:
         return None if found is None else _unpack(found)
 
     def write(self, sink: BinaryIO, wanted: set[str], around: Row, report: Report) -> None:
-        """Write the lists that are wanted, or that have something in them."""
+        """Write the lists that are required or not empty."""
         sink.write(b"{")
         count = self.counts.get("ids", 0)
         joint = b"\n"
@@ -179,7 +179,7 @@ class _Lists:
 
 
 def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
-    """Put every memory into the lists; return how their vectors are compared."""
+    """Add every memory to the lists; return the distance of their vectors."""
     lengths, spaces = dict[int, str | None](), dict[str, str]()
     with closing(ScratchMap()) as there:
         for record in in_order(records, {}):
@@ -208,10 +208,10 @@ def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
 
 
 def _require_length(lengths: dict[int, str | None], vector: Any, collection: str | None) -> None:
-    """Refuse vectors of several collections that no collection can hold together.
+    """Refuse vectors that one collection cannot hold together.
 
     Raises:
-        UsageError: If there are some.
+        UsageError: If their lengths differ.
     """
     numbers = decode_foreign(_numbers(vector))
     if not isinstance(numbers, list):
@@ -229,7 +229,7 @@ def _require_length(lengths: dict[int, str | None], vector: Any, collection: str
 
 
 def _space_in(around: Row) -> str:
-    """Return how the vectors of a file are compared, where the file says it."""
+    """Return the distance of the vectors of a file, if stated."""
     found: Any = around.get(_CONFIGURATION)
     for name in ("hnsw", SPACE):
         found = found.get(name) if isinstance(found, dict) else None
@@ -237,7 +237,7 @@ def _space_in(around: Row) -> str:
 
 
 def _around(fields: Row, space: str) -> Row:
-    """Return what is written around the lists: how vectors are compared, where that is unusual."""
+    """Return the members around the lists: the distance of vectors, if not the default."""
     if _space_in(fields) == space:
         return fields
     rest = {name: part for name, part in fields.items() if name != _CONFIGURATION}
@@ -249,7 +249,7 @@ def _was_one(entry: Entry) -> bool:
 
 
 def _count(record: Sealed, entry: Entry, report: Report) -> None:
-    """Count what the database has a place for, and what is returned has not."""
+    """Count members that only the database can hold."""
     if entry.created_at is not None:
         report.lost("created_at", "get() returns no times", example=record.id)
     if _was_one(entry) and entry.origin is not None and entry.origin.source is not None:
@@ -258,7 +258,7 @@ def _count(record: Sealed, entry: Entry, report: Report) -> None:
 
 
 def _numbers(carried: Any) -> Any:
-    """Return a vector as the numbers it is of."""
+    """Return a vector as a list of numbers."""
     value = decode_foreign(carried)
     if isinstance(value, bytes):
         return encode_foreign(list(struct.unpack(f"<{len(value) // 4}f", value)))

@@ -1,11 +1,11 @@
-"""What Claude gives out when its data is exported: a ZIP archive, or one of the files in it.
+"""Claude's data export: a ZIP archive, or one of the files in it.
 
-Claude's memory becomes memories, a paragraph each, with its heading as a tag; a project's
-instructions become an identity entry, its documents files. Conversations become sessions: a list
-of messages, or a tree where the export says which message came before which. Every member that has
-no place of its own is kept in ``origin.as_written``. ``memories.json`` is read as a list and as a
-single object, projects as one file and as one file each, archives of 2026 one by one. Files of its
-memory are memories like the rest of it, conversations of Claude Design are sessions.
+Claude's memory becomes memories, one per paragraph, with the heading as a tag; a project's
+instructions become an identity entry, and its documents files. Conversations become sessions: a
+list of messages, or a tree if the export names the parents of messages. Members that have no field
+of their own are stored in ``origin.as_written``. ``memories.json`` is read as a list and as a
+single object, projects as one file and as one file each, archives of 2026 one by one. Memory files
+become memories, conversations of Claude Design sessions.
 """
 
 import re
@@ -56,16 +56,16 @@ from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of
 
 _LONG = 1 << 17
-"""Characters that the attachments of a message may have inside of it; a record holds a mebibyte."""
+"""Largest number of characters of attachments inside a message's record."""
 
 _TEXT = "extracted_content"
 
 
 def files_at(path: str, text: str, origin: Origin, created: str | None) -> Iterator[FileVersion]:
-    """Yield a text as a file, in as many pieces as it takes.
+    """Yield a text as a file, in as many parts as needed.
 
     Raises:
-        PathRefusedError: If the path leads anywhere else than below where it starts.
+        PathRefusedError: If the path leads out of its folder.
     """
     parts_of(path)
     for each in text_files(path, text, ""):
@@ -73,11 +73,11 @@ def files_at(path: str, text: str, origin: Origin, created: str | None) -> Itera
 
 
 def long_attachments(kept: Row, message: str) -> Iterator[tuple[str, str]]:
-    """Take long texts of attachments out of what is kept of a message; yield paths and texts.
+    """Move long texts of attachments out of a message; yield their paths and texts.
 
     Args:
-        kept: What is kept; each text becomes the path of its file.
-        message: The id of the message.
+        kept: The stored members; each text is replaced by the path of its file.
+        message: The ID of the message.
     """
     listed = kept.get("attachments")
     rows = [one for one in listed if type(one) is dict] if type(listed) is list else []
@@ -97,15 +97,15 @@ _NAME = "claude"
 
 
 def designed(row: Row, conversation: str, number: int) -> SessionEvent:
-    """Return a message as an event: what is said is inside of what the product kept of it.
+    """Return a message of Claude Design, whose text is in a nested object, as an event.
 
     Args:
         row: The message.
-        conversation: The id of its conversation.
-        number: Its place there, for one without an id.
+        conversation: The ID of its conversation.
+        number: Its position, for one without an ID.
 
     Raises:
-        MalformedError: If nobody said it.
+        MalformedError: If it has no role.
     """
     role, inside = text_in(row, "role"), row.get("content")
     kept = rest_of(row, known=("uuid", "role", "content"), times=("created_at",))
@@ -139,10 +139,10 @@ _NO_TEXT = "the export has no text of it"
 
 
 class ClaudeRecords:
-    """Makes records of the rows of one export.
+    """Converts the rows of an export to records.
 
     Args:
-        report: Where what cannot be kept is counted.
+        report: Counts losses.
     """
 
     def __init__(self, report: Report) -> None:
@@ -152,7 +152,7 @@ class ClaudeRecords:
         """Yield a conversation.
 
         Raises:
-            MalformedError: If it is none.
+            MalformedError: If it is not valid.
         """
         if "chat_messages" not in row and "mapping" in row:
             raise MalformedError("this is a ChatGPT conversation", hint="Use --from chatgpt.")
@@ -180,7 +180,7 @@ class ClaudeRecords:
         """Yield a conversation of Claude Design.
 
         Raises:
-            MalformedError: If it is none.
+            MalformedError: If it is not valid.
         """
         identity = text_in(row, "uuid")
         known = ("uuid", "title", "messages")
@@ -208,10 +208,10 @@ class ClaudeRecords:
         yield from events(ChatConversation(start, turns, before), self._report)
 
     def project(self, row: Row) -> Iterator[Model]:
-        """Yield a project: what it is, what Claude was told for it, and its documents.
+        """Yield a project: its description, its instructions, and its documents.
 
         Raises:
-            MalformedError: If it is none.
+            MalformedError: If it is not valid.
         """
         identity = text_in(row, "uuid")
         creator = row.get("creator")
@@ -250,14 +250,14 @@ class ClaudeRecords:
         kept = rest_of(row, known=("uuid", "content"), times=("created_at",))
         origin = origin_at(NAME, identity, project, kept)
         created = moment_of(row.get("created_at"))
-        # Under its id: two documents may have one name, and a name may be no path.
+        # By ID: two documents may have the same name, and a name may not be a valid path.
         yield from files_at(f"projects/{project}/{identity}", text, origin, created)
 
     def memories(self, row: Row) -> Iterator[Model]:
-        """Yield what Claude remembers: of all conversations, and of those of each project.
+        """Yield Claude's memory: that of all conversations, and that of each project.
 
         Raises:
-            MalformedError: If it is something else.
+            MalformedError: If it has another type.
         """
         account = text_or_none(row.get("account_uuid"))
         whole = row.get("conversations_memory")
@@ -280,7 +280,7 @@ class ClaudeRecords:
             self._report.lost(name, "an unknown member of `memories.json`")
 
     def _memory_file(self, row: Row, account: str | None) -> Iterator[Semantic]:
-        """Yield what a file of Claude's memory says, as it has kept it since 2026."""
+        """Yield the memories in a memory file, the form used since 2026."""
         path, text = text_in(row, "path"), row.get("content")
         if type(text) is not str:
             self._report.lost("memory_files", _NO_TEXT, example=path)
@@ -302,11 +302,11 @@ class ClaudeRecords:
 def _turns(
     messages: list[Any], source: str | None, report: Report
 ) -> tuple[list[ChatTurn], list[FileVersion]]:
-    """Return the messages, and the files that are too long to be in them."""
+    """Return the messages, and the attachments that are too long for them."""
     rows = [row_in(one, "a message") for one in messages if one is not None]
     if len(rows) < len(messages):
         report.ignore("empty message", count=len(messages) - len(rows))
-    # Where no message names one before it, they are a list.
+    # If no message names a parent, they are a list.
     is_tree = any(text_or_none(row.get(_PARENT)) for row in rows)
     found, seen, before = list[ChatTurn](), dict[str, Row](), None
     files = list[FileVersion]()
@@ -365,7 +365,7 @@ def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersi
 
 
 def _plain(content: Any) -> tuple[str, Row] | None:
-    """Return the words of contents that are one text, and what else is said of it."""
+    """Return the text of contents that are a single text, and its other members."""
     if type(content) is not list or len(content) != 1 or type(content[0]) is not dict:
         return None
     part = content[0]
@@ -435,7 +435,7 @@ class Claude:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        rows, some = ClaudeRecords(reading.report), False
+        rows = ClaudeRecords(reading.report)
         with open_archive(place, reading.limits) as archive:
             makes: dict[str, RowParser | None] = {
                 "conversation": rows.conversation,
@@ -444,13 +444,10 @@ class Claude:
                 "design": rows.design,
             }
             kinds = {file.path: _kind_of(archive, file) for file in archive.files}
-            if len(kinds) == 1:  # what it is said to be, if not another of the three
+            if len(kinds) == 1:  # what --from says, if not another of the three
                 kinds = {path: kind or "conversation" for path, kind in kinds.items()}
             by_file = {path: makes.get(kind) for path, kind in kinds.items()}
-            for record in from_files(archive, reading, place, by_file):
-                some = True
-                yield record
-        require_some(some, place)
+            yield from require_some(from_files(archive, reading, place, by_file), place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -458,7 +455,7 @@ class Claude:
 
 
 def _kind_of(archive: ChatArchive, file: ArchiveFile) -> str:
-    """Return what is in a file: by its contents, not by its name; empty for nothing of Claude's."""
+    """Return the kind of a file by its contents, not its name; empty if it is not Claude's."""
     if file.info is not None and not file.ends(".json"):
         return ""
     with archive.stream(file) as stream:
@@ -468,7 +465,7 @@ def _kind_of(archive: ChatArchive, file: ArchiveFile) -> str:
 
 
 def _named(path: str) -> str:
-    """Return what a file is by its name, where its first bytes say nothing."""
+    """Return the kind of a file by its name, if its first bytes do not show it."""
     found = _PLACES.search(path)
     return next((kind for kind, said in found.groupdict().items() if said), "") if found else ""
 

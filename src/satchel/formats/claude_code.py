@@ -1,9 +1,9 @@
-"""What Claude Code keeps of its conversations: transcripts, one alone or those of a folder.
+"""Transcripts of Claude Code: a single one, or those of a folder.
 
-A transcript becomes a session; where somebody went back and asked otherwise, a fork begins. After
-a compaction the conversation goes on. Every line that is a message is one, with its contents as
-they are; lines that are not (progress, snapshots of files) are counted as lost, by their type.
-Notes in a project's folder ``memory`` come first; alone they are ``markdown_memory``.
+A transcript becomes a session; an edited question begins a fork. The conversation continues after a
+compaction. Every line with a message becomes one, with its contents unchanged; other lines
+(progress, snapshots of files) are counted as lost, by type. Notes in a project's folder ``memory``
+come first; alone they are ``markdown_memory``.
 """
 
 import re
@@ -48,18 +48,18 @@ _PROGRAM = frozenset(
         *("saved_hook_context", "bridge-session", "started", "result"),
     }
 )
-"""Kinds of lines in which the program keeps its own state."""
+"""Kinds of lines with the program's own state."""
 
 _OF_THE_SESSION = ("sessionId", "cwd", "gitBranch", "version", "userType")
 _KNOWN = ("uuid", "parentUuid", "sessionId", "message", "content")
 
 
 class Transcript:
-    """One file that is being read.
+    """A file that is being read.
 
     Args:
-        file: Which.
-        report: Where lines that are no part of the conversation are counted.
+        file: The name of the file.
+        report: Counts lines that are not part of the conversation.
     """
 
     def __init__(self, file: ArchiveFile, report: Report) -> None:
@@ -70,10 +70,10 @@ class Transcript:
         self._named: Row = {}
 
     def take(self, row: Row, number: int) -> Iterator[Model]:
-        """Yield what a line says.
+        """Yield the records of a line.
 
         Raises:
-            MalformedError: If it is no line of a transcript.
+            MalformedError: If it is not a line of a transcript.
         """
         kind = text_in(row, "type")
         if kind in _NAMES:
@@ -102,7 +102,7 @@ class Transcript:
         yield from self._talk.message(identity, parent, self._message(row, kind, identity))
 
     def end(self) -> Iterator[Model]:
-        """Yield what is known at the end: nothing more."""
+        """Yield nothing: all records are yielded by ``take``."""
         yield from ()
 
     def _started(self, row: Row) -> SessionEvent:
@@ -126,7 +126,7 @@ class Transcript:
         if name is None:
             self._report.lost(row["type"], "a name that is not text")
         elif self._talk is None:
-            if self._name is not None:  # of conversations that this one goes on from
+            if self._name is not None:  # of conversations that this one continues
                 self._report.ignore(row["type"])
             self._name, self._named = name, row
         else:
@@ -136,7 +136,7 @@ class Transcript:
         assert self._talk is not None  # noqa: S101 - it was begun by whoever calls
         origin = self._talk.start.origin
         kept = rest_of(row, known=_KNOWN, times=("timestamp",))
-        for name in _OF_THE_SESSION[1:]:  # said once, of the conversation
+        for name in _OF_THE_SESSION[1:]:  # stored once, with the conversation
             if kept.get(name) == self._talk.start.metadata.get(name):
                 kept.pop(name, None)
         if kind == "system":
@@ -189,7 +189,6 @@ class ClaudeCode:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some = False
         with open_archive(place, reading.limits) as archive:
             notes, talks = _parted(archive)
             tops = list(notes) if len(notes) == 1 else [""] * len(notes)
@@ -200,10 +199,7 @@ class ClaudeCode:
             talked = from_transcripts(
                 talks, reading, place, lambda file: Transcript(file, reading.report)
             )
-            for record in chain[Model](found, talked):
-                some = True
-                yield record
-        require_some(some, place)
+            yield from require_some(chain[Model](found, talked), place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -211,7 +207,7 @@ class ClaudeCode:
 
 
 def _parted(archive: ChatArchive) -> tuple[dict[str, ChatArchive], ChatArchive]:
-    """Part the notes from the transcripts: each folder of notes by its path, and all else."""
+    """Separate the notes from the transcripts: folders of notes by path, and the other files."""
     notes, others = dict[str, list[ArchiveFile]](), list[ArchiveFile]()
     for file in archive.files:
         above = _MEMORY.match(file.path) if file.info is not None else None

@@ -1,7 +1,7 @@
-"""The text that Claude's memory import takes, and that other assistants answer its question with.
+"""The text of Claude's memory import, which other assistants write when asked for it.
 
-A line for each memory, ``[2026-05-04] - text`` or ``[unknown] - text``, below headings such as
-``Projects``; further lines of a memory are indented. It is pasted, not uploaded.
+Each memory is a line, ``[2026-05-04] - text`` or ``[unknown] - text``, below headings such as
+``Projects``; further lines of a memory are indented. Users paste it; it is not a file of Claude.
 """
 
 import re
@@ -41,13 +41,13 @@ _UNKNOWN = "unknown"
 
 
 class _Section(NamedTuple):
-    """A heading, and what stands below it."""
+    """A heading, and the memories below it."""
 
     heading: str
     component: Component
     kind: str | None = None
     other_names: tuple[str, ...] = ()
-    """Other words for the kind, as products have them."""
+    """Other products' names for the kind."""
 
 
 _SECTIONS = (
@@ -124,7 +124,7 @@ class ClaudeText:
 
 
 class _Memory(NamedTuple):
-    """A memory as the text has it."""
+    """A memory in the text."""
 
     section: _Section
     tags: tuple[str, ...]
@@ -169,7 +169,7 @@ def _said_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
 
 
 def _section_of(entry: Entry, component: Component) -> _Section:
-    """Return where a memory goes: by its component, its kind, its tags."""
+    """Return the section of a memory: by type, kind and tags."""
     words = {word.casefold() for word in (entry.kind or "", *entry.tags)}
     fit = [section for section in _SECTIONS if section.component is component]
     for section in fit:
@@ -179,7 +179,7 @@ def _section_of(entry: Entry, component: Component) -> _Section:
 
 
 def _counted(record: Sealed, entry: Entry, section: _Section, report: Report) -> str:
-    """Count what of a memory has no place, and return how its line begins."""
+    """Count the members of a memory that the text cannot hold; return the start of its line."""
     held = {"text", "created_at"}
     if entry.kind == section.kind:
         held.add("kind")

@@ -1,10 +1,10 @@
-"""What Codex keeps of its conversations: rollouts, one alone or those of a folder.
+"""Rollouts of Codex, its conversations: a single one, or those of a folder.
 
-A rollout becomes a session; what was rolled back stays, and what was said instead is a fork. What
-Codex told the model of its surroundings has the role ``context``: nobody said it. A conversation
-that was forked from another is a file of its own, with what came before in it; it says which
-(``forked_from_id``). Names come from ``session_index.jsonl``, where that is in the folder. Memory
-files are Markdown, and no part of this format.
+A rollout becomes a session; rolled back messages remain, and their replacements are a fork. Codex's
+description of the environment has the role ``context``. A forked conversation is a separate file
+that contains the messages before the fork, and names its origin (``forked_from_id``). Names are
+from ``session_index.jsonl``, if that is in the folder. Memory files are Markdown, and not part of
+this format.
 """
 
 import re
@@ -74,29 +74,29 @@ class _CodexMessage(NamedTuple):
 
 
 class CodexNames:
-    """What conversations are called, as the list of them says; of several names the newest."""
+    """The names of conversations in the session index; of several, the newest."""
 
     def __init__(self) -> None:
         self.found = dict[str, Row]()
-        """By the id of the conversation; what was taken is taken out."""
+        """Names by the ID of the conversation; used ones are removed."""
 
     def take(self, row: Row, number: int) -> Iterator[Model]:
-        """Take note of a line."""
+        """Store the name in a line."""
         del number
         self.found[text_in(row, "id")] = row
         yield from ()
 
     def end(self) -> Iterator[Model]:
-        """Yield nothing: conversations are what is named."""
+        """Yield nothing: names are used by conversations."""
         yield from ()
 
 
 class Rollout:
-    """One file that is being read.
+    """A file that is being read.
 
     Args:
-        report: Where what is no part of the conversation is counted.
-        names: What conversations are called, by their ids.
+        report: Counts lines that are not part of the conversation.
+        names: The names of conversations, by ID.
     """
 
     def __init__(self, report: Report, names: dict[str, Row]) -> None:
@@ -106,22 +106,22 @@ class Rollout:
         self._session = ""
         self._last: str | None = None
         self._turns = list[str | None]()
-        """What came before each question that still counts."""
+        """The message before each question that was not rolled back."""
 
         self._words = set[bytes]()
         self._question = ""
         self._shown = dict[bytes, str]()
-        """What was shown to the person, and no message has said yet, by digest."""
+        """Texts shown to the user that no message has had yet, by digest."""
 
         self._setting: Row | None = None
         self._waiting: Row = {}
-        """What was said between messages, and is kept with the next one."""
+        """Data between messages, stored with the next one."""
 
     def take(self, row: Row, number: int) -> Iterator[Model]:
-        """Yield what a line says.
+        """Yield the records of a line.
 
         Raises:
-            MalformedError: If it is no line of a rollout.
+            MalformedError: If it is not a line of a rollout.
         """
         kind, said = _parts(row)
         if kind == "session_meta":
@@ -149,7 +149,7 @@ class Rollout:
             self._report.lost(kind, "a line that is not part of the conversation")
 
     def end(self) -> Iterator[Model]:
-        """Yield what the conversation is called; count what no message came after or says."""
+        """Yield the conversation's name; count data that no message has."""
         for kind in self._waiting:
             self._report.ignore(kind)
         if self._shown:
@@ -164,7 +164,7 @@ class Rollout:
     def _began(self, row: Row, said: Row) -> Iterator[Model]:
         identity = text_in(said, "id")
         if self._talk is not None:
-            self._report.ignore("session_meta")  # again, or of what this one was forked from
+            self._report.ignore("session_meta")  # repeated, or of the conversation of origin
             return
         metadata = {name: said[name] for name in _OF_THE_SESSION if said.get(name) is not None}
         known = ("id", "timestamp", *metadata)
@@ -242,14 +242,14 @@ class Rollout:
             self._report.lost("event_msg", "text that was displayed and is in no message")
 
     def _words_in(self, said: Row, kind: str) -> str | None:
-        """Return what an event shows to the person, where it is no mere state of the program."""
+        """Return the text that an event shows to the user; None for state of the program."""
         if kind in _STATES:
             return None
         members = (_SAID_AGAIN[kind],) if kind in _SAID_AGAIN else _SHOWN
         return next((words for name in members if (words := text_or_none(said.get(name)))), None)
 
     def _go_back(self, turns: Any) -> None:
-        """Have the next message follow what was there before some questions."""
+        """Make the next message follow the one before the last questions."""
         if type(turns) is not int or turns < 1 or not self._turns:
             return
         first = max(0, len(self._turns) - turns)
@@ -267,13 +267,13 @@ class Rollout:
         self._waiting[kind] = row
 
     def _kept(self, row: Row, more: Row) -> Row:
-        """Return what no other member holds: of the line, and of what is in it."""
+        """Return the members of a line and its payload that are not stored elsewhere."""
         around = rest_of(row, known=("payload",), times=("timestamp",))
         return {**more, **({"line": around} if around else {})} if "payload" in row else more
 
 
 def _parts(row: Row) -> tuple[str, Row]:
-    """Return of what kind a line is, and what it says; early versions wrote it bare."""
+    """Return the kind and payload of a line; early versions had no wrapper."""
     if "payload" in row:
         return text_in(row, "type"), row_in(row["payload"], "`payload`")
     if "record_type" in row:
@@ -293,7 +293,7 @@ class _Plain(NamedTuple):
 
 
 def _plain(parts: Any) -> _Plain | None:
-    """Return the words of contents that are one text and nothing else."""
+    """Return the text of contents that are a single text."""
     if type(parts) is not list or len(parts) != 1 or type(parts[0]) is not dict:
         return None
     part, texts = parts[0], _texts_in(parts)
@@ -333,7 +333,7 @@ class Codex:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some, names = False, CodexNames()
+        names = CodexNames()
         with open_archive(place, reading.limits) as archive:
 
             def lines_of(file: ArchiveFile) -> LineParser | None:
@@ -341,13 +341,11 @@ class Codex:
                     return Rollout(reading.report, names.found)
                 return names if file.name == _INDEX else None
 
-            for record in from_transcripts(archive, reading, place, lines_of, first=_INDEX):
-                some = True
-                yield record
+            found = from_transcripts(archive, reading, place, lines_of, first=_INDEX)
+            yield from require_some(found, place)
         if names.found:
             kind = f"names in {_INDEX} of missing files"
             reading.report.ignore(kind, count=len(names.found))
-        require_some(some, place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -1,9 +1,9 @@
-"""COGX, the archives of Cognee: as a tar, which it sends and takes, or as the folder it writes.
+"""COGX archives of Cognee: a tar archive, which it sends and accepts, or a folder.
 
 Memories, documents, core-memory blocks and facts are entries, entities and raw nodes are nodes,
-episodes are conversations. What is written is a tar, ``NAME.cogx.tar.gz``; unpack it, and it is the
-folder that Cognee's ``COGXArchiveSource`` reads. Who may read a dataset (``permissions.json``, with
-the hashes of passwords) stays behind. Compared with cognee 1.6.5, COGX 0.1.
+episodes are conversations. The writer produces a tar archive, ``NAME.cogx.tar.gz``; unpacked, it is
+the folder that Cognee's ``COGXArchiveSource`` reads. Permissions (``permissions.json``, with
+password hashes) are not read. Compared with cognee 1.6.5, COGX 0.1.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -60,10 +60,10 @@ from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStream, SpoolStreams
 
 SUBJECT, OBJECT = "subject", "object"
-"""The kinds of the links from a fact to what it is about."""
+"""The kinds of the links from a fact to its ends."""
 
 REFS = {SUBJECT: "subject_ref", OBJECT: "object_ref"}
-"""What a fact says of each."""
+"""The members of a fact for each end."""
 
 _Known = tuple[str, str | None]
 _SHOWN = 80
@@ -71,11 +71,11 @@ _pack, _known = msgspec.msgpack.encode, msgspec.msgpack.Decoder(resolved(_Known)
 
 
 class CogneeArchive:
-    """One archive.
+    """An archive that is being read.
 
     Args:
-        place: Where it is.
-        reading: The bounds, and where what is not a record goes.
+        place: The archive.
+        reading: The limits and the report.
     """
 
     def __init__(self, place: Place, reading: ReadContext) -> None:
@@ -86,10 +86,10 @@ class CogneeArchive:
         self._manifest: Row | None = None
 
     def records(self) -> Iterator[Model]:
-        """Yield what is in it, what is named before what names it.
+        """Yield its records; a record comes before those that refer to it.
 
         Raises:
-            InputError: If it is no such archive, or something in it is bad.
+            InputError: If it is not such an archive, or a row is bad.
         """
         self._reading.linked = True
         with closing(self._names), closing(self._facts):
@@ -229,16 +229,16 @@ _TAKEN = frozenset(
 
 
 _BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
-"""Line ends to Python, though not to JSON."""
+"""Characters that are line ends in Python, but not in JSON."""
 
 
 class CogneeWriter:
-    """The files of an archive. Close it when it is written.
+    """The files of a new archive. Close it after writing.
 
     Args:
-        records: What goes into it.
-        report: Where losses go.
-        container: What was around the records, where all are of one archive.
+        records: The records to write.
+        report: Counts losses.
+        container: The members around the records, if all are from one archive.
     """
 
     def __init__(self, records: RecordSet, report: Report, container: Row) -> None:
@@ -251,7 +251,7 @@ class CogneeWriter:
         self._turns = SpoolStreams()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         for file in self._files.values():
             file.close()
         self._joined.close()
@@ -259,7 +259,7 @@ class CogneeWriter:
         self._turns.close()
 
     def gather(self) -> None:
-        """Lay all files out."""
+        """Prepare all files."""
         for record in self._records.of("edge"):
             edge = cast("Edge", record.model)
             if edge.kind in REFS:
@@ -281,7 +281,7 @@ class CogneeWriter:
                 self._report.lost(kind, "COGX has no such records", count=count)
 
     def write(self, sink: BinaryIO, manifest: Row) -> None:
-        """Write the archive: the manifest, then what there is of each kind."""
+        """Write the archive: the manifest, then the rows of each kind."""
         counts = {kind: count for kind, count in self._counts.items() if count}
         whole = {"cogx_version": VERSION, "source_system": NAME, **manifest, "counts": counts}
         text = as_json(whole, self._report, indent=2)
@@ -362,7 +362,7 @@ class CogneeWriter:
             self._report.lost(name, reason, example=record.id)
 
     def _take_conversations(self) -> None:
-        """Write each conversation as an episode, its turns in their order."""
+        """Write each conversation as an episode, with its turns in order."""
         starts, turns = dict[str, SessionEvent](), dict[str, SpoolStream]()
         names = dict[str, str]()
         for record in self._records.of("session_event"):
@@ -404,7 +404,7 @@ class CogneeWriter:
 
 
 def _kind_of(entry: Entry) -> str | None:
-    """Return what an entry becomes; None where it can be nothing."""
+    """Return the kind of row of an entry; None if there is none."""
     if isinstance(entry, Identity):
         return BLOCK
     if isinstance(entry, Semantic):
@@ -479,7 +479,7 @@ def _put(sink: BinaryIO, leaving: CogneeWriter, container: Row, writing: WriteCo
 
 
 def _container(records: RecordSet) -> Row:
-    """Return what was around the records, where all of them came from one archive."""
+    """Return the members around the records, if all came from one archive."""
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     container = found[0].get("container", {}) if len(found) == 1 else {}
     return container if isinstance(container.get("manifest", {}), dict) else {}

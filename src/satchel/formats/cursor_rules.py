@@ -1,4 +1,4 @@
-"""A rule of Cursor (``.cursor/rules/NAME.mdc``) that is always in sight, with memory in it."""
+"""A rule of Cursor (``.cursor/rules/NAME.mdc``) that always applies, with memory in it."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -115,7 +115,7 @@ def _body(items: Iterator[NoteItem]) -> str:
 
 
 def _container(records: RecordSet) -> dict[str, Any]:
-    """Return what was kept of the rule that was read, where it is one."""
+    """Return the container of the rule that was read, if it was a single one."""
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     container = found[0].get("container", {}) if len(found) == 1 else {}
     return container if isinstance(container, dict) else {}

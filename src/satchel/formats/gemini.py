@@ -58,7 +58,7 @@ from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 
 CARD = b'<div class="outer-cell'
-"""What each activity begins with."""
+"""The beginning of each activity in a page."""
 
 _FINISH = b"</html>"
 _CHUNK = 1 << 18
@@ -92,28 +92,28 @@ _WHEN = re.compile(
 
 
 class Card(NamedTuple):
-    """One activity of a page, each part as its HTML."""
+    """An activity of a page, with its parts as HTML."""
 
     header: str
     title: str
     when: str
-    """The time, as it is written; empty where there is none."""
+    """The time as written; empty if there is none."""
 
     answer: str
     caption: str
-    """What is said below: products, links, settings."""
+    """The lines below: products, links, settings."""
 
 
 def cards(stream: BinaryIO, most: int) -> Iterator[Card | MalformedError]:
-    """Yield the activities of a page; an error in the place of one that is none.
+    """Yield the activities of a page, with an error instead of one that is not valid.
 
     Args:
         stream: The page.
-        most: Bytes that one activity may have.
+        most: Largest size of an activity in bytes.
 
     Raises:
-        LimitError: If one has more.
-        MalformedError: If the page has no end.
+        LimitError: If one is larger.
+        MalformedError: If the page is truncated.
     """
     rest, is_inside = b"", False
     while chunk := stream.read(_CHUNK):
@@ -125,7 +125,7 @@ def cards(stream: BinaryIO, most: int) -> Iterator[Card | MalformedError]:
                 yield _card(one)
             rest, is_inside = others[-1], True
         else:
-            # Before the first there is as much style as they like.
+            # The style before the first one may have any length.
             rest = first if is_inside else first[-len(CARD) :]
         if len(rest) > most:
             raise LimitError(f"an activity is longer than {most} bytes", field="activity")
@@ -162,7 +162,7 @@ def _plain(text: str) -> str:
 
 
 def words_of(html: str) -> str:
-    """Return what a person reads in HTML: its text, with lines where it shows lines."""
+    """Return the visible text of HTML, with its line breaks."""
     out, kept, end = list[str](), 0, 0
     for tag in _TAG.finditer(html):
         _add(out, html[end : tag.start()], is_kept=kept > 0)
@@ -199,17 +199,17 @@ _LABEL = re.compile(r"<b>([^<>]{1,60}):\s*</b>")
 _AROUND = re.compile(r"(?:<!doctype html[^<>]*>\s*)?<(div|html)\b", re.IGNORECASE)
 _ANCHOR = re.compile(r"<a [^<>]*>[^<>]*</a>")
 _NEEDED = 2
-"""Labels that a Gem has without files: its name, its instructions."""
+"""Number of labels of a Gem without files: its name and its instructions."""
 
 _TARGET_OF_ANCHOR = re.compile(r'<a href="([^"<>]{1,2000})"')
 
 
 def whole(stream: BinaryIO, most: int) -> str:
-    """Return a page.
+    """Read a page.
 
     Raises:
-        LimitError: If it has more bytes.
-        MalformedError: If it is not UTF-8, or cut.
+        LimitError: If it is too large.
+        MalformedError: If it is not UTF-8, or truncated.
     """
     data = b""
     while chunk := stream.read(_CHUNK):
@@ -227,15 +227,15 @@ def whole(stream: BinaryIO, most: int) -> str:
 
 
 def has_gems(head: str) -> bool:
-    """Tell whether a page begins with a Gem."""
+    """Return whether a page begins with a Gem."""
     return len(_LABEL.findall(head)) > 1 and "<b>" in head[: head.find("</b>")]
 
 
 def gems_in(page: str) -> Iterator[Model]:
-    """Yield the Gems of a page: who each is to be. What is first said of one begins each.
+    """Yield the Gems of a page. The first label of the page begins each of them.
 
     Args:
-        page: The page. The words before a colon are in the person's language.
+        page: The page; its labels are in the user's language.
     """
     labels = list(_LABEL.finditer(page))
     starts = [number for number, one in enumerate(labels) if one[1] == labels[0][1]]
@@ -275,8 +275,8 @@ _TIME_OF_DAY = re.compile(
 )
 _AFTERNOON = frozenset(("下午", "午後", "오후", "pm"))
 _MONTHS: dict[str, int] = {}
-"""What names of months begin with, in Germanic and Romance languages; one that begins the names of
-two is in no list."""
+"""Prefixes of names of months in Germanic and Romance languages, without those of
+two months."""
 
 for _number, _names in enumerate(
     (
@@ -301,14 +301,14 @@ _OFFSET = re.compile(r"(?:GMT|UTC)(?:([+\u2212-])(\d{1,2})(?::?(\d\d))?)?")
 _ZONES = {"CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "WET": 0, "WEST": 1, "Z": 0}
 _ZONES |= {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "EST": -5, "EDT": -4}
 _ZONES |= {"MEZ": 1, "MESZ": 2, "JST": 9, "KST": 9, "BRT": -3}
-"""Those that are one place's in practice; what CST or IST is, nobody can tell."""
+"""Unambiguous abbreviations of time zones; CST and IST, for example, are not."""
 
 _HALF = 12
 _SHORT, _LONG = 3, 4
 
 
 def moment_in(text: str) -> str | None:
-    """Return the moment that a time names, as ISO 8601; None where that is not certain."""
+    """Return a time as ISO 8601; None if it is ambiguous."""
     shapes = (_SPOKEN, _DOTTED, _YEAR_FIRST)
     found = next((one for shape in shapes if (one := shape.fullmatch(text))), None)
     time = _TIME_OF_DAY.fullmatch(found["time"]) if found is not None else None
@@ -337,7 +337,7 @@ def moment_in(text: str) -> str | None:
 
 
 def _month_of(said: str) -> int:
-    """Return a month's number; 0, which is none, where that is not certain."""
+    """Return the number of a month; 0 if it is ambiguous."""
     if said.isdecimal():
         return int(said)
     name = said.lower()
@@ -367,11 +367,11 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
 
     Args:
         row: The conversation.
-        name: What its file is called; there is no other id.
-        report: Where what cannot be kept is counted.
+        name: The name of its file; it has no other ID.
+        report: Counts losses.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not valid.
     """
     if "conversation_turns" not in row:
         raise MalformedError("not a Gemini conversation", field="conversation_turns")
@@ -422,7 +422,7 @@ def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
 
 
 def _answer_in(parts: Any) -> str:
-    """Return the words of an answer, which is in pieces, and in cards of pieces."""
+    """Return the text of an answer, which is in parts, and in cards of parts."""
     found = list[str]()
     for one in parts if type(parts) is list else [parts]:
         if type(one) is str:
@@ -445,7 +445,7 @@ _VERB = re.compile(
     r"[ \u00a0]+"
 )
 _SAID_BEFORE = re.compile(r"[^\W\d_][^\u00a0\n.!?;,]{1,60}[^\u00a0\n.!?;, ]\u00a0(?=[^\s:!?;])")
-"""What is before the words of a person on a page in any language: a hard space is behind it."""
+"""The label before the user's text on a page, in any language; a no-break space ends it."""
 
 _LINK = re.compile(r"(?:gemini|bard)\.google\.com/(?:u/\d+/)?(?:app|chat)/([0-9A-Za-z_-]{6,80})")
 _LINKED = ("titleUrl", "details", "subtitles")
@@ -455,35 +455,35 @@ _AGAIN, _END = b"\1", b"\0"
 
 
 class GeminiAnswer(msgspec.Struct, frozen=True):
-    """What Gemini said."""
+    """An answer of Gemini."""
 
     text: str
     kept: Row
-    """What has no other place."""
+    """Members that are stored unchanged."""
 
 
 class GeminiActivity(msgspec.Struct, frozen=True):
-    """Something that was done with Gemini."""
+    """An activity with Gemini."""
 
     prompt: str
-    """What was asked, or what was done."""
+    """The question, or the action."""
 
     is_asked: bool
-    """Whether a person said it to Gemini."""
+    """Whether it is a question of the user."""
 
     at: str | None
     answers: list[GeminiAnswer]
-    """All but the first are other answers to the same."""
+    """The answer, followed by alternative ones."""
 
     kept: Row
-    """What has no other place."""
+    """Members that are stored unchanged."""
 
 
 class Activities:
-    """All of one export, sorted.
+    """The activities of an export, sorted.
 
     Args:
-        report: Where what is no activity of Gemini is counted.
+        report: Counts activities of other products.
     """
 
     def __init__(self, report: Report) -> None:
@@ -493,14 +493,14 @@ class Activities:
         self._gems = list[Model]()
 
     def gems(self, page: str) -> None:
-        """Take in a page of Gems; they are given out at the end."""
+        """Add a page of Gems, which ``rest`` yields."""
         self._gems += gems_in(page)
 
     def row(self, row: Row) -> Iterator[Model]:
-        """Take an activity in; it is given out later.
+        """Add an activity, which ``events`` yields.
 
         Raises:
-            MalformedError: If it is none.
+            MalformedError: If it is not valid.
         """
         title, said = row.get("title"), row.get("header")
         if type(title) is not str or type(said) is not str:
@@ -523,7 +523,7 @@ class Activities:
         yield from ()
 
     def card(self, card: Card) -> None:
-        """Take in an activity of a page."""
+        """Add an activity of a page."""
         if not _OWN.search(card.header):
             self._report.ignore(f"activity of {card.header or 'another product'}")
             return
@@ -542,13 +542,13 @@ class Activities:
         if not self._held.add(_AGAIN + session.encode() + _END + _digest(value)):
             self._report.ignore("duplicate activity")
             return
-        # Of one moment, and without one, the last in the file was the first.
+        # At equal times, and without times, the last one in the file is the earliest.
         place = (_LAST - self._count).to_bytes(8)
         at = (found.at or "").ljust(_TIME).encode()
         self._held.put(_END.join([session.encode(), at, place]), value)
 
     def events(self) -> Iterator[Model]:
-        """Yield the sessions, each from its start."""
+        """Yield the events of the sessions, each from its start."""
         session, line = None, _Line("", None)
         for key in self._held:
             if key.startswith(_AGAIN):
@@ -561,20 +561,20 @@ class Activities:
             yield from line.follow(found)
 
     def rest(self) -> Iterator[Model]:
-        """Yield what is in no session."""
+        """Yield the records outside sessions."""
         yield from self._gems
 
     def talk(self, name: str, row: Row) -> Iterator[Model]:
-        """Yield a conversation that has a file of its own, of that name."""
+        """Yield a conversation from its own file, of this name."""
         yield from conversation(row, name, self._report)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._held.close()
 
 
 class _Line:
-    """One session, while it goes on."""
+    """A session that is being yielded."""
 
     def __init__(self, name: str, at: str | None) -> None:
         self._name = name
@@ -586,7 +586,7 @@ class _Line:
         self.talk = TranscriptConversation(start)
 
     def follow(self, found: GeminiActivity) -> Iterator[SessionEvent]:
-        """Yield what was asked, and each answer; the next question follows the first of them."""
+        """Yield a question and its answers; the next question follows the first answer."""
         name = f"{found.at or ''}/{_digest(found.prompt.encode('utf-8', 'replace')).hex()}"
         number = self._seen[name] = self._seen.get(name, 0) + 1
         name += f"/{number}" if number > 1 else ""
@@ -612,7 +612,7 @@ class _Line:
 
 
 def _asked(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
-    """Return what was asked or done, whether it was asked, and what is kept of its title."""
+    """Return the question or action, whether it is a question, and the stored part of the title."""
     found = _VERB.match(title) or (other and other.match(title))
     if not found:
         return title, False, {}
@@ -636,7 +636,7 @@ def _answers_in(row: Row) -> list[GeminiAnswer]:
 
 
 def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
-    """Return what was asked and answered as another form of the export has it."""
+    """Return the question and answers in another form of the export."""
     listed = row.get("details")
     pairs = [one for one in listed if type(one) is dict] if type(listed) is list else []
     said = {one.get("name"): one.get("value") for one in pairs if type(one.get("name")) is str}
@@ -647,7 +647,7 @@ def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
 
 
 def _conversation_in(*parts: Any) -> str:
-    """Return the id of the conversation that is linked to; empty where none is."""
+    """Return the ID of the linked conversation; empty for none."""
     texts = [one if type(one) is str else msgspec.json.encode(one).decode() for one in parts if one]
     return next((found[1] for one in texts if (found := _LINK.search(one))), "")
 
@@ -664,7 +664,7 @@ _HEADER = re.compile(rb'"header"\s*:\s*"[^"]{0,80}(?:Gemini|Bard)')
 _PAGE = re.compile(rb"\s*(?:<!doctype html[^<>]*>\s*)?<html\b", re.IGNORECASE)
 _OF_GEMINI = re.compile(rb'"header-cell[^<>]*>\s*<p[^<>]*>[^<]{0,80}(?:Gemini|Bard)')
 _STYLE = 1 << 20
-"""How much of a page is looked at: it begins with its style."""
+"""Number of bytes of a page that recognition reads, since it begins with its style."""
 
 
 class Gemini:
@@ -694,13 +694,12 @@ class Gemini:
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        some = False
         with (
             closing(Activities(reading.report)) as found,
             open_archive(place, reading.limits) as archive,
         ):
             kinds = {file.path: _kind(archive, file) for file in archive.files}
-            if len(kinds) == 1:  # what it is said to be
+            if len(kinds) == 1:  # what --from says
                 kinds = {path: kind or "json" for path, kind in kinds.items()}
             for file in archive.files:
                 if kinds[file.path] in _PAGES:
@@ -712,10 +711,7 @@ class Gemini:
             }
             others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
             read = from_files(archive, reading, place, by_file, other_products=others)
-            for record in chain(read, found.events(), found.rest()):
-                some = True
-                yield record
-        require_some(some, place)
+            yield from require_some(chain(read, found.events(), found.rest()), place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -723,7 +719,7 @@ class Gemini:
 
 
 def _is_ours(path: str) -> bool:
-    """Tell whether a path in an export of Google's names this product, now or as it was called."""
+    """Return whether a path in an export names this product, by its present or former name."""
     return any(name in path.lower() for name in ("gemini", "bard"))
 
 
@@ -759,7 +755,7 @@ def _take_page(
 
 
 def _kind(archive: ChatArchive, file: ArchiveFile) -> str:
-    """Return what a file is: by its contents, not by its name; empty for nothing of Gemini's."""
+    """Return the kind of a file by its contents, not its name; empty if it is not Gemini's."""
     if not _may_have(file):
         return ""
     with archive.stream(file) as stream:

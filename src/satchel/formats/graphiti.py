@@ -1,12 +1,12 @@
-"""A graph of Graphiti, or of Zep which is made with it: as JSON, or in a database of Kuzu.
+"""A graph of Graphiti, or of Zep, which is built on it: as JSON, or in a database of Kuzu.
 
-Graphiti has no export of its own. What is read is what its classes say of themselves
-(``model_dump(mode="json")``), or the same rows of Zep's API: lists of entities (``nodes``),
-episodes (``episodes``), facts (``edges``) and of the links that are no facts (``mentions``,
-``has_member``, ``has_episode``, ``next_episode``), communities and sagas; names that others give
-these lists are known. A file of Kuzu is copied and read as it is. What is written is JSON;
-``examples/graphiti_json.py`` puts it into any database that graphiti-core opens, and makes such
-JSON of one. Compared with graphiti-core 0.31.2 over Kuzu 0.11.3.
+Graphiti has no export. The reader accepts the dump of its classes (``model_dump(mode="json")``), or
+the same rows of Zep's API: lists of entities (``nodes``), episodes (``episodes``), facts
+(``edges``) and other links (``mentions``, ``has_member``, ``has_episode``, ``next_episode``),
+communities and sagas; other usual names of these lists are known. A file of Kuzu is copied and read
+directly. The writer produces JSON; ``examples/graphiti_json.py`` loads it into any database that
+graphiti-core opens, and dumps such JSON from one. Compared with graphiti-core 0.31.2 over Kuzu
+0.11.3.
 """
 
 from collections.abc import Generator, Iterator
@@ -82,7 +82,7 @@ def tables_in(place: Place, reading: ReadContext) -> Generator[tuple[str, Row], 
     """Yield the rows of a graph, each with its table; facts come when both ends are known.
 
     Raises:
-        InputError: As ``formats._graph_files.rows.rows_of``.
+        InputError: As ``_graph_files.rows_of``.
     """
     joints, facts = ScratchMap(), Spool()
     with closing(facts), closing(joints), closing(rows_of(place, reading, GRAPHITI)) as rows:
@@ -99,7 +99,7 @@ def tables_in(place: Place, reading: ReadContext) -> Generator[tuple[str, Row], 
 def _apart(
     rows: Generator[GraphRow, None, None], joints: ScratchMap, facts: Spool
 ) -> Iterator[tuple[str, Row]]:
-    """Yield what is no fact; facts and their links are laid aside."""
+    """Yield the rows other than facts; facts and their links are stored for later."""
     for found in rows:
         row = _plain(found.row)
         if found.array == FACTS:
@@ -118,7 +118,7 @@ def _apart(
 
 
 def _plain(row: Row) -> Row:
-    """Return a row as it would be in JSON."""
+    """Return a row in the form of the JSON."""
     for name in _TIMES:
         when = row.get(name)
         moment = read_time(when) if type(when) is str else None
@@ -145,11 +145,11 @@ _RESERVED = frozenset(
         *("reference_time", "source_node_uuid", "target_node_uuid"),
     }
 )
-"""What Graphiti takes out of attributes when it reads a graph."""
+"""Attributes that Graphiti reserves when it reads a graph."""
 
 
 def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
-    """Count what of an entry is not in its row."""
+    """Count the members of an entry that are not in its row."""
     held = set(_ALWAYS | (_OF_EPISODES if isinstance(entry, Episodic) else _OF_FACTS))
     if isinstance(entry, Semantic):
         held |= _held_entities(entry)
@@ -174,7 +174,7 @@ def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
 
 
 def _held_entities(entry: Semantic) -> set[str]:
-    """Return ``entities`` where an entry has one, of which it is and which says no more."""
+    """Return ``entities`` if an entry has one, which is its subject and has no other members."""
     if len(entry.entities) != 1 or entry.predicate is not None or entry.object is not None:
         return set()
     about = entry.entities[0]
@@ -198,7 +198,7 @@ def _count_scope(record: Sealed, entry: Entry, report: Report) -> None:
 
 
 def count_node(record: Sealed, node: GraphNode, report: Report) -> None:
-    """Count what of a node from elsewhere is not in its row."""
+    """Count the members of a node of other origin that are not in its row."""
     for name in sorted(record.value.keys() - _OF_NODES - {"origin"}):
         report.lost(f"graph_node/{name}", _NO_FIELD, example=record.id)
     if not all(map(is_safe_label, node.labels)):
@@ -209,7 +209,7 @@ def count_node(record: Sealed, node: GraphNode, report: Report) -> None:
 
 
 def count_others(records: RecordSet, report: Report) -> None:
-    """Count the records that have no place at all."""
+    """Count the records that the format cannot hold."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
         if kind not in _TAKEN:
@@ -225,12 +225,12 @@ _end = msgspec.msgpack.Decoder(resolved(GraphitiEnd)).decode
 
 
 class GraphitiWriter:
-    """The tables of a graph. Close it when the file is written.
+    """The tables of a new graph. Close it after writing.
 
     Args:
-        records: What goes into it.
-        report: Where losses go.
-        then: The time that stands where a memory has none, as Graphiti wants one.
+        records: The records to write.
+        report: Counts losses.
+        then: The time for memories without one, since Graphiti requires it.
     """
 
     def __init__(self, records: RecordSet, report: Report, then: str) -> None:
@@ -244,13 +244,13 @@ class GraphitiWriter:
         self._counts = dict.fromkeys(TABLES, 0)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         for one in (self._used, self._ends, self._joined, self._by_name, self._groups):
             one.close()
         self._strands.close()
 
     def gather(self) -> None:
-        """Lay all rows out."""
+        """Prepare all rows."""
         self._gather_joints()
         for record in self._records.of("graph_node"):
             self._take_node(record, cast("GraphNode", record.model))
@@ -263,7 +263,7 @@ class GraphitiWriter:
         count_others(self._records, self._report)
 
     def has(self, table: str) -> bool:
-        """Tell whether there are rows of a table."""
+        """Return whether a table has rows."""
         return self._counts[table] > 0
 
     def rows(self, table: str) -> Iterator[Row]:
@@ -332,7 +332,7 @@ class GraphitiWriter:
         self._note_end(record.id, GraphitiEnd(identity, "", FACTS))
 
     def _worded(self, record: Sealed, entry: Semantic) -> Semantic:
-        """Return a fact that has words; those of a triple are its three parts."""
+        """Return a fact with a text; that of a triple is its three parts."""
         parts = (entry.subject, entry.predicate, entry.object)
         if entry.text is not None or None in parts:
             return entry
@@ -346,7 +346,7 @@ class GraphitiWriter:
         table = _KINDS.get(edge.kind)
         ends = self._found(edge.source), self._found(edge.target)
         if edge.kind == "derives_from" and None not in ends:
-            return  # the fact says it
+            return  # it is in the fact
         if table is None or ends[0] is None or ends[1] is None:
             reason = (
                 "Graphiti does not support such links"
@@ -360,10 +360,10 @@ class GraphitiWriter:
         row = row_of_link(edge, identity, (ends[0].identity, ends[1].identity))
         self._put(table, self._grouped(row, record.id))
 
-    # -- what a fact joins -----------------------------------------------------------------
+    # -- ends of a fact --------------------------------------------------------------------
 
     def _end_of(self, record: Sealed, entry: Semantic, kind: str, group: str) -> GraphitiEnd | None:
-        """Return what a fact joins; where nobody says it, an entity of that name is made."""
+        """Return an end of a fact; if it has only a name, an entity of that name is created."""
         target = self._joined.get(_joint(record.id, kind))
         found = None if target is None else self._found(target.decode())
         if found is not None:
@@ -420,7 +420,7 @@ class GraphitiWriter:
         self._counts[table] += 1
 
     def _identity(self, record_id: str, known: str | None) -> str:
-        """Return what a row is called: as where it came from, or by its record."""
+        """Return the ID of a row: that of its source, or one from its record."""
         if known and self._used.add(known.encode()):
             return known
         raw = bytes.fromhex(record_id.removeprefix("blake3:"))
@@ -434,7 +434,7 @@ class GraphitiWriter:
         return row
 
     def _group(self, group: Any, example: str) -> Any:
-        """Return a group that Graphiti takes; two groups never become one."""
+        """Return a group name that Graphiti accepts; two groups never become one."""
         if type(group) is not str or is_safe_group(group):
             return group
         if self._groups.add(f"{group}\0{example}".encode()):
@@ -444,7 +444,7 @@ class GraphitiWriter:
         return f"{plain}-{blake3(group.encode()).hexdigest(4)}"
 
     def _timed(self, table: str, row: Row, record: Sealed, entry: Entry) -> Row:
-        """Give a row the times that Graphiti wants, where it is not from there."""
+        """Add the times that Graphiti requires to a row of other origin."""
         if entry.origin is not None and entry.origin.provider == NAME:
             return row
         for name in _TIME_COLUMNS[table]:
@@ -458,7 +458,7 @@ class GraphitiWriter:
 
 
 def _known_id(entry: Entry) -> str | None:
-    """Return an id that an entry had elsewhere, where it can be one of Graphiti's."""
+    """Return the ID that an entry had at its source, if it is valid for Graphiti."""
     origin: Origin | None = entry.origin
     if origin is None or origin.id is None:
         return None
@@ -472,7 +472,7 @@ def _known_id(entry: Entry) -> str | None:
 
 
 def _named_end(entry: Semantic, kind: str) -> tuple[str, str | None]:
-    """Return the name of what a fact joins, and its type."""
+    """Return the name and type of an end of a fact."""
     about = entry.entities[0] if entry.entities else None
     name = entry.subject if kind == SUBJECT else entry.object
     if name is None and kind == SUBJECT and about is not None and entry.predicate is None:
@@ -580,14 +580,14 @@ def _require_bound(around: Row, place: Place, reading: ReadContext) -> None:
 
 
 def _container(records: RecordSet) -> Row:
-    """Return what was around the records, where all came from one graph."""
+    """Return the members around the records, if all came from one graph."""
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     container = found[0].get("container", {}) if len(found) == 1 else {}
     return container if isinstance(container, dict) else {}
 
 
 def _put(sink: BinaryIO, leaving: GraphitiWriter, container: Row, report: Report) -> None:
-    """Write the tables, under the names that they had where they came from."""
+    """Write the tables, under their names in the source."""
     named = dict[str, str]()
     for name in container.get("arrays", []):
         if name in CALLED:

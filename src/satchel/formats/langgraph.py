@@ -1,8 +1,8 @@
-"""The store of LangGraph (``SqliteStore``) as its database, items of LangMem among them.
+"""The SQLite database of LangGraph's store (``SqliteStore``), including items of LangMem.
 
-An item becomes a fact: its namespace is the scope, its value the text with its kind and the rest as
-metadata, or data where there is no text. What the library keeps beside it, how long it lives and
-its vectors, is kept and written back. Written is a new database as the library makes it.
+An item becomes a fact: its namespace is the scope, its value the text, with its kind and the rest
+as metadata, or data if there is no text. Its time to live and its vectors are stored and written
+again. The writer creates a database as the library does.
 """
 
 import shutil

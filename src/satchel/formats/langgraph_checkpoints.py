@@ -1,8 +1,8 @@
 """The database of LangGraph's ``SqliteSaver``: threads, their checkpoints and forks, read only.
 
-What is packed in it is read as data: the library's own way of unpacking imports modules and calls
-what a file names. Items of a store in the same file are read as well. What the engine keeps to go
-on with a run (versions of channels, pending writes) is no memory; it is counted.
+Packed values are read as data: the library's unpacking imports modules and calls what a file names.
+Items of a store in the same file are read, too. The engine's state of a run (versions of channels,
+pending writes) is not memory; it is counted.
 """
 
 import json
@@ -40,31 +40,31 @@ _LEAST_OF_AN_OBJECT = 3
 
 
 class PackedObject(NamedTuple):
-    """What would be an object: nothing was made of it."""
+    """A packed object, which was not constructed."""
 
     cls: str
-    """Module and name, as the file has them."""
+    """Module and name, as in the file."""
 
     arguments: Any
 
 
 def unpacked(kind: Any, data: Any) -> Any:
-    """Return a value that was packed.
+    """Return a packed value.
 
     Args:
-        kind: What the column ``type`` says of it.
+        kind: The value of the column ``type``.
         data: The bytes.
 
     Raises:
-        MalformedError: If it is damaged, or packed in a way that is not data.
-        LimitError: If it is too deep or too much.
+        MalformedError: If it is damaged, or not packed as data.
+        LimitError: If it is nested too deep or too large.
     """
     if kind == "pickle":
         raise MalformedError(
             "a pickle, which can execute code and is not loaded",
             hint="Write it again with a checkpointer without pickle_fallback.",
         )
-    if kind is None and data is not None:  # from before there was more than one way
+    if kind is None and data is not None:  # written before there were several encodings
         kind = "json"
     reader = _READERS.get(kind) if type(kind) is str else None
     if reader is None or not isinstance(data, bytes | str | None):
@@ -107,7 +107,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 class _Plain:
-    """Makes of what was packed what JSON has, and counts what it looks at."""
+    """Converts packed values to JSON, and counts the parts."""
 
     def __init__(self) -> None:
         self._left = _MOST_NODES
@@ -131,7 +131,7 @@ class _Plain:
 
 
 def _is_constructor(value: dict[Any, Any]) -> bool:
-    """Tell whether it is how LangChain writes an object in JSON."""
+    """Return whether a value is LangChain's JSON form of an object."""
     return (
         value.get("type") == "constructor"
         and "lc" in value
@@ -147,7 +147,7 @@ def _name(key: Any) -> str:
 
 
 def as_data(value: Any) -> Any:
-    """Return a value with objects as a name and what belongs to it."""
+    """Return a value with objects as their name and arguments."""
     if isinstance(value, PackedObject):
         return {"class": value.cls, "arguments": as_data(value.arguments)}
     if isinstance(value, dict):
@@ -174,16 +174,16 @@ class CheckpointMessage(NamedTuple):
     """A text, or parts as data."""
 
     more: dict[str, Any]
-    """What belongs to it: calls of tools, what the model said of its answer."""
+    """Tool calls and metadata of the answer."""
 
     kept: dict[str, Any]
-    """Its id in the graph, and its class."""
+    """Its ID in the graph, and its class."""
 
 
 def messages_in(values: dict[str, Any]) -> tuple[str | None, list[CheckpointMessage]]:
     """Return the channel with the conversation, and its messages.
 
-    That is the one that is called ``messages``, or the first with nothing but messages in it.
+    It is the channel ``messages``, or the first one with only messages.
     """
     for name in sorted(values, key=lambda one: one != _USUAL):
         part = values[name]
@@ -200,7 +200,7 @@ def _said(value: Any) -> CheckpointMessage | None:
     if type(row) is not dict or "content" not in row:
         return None
     role, content = row.get("role", row.get("type", _class_of(cls))), row["content"]
-    if content is None and not _CALLS.isdisjoint(row):  # a model that only called tools
+    if content is None and not _CALLS.isdisjoint(row):  # a message with only tool calls
         content = ""
     is_other = cls is not None and _OF_LANGCHAIN not in cls
     if type(role) is not str or is_other or not isinstance(content, str | list):
@@ -222,7 +222,7 @@ def _said(value: Any) -> CheckpointMessage | None:
 
 
 def _class_of(cls: str | None) -> str | None:
-    """Return the role that a class says, where the object does not: so JavaScript writes them."""
+    """Return the role of a class, for objects without one, as JavaScript writes them."""
     last = (cls or "").rpartition(".")[2]
     return last.removesuffix("Chunk").removesuffix("Message").lower() or None
 
@@ -245,17 +245,17 @@ class CheckpointRow(NamedTuple):
     id: str
     parent: str | None
     values: Row
-    """By channel."""
+    """Values by channel."""
 
     time: Any
-    """As the checkpoint says it."""
+    """The time in the checkpoint."""
 
     said: Row
-    """What is kept of it: its source, its step and whatever was said of the run."""
+    """Stored members: its source, its step and the metadata of the run."""
 
 
 class _Tip(NamedTuple):
-    """Where the next element goes, and what there is so far."""
+    """The state of a branch, to which the next element is appended."""
 
     session: str
     last: str
@@ -264,18 +264,18 @@ class _Tip(NamedTuple):
     state: str | None = None
     latest: Row = {}  # noqa: RUF012 - never changed in place
     messages: bytes = b""
-    """Stands for all messages so far."""
+    """A digest of all messages so far."""
 
     values: bytes = b""
-    """Stands for the working state."""
+    """A digest of the working state."""
 
 
 class Thread:
-    """A thread whose checkpoints are read in the order in which they were made.
+    """A thread whose checkpoints are read in order of creation.
 
     Args:
-        name: Its id.
-        space: The namespace of a graph inside a graph; empty for the outermost.
+        name: Its ID.
+        space: The namespace of a nested graph; empty for the outermost.
         first: Its first checkpoint.
     """
 
@@ -292,17 +292,17 @@ class Thread:
         self._first = _Tip(standing, standing)
         self._tips = dict[str, _Tip]()
         self._after = {b"": self._first}
-        """Where each beginning of a conversation that was met goes on."""
+        """The branches by the digest of their messages."""
 
         self._gone_on = set[str]()
 
     def events(self, point: CheckpointRow) -> Iterator[SessionEvent]:
-        """Yield what a checkpoint adds, and the checkpoint."""
+        """Yield the elements that a checkpoint adds, and the checkpoint."""
         channel, said = messages_in(point.values)
         tip = self._tips.get(point.parent or "", self._first)
         marks = list(_marks(said))
         at = marks.index(tip.messages) if tip.messages in marks else -1
-        if at < 0:  # earlier messages are other ones than before
+        if at < 0:  # earlier messages have changed
             known = max(place for place, mark in enumerate(marks) if mark in self._after)
             tip, at = self._after[marks[known]], known
         for place, one in enumerate(said[at:], at):
@@ -377,7 +377,7 @@ class Thread:
         )
 
     def _ahead(self, tip: _Tip, point: CheckpointRow) -> tuple[_Tip, list[SessionEvent]]:
-        """Return where an element goes: on from the tip, or on a fork that begins there."""
+        """Return the branch for an element: the present one, or a fork that begins there."""
         if tip.last not in self._gone_on:
             return tip, []
         fork = SessionEvent(
@@ -418,7 +418,7 @@ def _time(value: Any) -> str | None:
 
 
 def _marks(said: list[CheckpointMessage]) -> Iterator[bytes]:
-    """Yield what stands for no message, for the first, for the first two, and so on."""
+    """Yield the digest of no message, the first, the first two, and so on."""
     mark = b""
     yield mark
     for one in said:
@@ -476,7 +476,7 @@ class LangGraphCheckpoints:
 
 
 def _events(database: Database, file: str, reading: ReadContext) -> Iterator[Model]:
-    """Yield the events of all threads, one thread after the other."""
+    """Yield the events of all threads, thread by thread."""
     order = "thread_id, checkpoint_ns, checkpoint_id"
     sql = f"SELECT {', '.join((*_NEEDED, *_PACKED))} FROM {_CHECKPOINTS} ORDER BY {order}"  # noqa: S608 - our own
     thread, whose = None, None
@@ -538,7 +538,7 @@ def _metadata(value: Any) -> dict[str, Any]:
 
 
 def _tell(database: Database, reading: ReadContext) -> None:
-    """Say what there is besides, and stays behind."""
+    """Report other data, which is not read."""
     if database.columns(_WRITES):
         ((count,),) = list(database.rows(f"SELECT count(*) FROM {_WRITES}"))  # noqa: S608 - our own
         if count:

@@ -1,7 +1,7 @@
-"""Items of LangGraph's store as JSON: what ``search()`` or ``get()`` gave, or its server.
+"""Items of LangGraph's store as JSON: results of ``search()``, ``get()`` or the server.
 
-The same items as in its database (``formats.frameworks.langgraph``): a list of them, an object
-with ``items``, or one. So a store that is on a server is read and filled as well.
+They are the items of the database (``formats.langgraph``): a list, an object with ``items``, or a
+single item. So a store on a server can be read and written, too.
 """
 
 from collections.abc import Iterator

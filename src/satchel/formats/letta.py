@@ -1,13 +1,13 @@
 """Letta's agent files (``.af``): agents with their blocks, messages, tools and groups.
 
-A block becomes an entry under its label: ``persona`` says who the agent is, the others what it
-knows. Messages become the turns of a conversation. What is no memory (an agent's settings, tools
-with their source code, groups, files, sources) becomes nodes, which are kept as data: nothing of it
-is ever run, and none of it is recalled. Read are the shape that the last server wrote, the same as
-a JSON text inside JSON, and the older shape that Letta itself refuses; written is the first.
+A block becomes an entry with its label: ``persona`` is the identity of the agent, the others are
+its knowledge. Messages become the turns of a conversation. Other rows (an agent's settings, tools
+with their source code, groups, files, sources) become nodes, which are stored as data: nothing of
+it is ever run or recalled. The reader accepts the form of the last server, the same as a JSON text
+inside JSON, and the older form that Letta refuses; the writer produces the first.
 
-A file never holds archival memory, nor messages that were out of context when it was made. Compared
-with letta-ai/agent-file of 2026-03-24 and files of servers 0.6.47 and later.
+A file never has archival memory, nor messages that were out of context at export. Compared with
+letta-ai/agent-file of 2026-03-24 and files of servers 0.6.47 and later.
 """
 
 import json
@@ -19,7 +19,13 @@ from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import ABSENT
-from satchel.crypto.json_reader import NUMBERS, SURROGATE, ForeignReader, numbers_of, with_numbers
+from satchel.crypto.json_reader import (
+    NUMBERS,
+    SURROGATE,
+    ForeignReader,
+    float_spellings,
+    with_numbers,
+)
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
@@ -31,22 +37,22 @@ from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
 NAME = "letta"
-"""The format, and the provider that records from it name."""
+"""The format, and the provider in the origin of its records."""
 
 MEMFS = "letta_memfs"
-"""The provider that memory names which was in a folder as Letta keeps it now."""
+"""The provider in the origin of memory from a folder of Letta (MemFS)."""
 
 BLOCK = "block"
-"""The kind of an entry that is a block of core memory."""
+"""The kind of an entry from a block of core memory."""
 
 PERSONA = "persona"
-"""The label of the block that says who the agent is."""
+"""The label of the block with the agent's identity."""
 
 SELF = re.compile(r"persona(?:_[0-9]{1,9})?", re.ASCII)
-"""Labels of blocks that say who an agent is."""
+"""Labels of blocks with an agent's identity."""
 
 LIMIT = 20_000
-"""Characters that a block may have, where nobody said another number."""
+"""Default limit on the characters of a block."""
 
 THINGS = {
     "groups": "group",
@@ -56,32 +62,32 @@ THINGS = {
     "mcp_servers": "mcp_server",
     "skills": "skill",
 }
-"""The lists beside agents and blocks, each with what one row of it is."""
+"""The lists besides agents and blocks, with the kinds of their rows."""
 
 AGENT = "agent"
-"""What a node is that holds the settings of an agent."""
+"""The kind of a node with the settings of an agent."""
 
 _IN_A_FILE = ("description", "limit", "read_only")
-"""What a file of the folder says of itself, as a block does."""
+"""Members of a file in the folder that blocks have, too."""
 
 _SEND = "send_message"
 
 ID = re.compile(r"[a-z_]{1,16}-[0-9]{1,9}", re.ASCII)
-"""How rows are named inside a file."""
+"""The form of IDs inside a file."""
 
 Row = dict[str, Any]
 
 
 def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
-    """Return a block as an entry: who the agent is, or what it knows.
+    """Return a block as an entry: the identity of the agent, or a fact.
 
     Args:
         row: The block.
-        agent: Name of the agent that has it; None where none has.
-        source: The container that its label is a slot of.
+        agent: Name of its agent; None for none.
+        source: The container in which its label is unique.
 
     Raises:
-        MalformedError: If it has no label, or no value.
+        MalformedError: If it has no label or no value.
     """
     label, text = text_in(row, "label"), text_in(row, "value")
     cls = Identity if SELF.fullmatch(label) else Semantic
@@ -91,7 +97,7 @@ def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
         scope=Scope(agent=agent) if agent is not None else None,
         origin=Origin(provider=NAME, source=source, id=label, trust=TrustClass.IMPORTED),
     )
-    # Its id is one of this file; it is always kept, to be written again.
+    # Its ID is one of this file; it is always stored, to be written again.
     kept = differences(row, _block(label, text))
     return _keeping(made, kept)
 
@@ -124,7 +130,7 @@ def _block(label: str, text: str) -> Row:
 
 
 def block_of(entry: Entry, label: str) -> Row:
-    """Return an entry as a block, without an id where it did not have one of a file."""
+    """Return an entry as a block, without an ID unless it came with one."""
     text = entry.text or ""
     written = _block(label, text)
     kept = kept_of(entry.origin)
@@ -138,7 +144,7 @@ def block_of(entry: Entry, label: str) -> Row:
 
 
 def label_of(entry: Entry) -> str | None:
-    """Return the label that an entry has by itself; None where one has to be made for it."""
+    """Return the label of an entry; None if one has to be generated."""
     origin = entry.origin
     if origin is not None and origin.provider == NAME and entry.kind == BLOCK:
         return origin.id
@@ -148,12 +154,12 @@ def label_of(entry: Entry) -> str | None:
 
 
 def kept_of(origin: Origin | None) -> Row:
-    """Return what a row of a file said beside what its record says."""
+    """Return the members of a row that its record does not reproduce."""
     return origin.as_written if origin is not None and origin.provider == NAME else {}
 
 
 def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
-    """Return a row that is no memory as a node: settings, a tool, a file; never run, only kept."""
+    """Return a row other than memory (settings, a tool, a file) as a node; it is never run."""
     name = row.get("name", row.get("file_name"))
     identity = row.get("id", name)
     summary = row.get("description")
@@ -166,14 +172,14 @@ def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
             provider=NAME,
             source=source,
             id=f"{thing}:{identity}" if type(identity) is str else None,
-            as_written=numbers_of(row),
+            as_written=float_spellings(row),
             trust=TrustClass.IMPORTED,
         ),
     )
 
 
 def start_of(session: str, name: str | None, source: str | None) -> SessionEvent:
-    """Return the start of the conversation that an agent's messages are."""
+    """Return the start of the conversation of an agent's messages."""
     return SessionEvent(event="session", name=name, origin=_at(session, source, {}))
 
 
@@ -181,7 +187,7 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
     """Return a message as a turn of its conversation.
 
     Raises:
-        MalformedError: If it says no role.
+        MalformedError: If it has no role.
     """
     role = text_in(row, "role")
     text, when = _said(row), row.get("created_at")
@@ -207,7 +213,7 @@ def row_of(event: SessionEvent) -> Row:
     row = reproduce(written, {k: v for k, v in kept.items() if k != "role"})
     if _said(row) != event.text:
         row["content"] = written["content"]
-        if _sent(row):  # what it says now stands in the contents
+        if _sent(row):  # the present text is in the contents
             row["tool_calls"] = []
     when = row.get("created_at")
     if event.created_at != (read_time(when) if type(when) is str else None):
@@ -222,9 +228,9 @@ def _message(role: str, text: str | None, made: str | None) -> Row:
 
 
 def _said(row: Row) -> str | None:
-    """Return what a message says: what an agent sent, else its contents.
+    """Return the text of a message: what an agent sent, else its contents.
 
-    Older agents speak by calling a tool; the contents beside it are their thoughts.
+    Older agents answer by calling a tool; the contents beside the call are their reasoning.
     """
     sent = _sent(row)
     return "\n".join(sent) if sent else _words(row.get("content"))
@@ -253,7 +259,7 @@ def _message_in(arguments: str) -> str | None:
 
 
 def _words(content: Any) -> str | None:
-    """Return what a message says in words."""
+    """Return the text of a message's contents."""
     if type(content) is str:
         return content
     parts = content if type(content) is list else []
@@ -275,19 +281,19 @@ _INSIDE = (
 
 
 def is_older(document: Row) -> bool:
-    """Tell whether a document has the older shape."""
+    """Return whether a document has the older form."""
     return "agents" not in document and "core_memory" in document
 
 
 def renewed(old: Row, report: Report) -> Row:
-    """Return a document of the older shape as one of the newer.
+    """Convert a document of the older form to the newer one.
 
     Args:
         old: The document.
-        report: Where what has no place any more is counted.
+        report: Counts what the newer form cannot hold.
 
     Raises:
-        MalformedError: If a list in it is none, or holds what is no object.
+        MalformedError: If a list is not valid, or has a row that is not an object.
     """
     blocks = _numbered(old, "core_memory", "block")
     messages = _numbered(old, "messages", "message")
@@ -341,7 +347,7 @@ def _tag(said: Any) -> Any:
 
 
 def _names(old: Row, report: Report) -> Row:
-    """Return the names of the environment variables: their values are secrets and stay behind."""
+    """Return the names of the environment variables; their values are secrets and are not read."""
     found = _rows(old, "tool_exec_environment_variables")
     for one in found:
         reason = "its value is a secret; only the name is kept"
@@ -387,16 +393,16 @@ _AGENT_OF_OURS: Row = {
 
 
 def agent_of_ours(name: str, blocks: list[Any]) -> Row:
-    """Return the agent that is written where there is none: it says nothing but its name."""
+    """Return the agent that is written if there is none; it has only a name."""
     return {"id": "agent-0", "name": name, **_AGENT_OF_OURS, "block_ids": blocks, "messages": []}
 
 
 class LettaWriter:
-    """The file.
+    """A new agent file.
 
     Args:
-        records: What goes into it.
-        writing: Whose memory it is, and where losses go.
+        records: The records to write.
+        writing: The agent and the report.
     """
 
     def __init__(self, records: RecordSet, writing: WriteContext) -> None:
@@ -410,7 +416,7 @@ class LettaWriter:
         self._messages = dict[str, list[Row]]()
 
     def write(self, sink: BinaryIO) -> None:
-        """Write it."""
+        """Write the file."""
         self._take_nodes()
         self._take_events()
         blocks, added = self._blocks()
@@ -456,7 +462,7 @@ class LettaWriter:
                 self._report.lost("session_event", "no message", example=record.id)
 
     def _blocks(self) -> tuple[list[Row], list[str]]:
-        """Return the blocks, and the ids of those that no agent of the file names."""
+        """Return the blocks, and the IDs of those that no agent of the file refers to."""
         rows, added = list[Row](), list[str]()
         ids, labels = set[str](), set[str]()
         free = self._free()
@@ -485,7 +491,7 @@ class LettaWriter:
         return rows, added
 
     def _free(self) -> Iterator[int]:
-        """Yield numbers that no block of the records has."""
+        """Yield numbers that no block of the records uses."""
         taken = set[str]()
         for kind in MEMORIES:
             for record in self._records.of(kind):
@@ -517,7 +523,7 @@ class LettaWriter:
         return rows
 
     def _have_slots(self, agents: list[Row], blocks: list[Row]) -> None:
-        """Give each block of an agent a label of its own: Letta takes no agent with one twice."""
+        """Set a unique label in each block of an agent, which Letta requires."""
         by_id = {row["id"]: row for row in blocks}
         labels = {row["label"] for row in blocks}
         for agent in agents:
@@ -563,7 +569,7 @@ def _unused(label: str, labels: set[str]) -> str:
 
 
 def _json(value: Any, report: Report) -> bytes:
-    """Encode as Python's own JSON does, large integers included."""
+    """Encode as Python's ``json`` does, including large integers."""
     return as_json(value, report)
 
 
@@ -609,7 +615,7 @@ class Letta:
                 document = renewed(document, reading.report)
             except MalformedError as error:
                 raise error.located(file=place.name, line=1) from None
-        # Letta writes null where there is nothing in a list; so do others that write such files.
+        # Letta and other writers use null for an empty list.
         document = {k: part for k, part in document.items() if part is not None or k not in LISTS}
         for name in LISTS:
             if type(document.get(name, [])) is not list:
@@ -662,7 +668,7 @@ def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
 
 
 class _DocumentRows:
-    """What is in a document, given out row by row."""
+    """The rows of a document, as records."""
 
     def __init__(self, document: Row, place: Place, reading: ReadContext) -> None:
         self._document = document
@@ -671,7 +677,7 @@ class _DocumentRows:
         self._order = Order()
 
     def records(self) -> Iterator[Model]:
-        """Yield the records: blocks, agents with their messages, and everything else."""
+        """Yield the records: blocks, agents with their messages, and other rows."""
         source, owners = self._names()
         for where, row in self._rows("blocks"):
             owner = owners.get(str(row.get("id")))
@@ -696,7 +702,7 @@ class _DocumentRows:
             )
 
     def _names(self) -> tuple[str | None, dict[str, str]]:
-        """Return the name of the first agent, and of the first that has each block."""
+        """Return the name of the first agent, and of the first agent of each block."""
         first, owners = None, dict[str, str]()
         for agent in self._document["agents"]:
             name = agent.get("name") if type(agent) is dict else None
@@ -729,7 +735,7 @@ class _DocumentRows:
                 yield made
 
     def _rows(self, name: str) -> Iterator[tuple[str, Row]]:
-        """Yield the rows of a list, each with its place."""
+        """Yield the rows of a list, with their positions."""
         for number, row in enumerate(self._document.get(name, [])):
             where = f"{name}/{number}"
             made = self._made(where, partial(_row, row))
@@ -751,7 +757,7 @@ def _turn(row: Any, session: str, source: str | None) -> SessionEvent:
 
 
 def _is_ours(document: Row) -> bool:
-    """Tell whether its one agent is what we write where there was none: it says nothing more."""
+    """Return whether its only agent is the one that we write if there is none."""
     agents = document["agents"]
     agent = agents[0] if len(agents) == 1 else None
     if type(agent) is not dict or type(agent.get("name")) is not str:

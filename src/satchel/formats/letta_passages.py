@@ -1,9 +1,9 @@
-"""The archival memory of a Letta agent: its passages, as the server's API gives them.
+"""The archival memory of a Letta agent: its passages, as the server's API returns them.
 
-An agent file never has them. ``GET /v1/agents/ID/archival-memory`` gives a list; that, or an object
-with the list as ``passages``, is read and written, with tags, metadata, times and vectors. Each
-passage of what is written can be sent to ``POST`` of the same address. Archives of such files are
-read as well: Letta's page for it packs one. Compared with Letta 0.16.8.
+An agent file never has them. ``GET /v1/agents/ID/archival-memory`` returns a list; that, or an
+object with the list as ``passages``, is read and written, with tags, metadata, times and vectors.
+Each passage that is written can be sent to ``POST`` of the same address. Archives of such files are
+read, too, since Letta's page creates one. Compared with Letta 0.16.8.
 """
 
 from collections.abc import Iterator
@@ -44,10 +44,10 @@ from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import text_mark
 
 NAME = "letta_passages"
-"""The format, and the provider that entries from it name."""
+"""The format, and the provider in the origin of its entries."""
 
 PASSAGE = "passage"
-"""The kind of its entries, and what stands before the id of each."""
+"""The kind of its entries, and the prefix of their IDs."""
 
 _VECTOR, _OF = "embedding", "of"
 _MEANS = {
@@ -68,7 +68,7 @@ def entry_of(row: Any) -> Semantic:
     """Return a passage as an entry.
 
     Raises:
-        MalformedError: If there is no text in it, naming the member.
+        MalformedError: If it has no text, naming the member.
     """
     if type(row) is not dict:
         raise MalformedError("not an object")
@@ -121,7 +121,7 @@ def _time_text(text: str) -> str:
 
 
 def row_of(record: Sealed, entry: Entry) -> Row:
-    """Return an entry as a passage; one from elsewhere gets an id that Letta can take."""
+    """Return an entry as a passage; one of other origin gets an ID that Letta accepts."""
     origin = entry.origin
     is_ours = origin is not None and origin.provider == NAME
     kept = dict(origin.as_written) if is_ours and origin is not None else {}
@@ -137,7 +137,7 @@ def row_of(record: Sealed, entry: Entry) -> Row:
 
 
 def losses_of(record: Sealed, entry: Entry) -> dict[str, str]:
-    """Return what of an entry is not in its row, each with the reason."""
+    """Return the members of an entry that are not in its row, with the reason."""
     lost = dict.fromkeys(sorted(record.value.keys() - _HELD), _NO_FIELD)
     if entry.kind not in (None, PASSAGE):
         lost["kind"] = _NO_FIELD
@@ -153,7 +153,7 @@ def losses_of(record: Sealed, entry: Entry) -> dict[str, str]:
 
 _SIGNS = (b"embedding_config", b"archive_id")
 _EACH, _ID = frozenset({b"id", b"tags", b"metadata"}), b'"passage-'
-"""What a passage has that we write, and how its id begins: no embedding, and no archive."""
+"""Members and ID prefix of passages that we write, without embedding and archive."""
 
 _LIST = "passages"
 _WRITTEN = ("semantic", "episodic")
@@ -237,7 +237,7 @@ def _has_passages(head: bytes) -> bool:
 
 
 def _document(document: ForeignReader, reading: ReadContext) -> Any:
-    """Yield the passages of a file; return how many there are."""
+    """Yield the passages of a file; return their number."""
     around, count, start = Row(), 0, document.peek()
     if start == "[":
         reading.container["shape"] = "list"
@@ -257,7 +257,7 @@ def _document(document: ForeignReader, reading: ReadContext) -> Any:
 
 
 def _passages(document: ForeignReader, reading: ReadContext) -> Any:
-    """Yield the passages of the list that starts here; return how many there are."""
+    """Yield the passages of the next list; return their number."""
     count = 0
     for number, row in enumerate(document.values()):
         count = number + 1
@@ -284,7 +284,7 @@ def _rows(records: RecordSet, report: Report) -> Iterator[Row]:
 
 
 def _container(records: RecordSet) -> Row:
-    """Return what was around the records, where all came from one file."""
+    """Return the members around the records, if all came from one file."""
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     container = found[0].get("container", {}) if len(found) == 1 else {}
     if not isinstance(container, dict) or not container:

@@ -1,9 +1,9 @@
-"""A folder of Markdown files: ``MEMORY.md`` as an index, beside it a file for each memory.
+"""A folder of Markdown files: ``MEMORY.md`` as an index, and a file for each memory.
 
-Coding agents keep their memory so: Claude Code below ``~/.claude/projects``, Codex below
-``~/.codex/memories``. The front matter of a file says its name, what it is about, and its type;
-what else stands there is metadata. What stands in the index itself is memory too. A file that is
-written again is what it was, to the letter, as long as its memory says the same.
+Coding agents store their memory in this form: Claude Code below ``~/.claude/projects``, Codex below
+``~/.codex/memories``. The front matter of a file has its name, description and type; other members
+are metadata. Text in the index is memory, too. A file is reproduced exactly as long as its memory
+is unchanged.
 """
 
 import unicodedata
@@ -61,7 +61,7 @@ from satchel.runtime.scratch import Spool
 _LOOKED_AT = 16
 _WITH_AN_INDEX = frozenset({NAME, "claude_code"})
 _VAULT = ".obsidian"
-"""The folder of a vault with Obsidian's own settings."""
+"""The folder with Obsidian's settings in a vault."""
 
 _PERMANENT = frozenset({"title", "permalink"})
 """The front matter of a note of Basic Memory."""
@@ -132,7 +132,7 @@ def _is_fact(head: bytes) -> bool:
 def _is_folder(archive: ChatArchive) -> bool:
     names = {file.path for file in archive.files}
     if any(name.endswith(".jsonl") for name in names):
-        return False  # transcripts, with which memory is read as well
+        return False  # a folder of transcripts, whose memory another format reads
     if any(file.name == INDEX for file in archive.files):
         return True
     some = [file for file in archive.files if file.name.endswith(ENDING)]
@@ -149,7 +149,7 @@ def _is_folder(archive: ChatArchive) -> bool:
 
 
 def _is_permanent(head: bytes) -> bool:
-    """Tell whether a note is one of Basic Memory's."""
+    """Return whether a note is one of Basic Memory."""
     front = split(head.decode("utf-8", "replace")) if head.startswith((b"---", b"\xef")) else None
     return front is not None and front.is_there and values_in(front.raw).keys() >= _PERMANENT
 
@@ -158,12 +158,12 @@ def _is_permanent(head: bytes) -> bool:
 
 
 class _FolderWriter:
-    """The folder that memories become.
+    """Writes memories as a folder.
 
     Args:
         archive: Takes the files.
         lines: Takes the lines of the index.
-        writing: Where losses go.
+        writing: Counts losses.
     """
 
     def __init__(self, archive: zipfile.ZipFile, lines: Spool, writing: WriteContext) -> None:
@@ -178,7 +178,7 @@ class _FolderWriter:
         self._notes = list[tuple[str, str]]()
 
     def take(self, record: Sealed, entry: Entry) -> None:
-        """Write a memory's file, or keep it for the index."""
+        """Write a memory's file, or store it for the index."""
         note = note_in(record, entry)
         if note is not None:
             self._notes.append(note)
@@ -203,7 +203,7 @@ class _FolderWriter:
         self._lines.write(line.encode() + b"\n")
 
     def end(self, records: RecordSet) -> None:
-        """Write the index: as it was, but for files that are new or gone."""
+        """Write the index: the original, with lines for new files, without missing ones."""
         text = next(filter(None, map(self._renewed, _indexes(records))), None)
         if text is not None:
             parts: Iterator[str] = iter((text,))
@@ -221,7 +221,7 @@ class _FolderWriter:
         return zip(self._paths, lines, strict=True)
 
     def _renewed(self, text: str) -> str | None:
-        """Return an index that was read, brought up to date; None where its own notes changed."""
+        """Return an updated original index; None if its own notes changed."""
         paths = set(self._paths)
         listed = paths.intersection(index_in(text, paths).links)
         more = [line for path, line in self._listed() if path not in listed | self._known]
@@ -230,13 +230,13 @@ class _FolderWriter:
         return found if same else None
 
     def _is_as_it_was(self, records: RecordSet) -> bool:
-        """Tell whether the folder had no index, and has the same files as then."""
+        """Return whether the folder had no index, and has the same files."""
         found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
         kept = [KEPT in one.get("container", {}) for one in found]
         return bool(found) and not any(kept) and len(self._known) == len(self._paths)
 
     def _free(self, path: str) -> str:
-        """Return a path that no other file has, on any file system."""
+        """Return a path that is unique on any file system."""
         if self._is_in_a_file(path):
             path = path.rpartition("/")[2]
         start = path.removesuffix(ENDING)
@@ -252,7 +252,7 @@ class _FolderWriter:
 
 
 def _indexes(records: RecordSet) -> Iterator[str]:
-    """Yield the indexes that were read, as they were."""
+    """Yield the original indexes that were read."""
     for source in records.of("source"):
         kept = source.value.get("container", {}).get(KEPT)
         if source.value.get("format") in _WITH_AN_INDEX and isinstance(kept, str):
@@ -260,7 +260,7 @@ def _indexes(records: RecordSet) -> Iterator[str]:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the folders that a path is in."""
+    """Yield the parent folders of a path."""
     while path := path.rpartition("/")[0]:
         yield _alike(path)
 

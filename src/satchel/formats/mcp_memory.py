@@ -1,11 +1,11 @@
-"""The file of the MCP memory server, ``memory.jsonl``, and what its ``read_graph`` returns.
+"""The file of the MCP memory server, ``memory.jsonl``, and the result of its ``read_graph``.
 
 An observation becomes a semantic entry about its entity; a relation becomes a triple without a
-text; an entity of which nothing is observed becomes the fact that it is of its type. The server has
-no ids and no times, and knows a thing by what it says. Members of a line that it does not know are
-kept and written back, though the server deletes them when it next writes. What is written is
-compact, entities first, with no line feed at the end, as the server itself has it. Compared with
-@modelcontextprotocol/server-memory 2026.8.31.
+text; an entity without observations becomes a fact about its type. The server has no IDs and no
+times, and identifies things by their contents. Unknown members of a line are stored and written
+again, though the server deletes them on its next write. The output is compact, entities first,
+without a line feed at the end, as the server's. Compared with @modelcontextprotocol/server-memory
+2026.8.31.
 """
 
 import os
@@ -22,7 +22,7 @@ from blake3 import blake3
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.artifact.encodings import GZIP_MAGIC, gzip_sink
 from satchel.crypto.canonical import escape_keys
-from satchel.crypto.json_reader import ForeignReader, numbers_of
+from satchel.crypto.json_reader import ForeignReader, float_spellings
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
 from satchel.formats._json import (
@@ -50,13 +50,13 @@ from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import ScratchMap
 
 NAME = "mcp_memory"
-"""The format, and the provider that entries from it name."""
+"""The format, and the provider in the origin of its entries."""
 
 ENTITY, OBSERVATION, RELATION = "entity", "observation", "relation"
 """The kinds of its entries."""
 
 NOBODY, NOTHING = "memory", "memory"
-"""The entity that a memory about nobody in particular is an observation of, and its type."""
+"""The placeholder entity for memories without one, and its type."""
 
 _IS_A = "is a"
 _OF_AN_ENTITY = ("name", "entityType", "observations")
@@ -68,21 +68,21 @@ _NUMBER = struct.Struct(">QQ")
 _pack, _unpack = msgspec.json.encode, msgspec.json.Decoder().decode
 
 Row = dict[str, Any]
-"""One object of a file, without its ``type``."""
+"""An object of a file, without its ``type``."""
 
 
 class Types:
-    """Tells entities of one name apart by their types; on disk where there are many."""
+    """Distinguishes entities of the same name by type; on disk if there are many."""
 
     def __init__(self) -> None:
         self._first = ScratchMap()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._first.close()
 
     def entries_of(self, row: Row) -> Iterator[Semantic]:
-        """Yield what an entity says, as ``entries_of`` does; the second type of a name counts."""
+        """Yield the entries of an entity, as ``entries_of``; the second type of a name is noted."""
         name, kind = row.get("name"), row.get("entityType")
         if type(name) is not str:
             yield from entries_of(row)
@@ -95,16 +95,16 @@ class Types:
 
 
 def entries_of(row: Row, *, is_second: bool = False) -> Iterator[Semantic]:
-    """Yield what an entity says: one entry for each observation, and the entity where need be.
+    """Yield the entries of an entity: one for each observation, and the entity if necessary.
 
-    The type of one is part of what it is known by where another entity has its name.
+    Its type is part of its identity if another entity has the same name.
 
-    The entity has an entry of its own where nothing is observed of it, or where the file says
-    more about it than its name and type. Files that were written by hand, or by older servers,
-    may not say the type, or that nothing is observed.
+    The entity has its own entry if it has no observations, or if the file has other members than
+    its name and type. Files that were written by hand, or by older servers, may lack the type or
+    the observations.
 
     Raises:
-        MalformedError: If it has no name, or a type or observations that are no texts.
+        MalformedError: If it has no name, or its type or observations are not texts.
     """
     name, kind = text_in(row, "name"), row.get("entityType")
     if kind is not None:
@@ -157,23 +157,23 @@ def relation_of(row: Row) -> Semantic:
 
 
 def _origin(kept: Row, kind: str, *parts: str | int) -> Origin:
-    """Return where an entry was; the server knows its things by what they say, so we do."""
+    """Return the origin of an entry, identified by its contents, as in the server."""
     known = blake3(_pack(parts)).hexdigest(16)
     return Origin(
         provider=NAME,
         id=f"{kind}:{known}",
-        as_written=kept | numbers_of(kept),
+        as_written=kept | float_spellings(kept),
         trust=TrustClass.IMPORTED,
     )
 
 
 class McpMemoryWriter:
-    """The entities and relations that entries become.
+    """Converts entries to entities and relations.
 
-    Observations wait on disk until it is known what else is observed of their entity.
+    Observations wait on disk until all those of their entity are known.
 
     Args:
-        report: Where losses go.
+        report: Counts losses.
     """
 
     def __init__(self, report: Report) -> None:
@@ -183,12 +183,12 @@ class McpMemoryWriter:
         self._relations = ScratchMap()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         for one in (self._numbers, self._heads, self._observed, self._relations):
             one.close()
 
     def take(self, record: Sealed, entry: Semantic) -> None:
-        """Take an entry in, and count what of it has no place."""
+        """Add an entry, and count what cannot be stored of it."""
         self._count += 1
         if entry.text is not None:
             self._observation(record, entry, entry.text)
@@ -204,7 +204,7 @@ class McpMemoryWriter:
             )
 
     def entities(self) -> Iterator[Row]:
-        """Yield the entities, in the order in which they were first named."""
+        """Yield the entities, in the order of their first mention."""
         head: Row | None = None
         observed = iter(self._observed)
         for key in observed:
@@ -219,7 +219,7 @@ class McpMemoryWriter:
             yield head
 
     def relations(self) -> Iterator[Row]:
-        """Yield the relations, in their order."""
+        """Yield the relations, in order."""
         for key in self._relations:
             yield _unpack(self._relations.get(key) or b"{}")
 
@@ -249,7 +249,7 @@ class McpMemoryWriter:
         self._lost(record, held, (ENTITY,))
 
     def _number(self, record: Sealed, name: str, kind: str | None) -> int:
-        """Return the number of an entity, from 1; it is written where it was first named."""
+        """Return the number of an entity, from 1, in the order of first mention."""
         key, typed = blake3(name.encode()).digest(), blake3(_pack((name, kind))).digest()
         known = self._numbers.get(typed) or (self._numbers.get(key) if kind is None else None)
         known = known or self._untyped(key, kind)
@@ -266,7 +266,7 @@ class McpMemoryWriter:
         return int(number)
 
     def _untyped(self, key: bytes, kind: str | None) -> bytes | None:
-        """Return the entity of a name whose type nobody has said yet, which has this one now."""
+        """Return the entity of a name without a type so far, which gets this one."""
         found = self._numbers.get(key)
         row: Row = _unpack(self._heads.get(found) or b"{}") if found is not None else {}
         if found is None or row.get("entityType") is not None:
@@ -300,7 +300,7 @@ def _is_entity(entry: Entry) -> bool:
 
 
 def _with_kept(row: Row, entry: Entry) -> Row:
-    """Put back what the source's line said beside what is known; that is never replaced."""
+    """Add the stored members of the source's line; known members are not replaced."""
     origin = entry.origin
     if origin is None or origin.provider != NAME:
         return row
@@ -316,10 +316,10 @@ _MOST_BYTES = 1 << 20
 
 
 def require_no_server(path: Path) -> None:
-    """Refuse to write a file that a server has.
+    """Refuse to write a file that a server uses.
 
     Raises:
-        LockedError: If a process of one is known to.
+        LockedError: If a server process is known to use it.
     """
     for process in servers_of(path):
         raise LockedError(
@@ -330,7 +330,7 @@ def require_no_server(path: Path) -> None:
 
 
 def servers_of(path: Path) -> Iterator[int]:
-    """Yield the processes of servers that are known to have a file."""
+    """Yield the IDs of server processes that are known to use a file."""
     wanted = os.path.realpath(path)
     with suppress(OSError):
         for process in _PROCESSES.iterdir():
@@ -341,7 +341,7 @@ def servers_of(path: Path) -> Iterator[int]:
 
 
 def _file_of(process: Path) -> Path | None:
-    """Return the file of a server; None where a process is none, or not ours to look at."""
+    """Return the file of a server process; None for another, or an inaccessible one."""
     with suppress(OSError, ValueError):
         script = _script_of(process)
         if script is None:
@@ -375,7 +375,7 @@ _SIGNS = (
 _GRAPH_SIGNS = ((b"entities", 0, b"entityType"), (b"relations", 0, b"relationType"))
 _OF_THE_TRANSFER = ("source", "receipt")
 _BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
-"""Line ends to Python, though not to JSON; the server reads both spellings."""
+"""Characters that are line ends in Python, but not in JSON; the server reads both spellings."""
 
 
 class McpMemory:
@@ -443,10 +443,10 @@ def _is_returned(place: Place) -> bool:
 
 
 class _FileHead:
-    """A file whose first bytes were looked at, as many as tell what it is.
+    """A file with as many first bytes read as show its form.
 
     Attributes:
-        is_graph: Whether it is what ``read_graph`` returns.
+        is_graph: Whether it is a result of ``read_graph``.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -554,9 +554,9 @@ def _one_relation(row: Row) -> list[Semantic]:
 
 
 def _returned(records: RecordSet, writing: WriteContext) -> Row | None:
-    """Return what was around a graph that was returned, where one is only converted.
+    """Return the members around a result of ``read_graph``, in a conversion of one.
 
-    None where a file for the server is to be written, which is what is wanted of a bank.
+    None if the file is for the server, as in an export of a bank.
     """
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     container = found[0].get("container", {}) if len(found) == 1 else {}
@@ -594,7 +594,7 @@ def _array(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
 
 
 def _typed(row: Row) -> Row:
-    """Give an entity whose type nobody said one; the server asks for a text."""
+    """Return an entity with a type, which the server requires to be a text."""
     if row.get("entityType", "") is None:
         return {**row, "entityType": NOTHING}
     return row

@@ -1,14 +1,14 @@
-"""Mem0: what ``get_all()`` returns, as a dict or a list, one memory, or a platform export.
+"""Mem0: the result of ``get_all()``, as a dict or a list, a single memory, or a platform export.
 
 ``memory`` becomes the text of a semantic entry (procedural where Mem0 says so); user, agent, app
-and run ids become the scope; ``metadata``, ``categories`` and the times have their own members.
-Everything else a record holds (``hash``, ``role``, ``actor_id``, ``score``, ``replaced_by``, ...)
-is kept in ``origin.as_written`` and written back. The TypeScript SDKs spell the same members in
-camel case; that is read, and written back as it was. A ``relations`` list (graph memory) becomes
+and run IDs become the scope; ``metadata``, ``categories`` and the times have their own members.
+Other members of a record (``hash``, ``role``, ``actor_id``, ``score``, ``replaced_by``, ...) are
+stored in ``origin.as_written`` and written again. The TypeScript SDKs spell the members in camel
+case; that is read, and written again unchanged. A ``relations`` list (graph memory) becomes
 semantic triples. Compared with mem0ai 2.2.1 and the platform API v3.
 
-``get_all()`` returns 20 memories unless told otherwise, and hides expired ones: the reader cannot
-see what is not in the file, but says so where the file shows that there is more.
+By default, ``get_all()`` returns 20 memories, and no expired ones: the reader cannot know what is
+missing in the file, but reports it if the file shows that there is more.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ import msgspec
 
 from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import ABSENT, escape_keys
-from satchel.crypto.json_reader import ForeignReader, has_odd_numbers, numbers_of
+from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
@@ -44,19 +44,19 @@ from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
 NAME = "mem0"
-"""The format, and the provider that entries from it name."""
+"""The format, and the provider in the origin of its entries."""
 
 RELATION = "relation"
-"""The kind of an entry that was a relation of the graph memory."""
+"""The kind of an entry from a relation of the graph memory."""
 
 HISTORY = "history.db"
-"""The member of ``origin.as_written`` with what the update history says of a version."""
+"""The member of ``origin.as_written`` with the update history of a version."""
 
 VECTOR = "qdrant.vector"
-"""The one with the vector of a memory, and the hash of the text that it was made for."""
+"""The member with the vector of a memory, and the hash of its text."""
 
 OF_THE_STORE = frozenset({HISTORY, VECTOR})
-"""What is kept for Mem0's own store, and is in no export."""
+"""Members for Mem0's own store, which exports do not have."""
 
 _PROCEDURAL = "procedural_memory"
 _TYPE = "memory_type"
@@ -84,7 +84,7 @@ _FIELDS = {
     "destination": "object",
     "id": "origin",
 }
-"""The member of an entry that says what a member of a Mem0 record says."""
+"""Members of a Mem0 record, with the members of an entry that have the same meaning."""
 
 _CAMEL = {name: re.sub("_(.)", lambda found: found[1].upper(), name) for name in _FIELDS}
 _SNAKE = {camel: name for name, camel in _CAMEL.items()}
@@ -106,14 +106,14 @@ _SHOWN = ("id", "text", "created_at", "updated_at", "expires_at", "tags", "metad
 _NOBODY = Scope()
 
 Row = dict[str, Any]
-"""One object of a Mem0 file."""
+"""An object of a Mem0 file."""
 
 
 def entry_of(row: Row) -> Entry:
     """Return a memory as an entry.
 
     Raises:
-        MalformedError: If there is no text in it, naming the member.
+        MalformedError: If it has no text, naming the member.
     """
     return _usual_entry(row) or _any_entry(row)
 
@@ -128,9 +128,9 @@ def decoded_entry_of(row: Row) -> Entry:
 
 
 def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
-    """Return what ``_any_entry`` does, in few steps, for a memory as most exports have it.
+    """Return the result of ``_any_entry`` quickly, for a usual memory; None for another.
 
-    That is one whose mapped members would all be written as they are in it.
+    A usual memory is one whose mapped members would all be written unchanged.
 
     Args:
         row: The memory.
@@ -164,7 +164,7 @@ def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
         del kept["hash"]
     is_odd = has_odd_numbers(row.values())
     if is_odd:
-        kept |= numbers_of(row)
+        kept |= float_spellings(row)
     make = PlainSemantic if is_decoded and not is_odd else Semantic
     return make(
         text=said["memory"],
@@ -183,9 +183,9 @@ def _is_usual(metadata: Any) -> bool:
 
 
 def _any_entry(row: Row) -> Entry:
-    """Return a memory as an entry, whatever is in it."""
+    """Return any memory as an entry."""
     said = _mapped_members(row)
-    # An id is always written; where the source has none, that is a difference to keep.
+    # An ID is always written; if the source has none, that difference is stored.
     written = _written_members(said, procedural=said["kind"] is not None)
     return _entry(said, differences(row, {"id": ABSENT, **written}))
 
@@ -202,7 +202,7 @@ def _entry(said: Row, kept: Row) -> Entry:
 
 
 def _mapped_members(row: Row) -> Row:
-    """Return the members of an entry by name; ``id`` is the one in its origin."""
+    """Return the members of an entry by name; ``id`` is that of its origin."""
     text = text_in(row, "memory")
     metadata = row.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -246,7 +246,7 @@ def _keeping(entry: Entry, kept: Row) -> Entry:
 
 
 def _get(row: Row, name: str) -> Any:
-    """Return a member by its name in Python, or else as TypeScript spells it."""
+    """Return a member by its name in Python, or else in TypeScript."""
     return row[name] if name in row else row.get(_CAMEL[name])
 
 
@@ -259,7 +259,7 @@ def _time(value: Any) -> str | None:
 
 
 def _expiry(value: Any) -> str | None:
-    """Mem0 shows a memory until its last day (UTC) is over."""
+    """Return the expiry: Mem0 shows a memory until its last day (UTC) is over."""
     first = _time(value)
     if first is None or not _DAY.fullmatch(value):
         return first
@@ -271,7 +271,7 @@ def _expiry(value: Any) -> str | None:
 
 @lru_cache(512)
 def _exact_expiry(day: str) -> str | None:
-    """Return the expiry where its last day is written as the very same text."""
+    """Return the expiry if its last day would be written as the same text."""
     expires_at = _expiry(day)
     return expires_at if expires_at is not None and _last_day(expires_at) == day else None
 
@@ -298,17 +298,17 @@ def _scope_of(
 
 
 def row_of(entry: Entry) -> Row:
-    """Return a memory for writing, as its source had it where it came from Mem0."""
+    """Return a memory as a row, as in its source if that was Mem0."""
     return _reproduced(entry, _written(entry), _mapped)
 
 
 def triple_row_of(entry: Semantic) -> Row:
-    """Return a relation for writing."""
+    """Return a relation as a row."""
     return _reproduced(entry, _written_triple(entry), _mapped_triple)
 
 
 def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row:
-    """Put back what was kept, except where it would say something else than the entry does."""
+    """Restore the stored members, except those that contradict the entry."""
     origin = entry.origin
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
@@ -327,7 +327,7 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
 
 
 def _said(entry: Entry) -> Row:
-    """Return what an entry says that a Mem0 record can say."""
+    """Return the members of an entry that a Mem0 record can hold."""
     said = {field: getattr(entry, field, None) for field in _SAID}
     said["metadata"] = (said["metadata"], type(entry))
     said["origin"] = entry.origin.id if entry.origin else None
@@ -335,7 +335,7 @@ def _said(entry: Entry) -> Row:
 
 
 def _written(entry: Entry) -> Row:
-    """Return a memory as ``get_all()`` of mem0ai 2.2.1 shows it."""
+    """Return a memory in the form of ``get_all()`` of mem0ai 2.2.1."""
     said = {name: getattr(entry, name) for name in _SHOWN}
     if entry.origin is not None and entry.origin.id is not None:
         said["id"] = entry.origin.id
@@ -343,7 +343,7 @@ def _written(entry: Entry) -> Row:
 
 
 def _written_members(said: Row, *, procedural: bool) -> Row:
-    """Return a memory as ``get_all()`` shows it, from members by name."""
+    """Return a memory in the form of ``get_all()``, from members by name."""
     scope, text, metadata = said["scope"] or _NOBODY, said["text"], said["metadata"]
     if procedural and _TYPE not in metadata:
         metadata = {**metadata, _TYPE: _PROCEDURAL}
@@ -361,12 +361,12 @@ def _written_members(said: Row, *, procedural: bool) -> Row:
         "expiration_date": _last_day(said["expires_at"]),
     }
     row = {name: part for name, part in row.items() if part is not None}
-    row["metadata"] = metadata or None  # always there, null when there is none
+    row["metadata"] = metadata or None  # always present; null if there is none
     return row
 
 
 def hash_of(text: str) -> str:
-    """Return the hash that Mem0 keeps of a text."""
+    """Return the hash that Mem0 stores of a text."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -389,7 +389,7 @@ def _last_day(expires_at: str | None) -> str | None:
 
 
 def losses_of(value: Row, row: Row) -> dict[str, str]:
-    """Return what of a record is not in the row that was made of it, each with the reason."""
+    """Return the members of a record that are not in its row, with the reason."""
     held = _IN_ALL | (_SAID - _TRIPLE if "text" in value else _TRIPLE)
     lost = dict.fromkeys(sorted(value.keys() - held), _NO_FIELD)
     procedural = value["type"] == "procedural"
@@ -421,7 +421,7 @@ _Map = Callable[[Row], Entry]
 
 
 class Mem0:
-    """Memories as Mem0 hands them out."""
+    """The format."""
 
     info: ClassVar[Info] = Info(
         title="Mem0 export",
@@ -487,9 +487,9 @@ class Mem0:
 
 
 def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
-    """Read an object, a result list with fields around it or one memory; return how many.
+    """Read an object, a result list with members around it or a memory; return their number.
 
-    After one memory others may follow, each on a line.
+    After a memory, others may follow, each on a line.
     """
     around: Row = {}
     count, listed = 0, False
@@ -525,7 +525,7 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
 
 
 def _array(document: ForeignReader, reading: ReadContext, prefix: str, make: _Map) -> _Rows:
-    """Read a list of rows; return how many there were, bad ones that are left out included."""
+    """Read a list of rows; return their number, including skipped bad ones."""
     return (yield from _each(document.values(), document, reading, prefix, make))
 
 
@@ -548,7 +548,7 @@ def _each(
 
 
 class _Order:
-    """Remembers how the two kinds of memory alternate; in an artifact each has its own section."""
+    """Records the order of the two types of memory, which have separate sections in an artifact."""
 
     def __init__(self) -> None:
         self._runs = [0]
@@ -590,7 +590,7 @@ def _note_what_is_missing(reading: ReadContext, count: int) -> None:
 
 
 def _container(records: RecordSet, report: Report) -> Row:
-    """Return the fields around the records, when one Mem0 file was the only source."""
+    """Return the members around the records, if one Mem0 file was the only source."""
     if records.count("source") == 1:
         for source in records.of("source"):
             if source.value.get("format") == NAME:
@@ -615,7 +615,7 @@ def _count_what_has_no_place(records: RecordSet, report: Report) -> None:
 
 
 def _rows(records: RecordSet, runs: list[int], report: Report) -> Iterator[Row]:
-    """Yield the memories, in the order in which they were read."""
+    """Yield the memories, in reading order."""
     kinds = [_rows_of(kind, records, report) for kind in _MEMORY_TYPES]
     for turn, length in enumerate(runs):
         yield from islice(kinds[turn % len(kinds)], length)
@@ -660,7 +660,7 @@ def _count_losses(record: Sealed, row: Row, report: Report) -> None:
 
 
 def _json(value: Any, report: Report) -> bytes:
-    """Encode as Python's own JSON does, NaN and large integers included."""
+    """Encode as Python's ``json`` does, including NaN and large integers."""
     return as_json(value, report)
 
 

@@ -1,10 +1,10 @@
-"""The backup of OpenMemory, Mem0's local server: what its own ``/backup/export`` gives.
+"""The backup of OpenMemory, Mem0's local server, from its ``/backup/export``.
 
-An archive with ``memories.json`` (and the same without tables, as ``memories.jsonl.gz``), or that
-file by itself. A memory's text becomes a semantic entry; its user and app are the scope, its
-categories tags. What was deleted there stays deleted. The server's own tables (users, apps,
-categories, who may read what, what changed when) are kept beside the records. Nothing is written:
-Mem0 gave the server up. Compared with mem0's repository of 2025.
+It is an archive with ``memories.json`` (and the same without tables, as ``memories.jsonl.gz``), or
+that file alone. A memory becomes a semantic entry; its user and app are the scope, its categories
+tags. Deleted memories are not read. The server's tables (users, apps, categories, permissions,
+history) are stored beside the records. Writing is not supported, since Mem0 retired the server.
+Compared with mem0's repository of 2025.
 """
 
 from collections.abc import Iterator
@@ -92,7 +92,7 @@ class OpenMemory:
 
 
 class _Tables:
-    """What the tables beside the memories say of one.
+    """The tables beside the memories.
 
     Args:
         around: The tables.
@@ -110,11 +110,11 @@ class _Tables:
                 self._tags.setdefault(str(link.get("memory_id")), []).append(name)
 
     def app_of(self, row: Row) -> str | None:
-        """Return the name of the app that made a memory."""
+        """Return the name of a memory's app."""
         return self._apps.get(str(row.get("app_id"))) or text_or_none(row.get("app_name"))
 
     def tags_of(self, identity: str) -> tuple[str, ...]:
-        """Return the names of its categories."""
+        """Return the names of a memory's categories."""
         return tuple(self._tags.get(identity, ()))
 
 
@@ -143,7 +143,7 @@ def _has_backup(archive: ChatArchive, file: ArchiveFile) -> bool:
 
 
 def _around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
-    """Return the tables of a backup but that of the memories, which may be anywhere among them."""
+    """Return the tables of a backup, except that of the memories, which may be in any position."""
     around = Row()
     with archive.document(file, reading, mends=False) as document:
         for name in document.members():
@@ -176,7 +176,7 @@ def _memories(
 
 
 def _entry(row: Row, tables: _Tables, reading: ReadContext) -> Semantic | None:
-    """Return a memory as an entry; None for one that was deleted there."""
+    """Return a memory as an entry; None for a deleted one."""
     identity, text = text_in(row, "id"), row.get("content")
     if type(text) is not str:
         raise MalformedError("`content` is missing, or not text", field="content")

@@ -8,7 +8,7 @@ from satchel.ports.format import Info, Place, Signs
 
 
 class PamJsonl(PamFormat):
-    """One record a line between a preamble and the signed statement."""
+    """One record per line between a preamble and the signed statement."""
 
     encoding = Encoding.JSONL
     info: ClassVar[Info] = Info(

@@ -1,7 +1,7 @@
 """Files of the published PAM SDK, profile ``pam-sdk-1.0`` (docs/spec/4-verification.md, 4.6).
 
-The SDK's ids become ``origin.id`` and its links point to our ids; an entry that was not changed
-is written back under the id it had. What such a file is worth is judged by ``satchel verify``.
+The SDK's IDs become ``origin.id`` and its links refer to our IDs; an unchanged entry is written
+with its original ID. ``satchel verify`` judges such files.
 """
 
 import json
@@ -22,7 +22,7 @@ from satchel.artifact.pam_sdk.layout import (
     content_text,
     parents_first,
 )
-from satchel.artifact.pam_sdk.reader import SdkDocument, draft_of, opening_sdk_file, to_sdk_entry
+from satchel.artifact.pam_sdk.reader import SdkDocument, open_sdk_file, sdk_draft, to_sdk_entry
 from satchel.artifact.pam_sdk.writer import (
     NOT_IN_FILE,
     PROVIDER,
@@ -45,14 +45,14 @@ _CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 _NO_PLACE = "the SDK cannot hold it"
 
-# `pam_version` is the first member that the SDK writes; only plain texts may stand before it.
+# `pam_version` is the first member that the SDK writes; only plain texts may precede it.
 _JSON_START = re.compile(rb'\s*\{\s*(?:"[a-z_]+"\s*:\s*"[^"\\]*"\s*,\s*)*"pam_version"\s*:')
 _CBOR_START = re.compile(rb"[\xa0-\xbf].*kpam_version", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class _SdkEntry:
-    """One entry of a file between the two passes, as the text that its id covers."""
+    """An entry of a file between the two passes, as the text that its ID covers."""
 
     component: str
     pointer: str
@@ -82,8 +82,8 @@ class PamSdk:
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        """Yield sealed entries, parents before children; the ids there must hold."""
-        with opening_sdk_file(place.file, reading.limits) as document:
+        """Yield sealed entries, parents before children; their IDs must be valid."""
+        with open_sdk_file(place.file, reading.limits) as document:
             held = _collect(document)
         reading.container.update(encode_foreign(document.envelope))
         links = {identity: entry.links for identity, entry in held.items()}
@@ -93,7 +93,7 @@ class PamSdk:
             value = {**json.loads(entry.text), "id": identity}
             _report_links(value, links, reading.report)
             try:
-                record = seal(draft_of(entry.component, value, ours), limits=reading.limits)
+                record = seal(sdk_draft(entry.component, value, ours), limits=reading.limits)
             except SatchelError as error:
                 error.field = entry.pointer + (f"/{error.field}" if error.field else "")
                 raise error.located(file=place.name, **entry.place) from None
@@ -128,7 +128,7 @@ def _collect(document: SdkDocument) -> dict[str, _SdkEntry]:
     for entry in document.entries():
         text = content_text(entry.value)
         if digest(text.encode()) != entry.id:
-            # A squatted id would later keep the real entry out as a duplicate.
+            # A forged ID would later exclude the genuine entry as a duplicate.
             raise MalformedError(
                 "the ID does not match the content", field=f"{entry.pointer}/id"
             ).located(file=document.name, **entry.place)
@@ -156,10 +156,10 @@ def _report_links(
 
 
 class _Writer:
-    """Turns a set of records into the SDK's arrays, and says what stays behind.
+    """Converts a set of records to the SDK's arrays, and reports losses.
 
     Args:
-        report: Where losses are counted.
+        report: Counts losses.
     """
 
     def __init__(self, report: Report) -> None:
@@ -215,7 +215,7 @@ class _Writer:
 
 
 def _links(record: Sealed) -> tuple[str, ...]:
-    # Not through record.value, which would keep every decoded record in memory.
+    # Not through record.value, which would hold every decoded record in memory.
     value = msgspec.json.decode(record.body)
     return (*value.get("parent_ids", ()), *value.get("source_event_ids", ()))
 
@@ -228,7 +228,7 @@ def _is_header(record: Sealed) -> bool:
 
 
 def _envelope(records: RecordSet, writing: WriteContext) -> dict[str, Any]:
-    """Return what a file says around its entries: as it was read, where one file was."""
+    """Return the members around the entries: those of the source, if it was a single file."""
     envelope: dict[str, Any] = {
         "created_at": (writing.header.extra or {}).get("created_at", now()),
         "source_agent": {

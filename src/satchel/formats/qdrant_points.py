@@ -1,8 +1,7 @@
-"""Points of Qdrant as JSON: what a server's ``points/scroll`` returns, or a list of points.
+"""Points of Qdrant as JSON: the result of a server's ``points/scroll``, or a list of points.
 
-What is written can be given to ``PUT /collections/NAME/points``. A server's ids, payloads and
-vectors are kept as they are. A collection on this machine is read and written where it is
-(``connectors.qdrant_local``).
+The output is accepted by ``PUT /collections/NAME/points``. A server's IDs, payloads and vectors are
+preserved. A collection on this machine is read and written in place (``connectors.qdrant_local``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +48,7 @@ class QdrantPoints:
     )
 
     def recognises(self, place: Place) -> bool:
-        # Of lines, the first: many formats have an id in one line and a payload in another.
+        # Of lines, only the first: many formats have an ID in one line and a payload in another.
         line = dict(json_members(place.head.partition(b"\n")[0]))
         found = dict(json_members(place.head))
         return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)

@@ -39,10 +39,10 @@ from satchel.crypto.token_chain import (
     SKEW,
     Chain,
     ProofRequest,
+    http_proof_request,
     open_chain,
-    proved_request,
-    request_of,
     require_arguments,
+    verify_proof,
 )
 from satchel.errors import MalformedError, TokenError
 from satchel.http.guard import is_loopback
@@ -148,7 +148,7 @@ class TokenHolder:
             TokenError: If it does not.
         """
         if self.request is not None:
-            _, args = request_of("", self.target, blake3(body).hexdigest())
+            _, args = http_proof_request("", self.target, blake3(body).hexdigest())
             require_arguments(self.request, args)
 
 
@@ -242,8 +242,8 @@ class Gateway:
                 hint="See the guide: The HTTP gateway.",
             )
         value = plain_value(_decoded(proof, "proof", _LONGEST_PROOF))
-        action, _ = request_of(method, "", "")
-        return proved_request(chain, value, self.verifier, now(), action)
+        action, _ = http_proof_request(method, "", "")
+        return verify_proof(chain, value, self.verifier, now(), action)
 
     @property
     def has_operator_token(self) -> bool:
@@ -295,7 +295,7 @@ def _stamp(path: Path) -> Stamp | None:
 
 def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:
     """Return the action and arguments that a proof of a request covers."""
-    return request_of(method, target, blake3(body).hexdigest())
+    return http_proof_request(method, target, blake3(body).hexdigest())
 
 
 def _decoded(text: str, what: str, most: int) -> bytes:

@@ -183,7 +183,7 @@ class Authority:
     def owned_by(self, known: frozenset[str]) -> bool:
         """Return whether every owner is in ``known``, succeeds one, or was added by them."""
         keys = self.keys
-        believed = keys.believed(known)
+        believed = keys.trusted_with(known)
         return all(keys.line_of(owner) & believed for owner in self.owners)
 
     def owner_until(self, key: str) -> int | None:
@@ -193,11 +193,11 @@ class Authority:
 
     def why_not(self, key: str) -> str:
         """Return why the heads of a key are not valid, in words."""
-        found = self.keys.ending(key)
-        if found is None:
+        end = self.keys.ending(key)
+        if end is None:
             return "which no owner admitted"
-        how = "revoked" if found.action == KEY_REVOKED else "retired"
-        return f"which record {found.place} of the log {how}"
+        how = "revoked" if end.action == KEY_REVOKED else "retired"
+        return f"which record {end.place} of the log {how}"
 
 
 def starts_epoch(record: Sealed) -> bool:
@@ -206,7 +206,7 @@ def starts_epoch(record: Sealed) -> bool:
     return isinstance(model, Config) and model.action in DECISIONS
 
 
-def founding(bank: Sealed) -> Authority:
+def founding_authority(bank: Sealed) -> Authority:
     """Return the authority of a log that has its first record only.
 
     Raises:
@@ -217,7 +217,7 @@ def founding(bank: Sealed) -> Authority:
     return Authority(frozenset(bank.model.owner_keys), name=bank.model.name)
 
 
-def with_configs(
+def apply_configs(
     authority: Authority, bank: str, configs: Iterable[tuple[int, Sealed]], root_at: RootAt
 ) -> Authority:
     """Return the authority after config records.
@@ -234,20 +234,22 @@ def with_configs(
         model = record.model
         if not isinstance(model, Config):
             continue
-        decision = decision_of(model)
+        decision = parse_decision(model)
         if decision is not None:
             # Compare the position first: verifying signatures costs more.
             fits = decision.bank == bank and decision.fits(seq, authority.epoch, root_at)
             if fits and _may_decide(authority, decision, signers(record)):
-                authority = _after(authority, RecordedDecision(decision, model.action, model.at))
+                authority = _apply_decision(
+                    authority, RecordedDecision(decision, model.action, model.at)
+                )
         elif model.payload.get("bank") == bank:
             # Require the bank in the signed payload: otherwise a record could be replayed in
             # another bank.
-            authority = _told(authority, seq, record, model)
+            authority = _apply_config(authority, seq, record, model)
     return authority
 
 
-def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Authority:
+def _apply_config(authority: Authority, seq: int, record: Sealed, model: Config) -> Authority:
     """Return the authority after a record about the bank that starts no epoch."""
     if model.action in ENDING:
         said = (model.action, model.payload)
@@ -272,17 +274,17 @@ def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Auth
     return replace(authority, writers=authority.writers | {value})
 
 
-def decision_of(model: Config) -> EpochDecision | None:
+def parse_decision(model: Config) -> EpochDecision | None:
     """Return the decision in a config record; None if there is no valid one."""
     if model.action not in DECISIONS:
         return None
     try:
-        found = msgspec.convert(model.payload, resolved(EpochDecision))
+        decision = msgspec.convert(model.payload, resolved(EpochDecision))
     except msgspec.ValidationError:
         return None
-    adopts, gives_up = found.key is not None, found.abandoned is not None
+    adopts, gives_up = decision.key is not None, decision.abandoned is not None
     whole = adopts is (model.action == ADOPTED) and (gives_up or model.action != ACCEPTED)
-    return found if whole else None
+    return decision if whole else None
 
 
 def _may_decide(authority: Authority, decision: EpochDecision, by: frozenset[str]) -> bool:
@@ -290,7 +292,7 @@ def _may_decide(authority: Authority, decision: EpochDecision, by: frozenset[str
     return authority.keys.enough(by) if decision.key is None else decision.key in by
 
 
-def _after(authority: Authority, decided: RecordedDecision) -> Authority:
+def _apply_decision(authority: Authority, decided: RecordedDecision) -> Authority:
     key = decided.decision.key
     if key is not None:
         former = authority.former | authority.owners
@@ -309,44 +311,50 @@ def signers(record: Sealed) -> frozenset[str]:
     return frozenset(found.key for found in checks if found.valid)
 
 
-def admission(bank: str, writer: str, owner: SigningKey, at: str, *also: SigningKey) -> Sealed:
+def admission_record(
+    bank: str, writer: str, owner: SigningKey, at: str, *also: SigningKey
+) -> Sealed:
     """Return the record that admits a writer key, signed by an owner and others."""
     draft = Config(action=ADMISSION, payload={"bank": bank, "key": writer}, at=at)
     return signed_config(draft, owner, *also)
 
 
-def naming(bank: str, name: str, owner: SigningKey, at: str, *also: SigningKey) -> Sealed:
+def rename_record(bank: str, name: str, owner: SigningKey, at: str, *also: SigningKey) -> Sealed:
     """Return the record that renames a bank, signed by an owner and others."""
     draft = Config(action=RENAMED, payload={"bank": bank, "name": name}, at=at)
     return signed_config(draft, owner, *also)
 
 
-def revoking(bank: str, token: str, owner: SigningKey, at: str, reason: str | None) -> Sealed:
+def token_revocation_record(
+    bank: str, token: str, owner: SigningKey, at: str, reason: str | None
+) -> Sealed:
     """Return the record that revokes a capability token, and all tokens made from it."""
     payload = {"bank": bank, "token": token} | ({"reason": reason} if reason else {})
     return signed_config(Config(action=REVOKED, payload=payload, at=at), owner)
 
 
-def succeeding(bank: str, old: SigningKey, new: SigningKey, at: str, *also: SigningKey) -> Sealed:
+def succession_record(
+    bank: str, old: SigningKey, new: SigningKey, at: str, *also: SigningKey
+) -> Sealed:
     """Return the record that replaces an owner's key, signed by the old and the new key."""
     payload = {"bank": bank, "old": old.did, "new": new.did}
     draft = Config(action=SUCCEEDED, payload=payload, at=at)
     return signed_config(draft, old, new, *also)
 
 
-def adding_owner(bank: str, key: str, at: str, *by: SigningKey) -> Sealed:
+def owner_addition_record(bank: str, key: str, at: str, *by: SigningKey) -> Sealed:
     """Return the record that adds an owner; the added key must be one of the signers."""
     payload = {"bank": bank, "key": key}
     return signed_config(Config(action=OWNER_ADDED, payload=payload, at=at), *by)
 
 
-def setting_threshold(bank: str, threshold: int, turn: int, at: str, *by: SigningKey) -> Sealed:
+def threshold_record(bank: str, threshold: int, turn: int, at: str, *by: SigningKey) -> Sealed:
     """Return the record that sets how many owners must sign a decision."""
     payload = {"bank": bank, "threshold": threshold, "turn": turn}
     return signed_config(Config(action=THRESHOLD_SET, payload=payload, at=at), *by)
 
 
-def ending(
+def key_end_record(
     action: str,
     bank: str,
     key: str,
@@ -360,7 +368,7 @@ def ending(
     return signed_config(Config(action=action, payload=payload, at=at), owner, *also)
 
 
-def deciding(
+def decision_record(
     action: str, decision: EpochDecision, key: SigningKey, at: str, *also: SigningKey
 ) -> Sealed:
     """Return the record that resumes a log, signed by an owner, or by the adopter."""

@@ -115,7 +115,7 @@ def columns_of(wanted: Filter) -> frozenset[str]:
     return frozenset(names)
 
 
-class Stored(Protocol):
+class ColumnSource(Protocol):
     """A bank, as the verification of columns reads it."""
 
     @property
@@ -169,7 +169,7 @@ class VerifiedColumns:
 
     def require(
         self,
-        view: Stored,
+        view: ColumnSource,
         names: frozenset[str],
         stamp: int,
         *,
@@ -208,7 +208,7 @@ class VerifiedColumns:
                 start, stop = min(before.start, places.start), max(before.stop, places.stop)
                 verified[name] = range(start, stop)
 
-    def is_sparing(self, view: Stored, stamp: int) -> bool:
+    def skips_standing(self, view: ColumnSource, stamp: int) -> bool:
         """Return whether the standing of all rows is not verified, and need not be yet.
 
         A caller that skips rows because of their columns must then call ``require_met`` for them.
@@ -217,20 +217,20 @@ class VerifiedColumns:
         is_verified = verified is not None and not verified.start and verified.stop >= size
         return size >= _LARGE and not is_verified and self._local.met < _MOST_MET
 
-    def require_met(self, view: Stored, marked: Sequence[MarkedRow], stamp: int) -> None:
+    def require_met(self, view: ColumnSource, marked: Sequence[MarkedRow], stamp: int) -> None:
         """Require the standing of rows that a query met, or of all rows if there are many.
 
         Raises:
             VerificationError: If the log does not confirm the columns of a row.
         """
-        if self.is_sparing(view, stamp) and len(marked) <= _MOST_MET:
+        if self.skips_standing(view, stamp) and len(marked) <= _MOST_MET:
             self._local.met += 1 + len(marked)
             view.require_standing(marked)
         else:
             self.require(view, frozenset(), stamp)
 
     def require_types(
-        self, view: Stored, types: frozenset[str], stamp: int, *, first: int = 0
+        self, view: ColumnSource, types: frozenset[str], stamp: int, *, first: int = 0
     ) -> None:
         """Require that no record of these types is hidden.
 
@@ -273,7 +273,7 @@ class VerifiedColumns:
         verified: dict[str, range] = self._local.verified
         return verified
 
-    def _compare(self, view: Stored, names: Sequence[str], places: range) -> None:
+    def _compare(self, view: ColumnSource, names: Sequence[str], places: range) -> None:
         """Compare columns of rows; the rows before them in the first block were verified before."""
         if names == [_STANDING]:
             end = None if places.stop == view.head.size else places.stop >> BLOCK_BITS
@@ -283,16 +283,16 @@ class VerifiedColumns:
         with self._lock:
             self._compare_rows(view, names, places)
 
-    def _compare_rows(self, view: Stored, names: Sequence[str], compared: range) -> None:
+    def _compare_rows(self, view: ColumnSource, names: Sequence[str], compared: range) -> None:
         known = self._remembered(view.head.epoch)
-        asked = {name for name in names if name not in (LINKS, _STANDING)}
+        columns = {name for name in names if name not in (LINKS, _STANDING)}
         # Reading the records of a block verified all of its columns.
-        lacks = _lacks(known.blocks, asked, compared)
-        comparing = _Comparing(
+        lacks = _lacks(known.blocks, columns, compared)
+        comparing = _ColumnComparison(
             view=view,
             known=known,
-            asked=asked,
-            columns=sorted(asked | _FILTERED) if lacks else sorted(asked),
+            asked=columns,
+            columns=sorted(columns | _FILTERED) if lacks else sorted(columns),
             links=_links(view) if LINKS in names else None,
             marked=[] if _STANDING in names else None,
         )
@@ -309,15 +309,15 @@ class VerifiedColumns:
 
     def _read(self, epoch: int) -> "_Known":
         """Return the cached digests; none of an earlier epoch, since its log may be another one."""
-        kept = self._file.read(_Remembered)
-        said = None if kept is None else (kept.format, kept.bank, kept.epoch)
-        if kept is None or said != (_FORMAT, self._bank, epoch):
+        cached = self._file.read(_CachedDigests)
+        said = None if cached is None else (cached.format, cached.bank, cached.epoch)
+        if cached is None or said != (_FORMAT, self._bank, epoch):
             return _Known(defaultdict(dict), defaultdict(dict))
-        return _Known(_unpacked(kept.digests), _unpacked(kept.stretches))
+        return _Known(_unpacked(cached.digests), _unpacked(cached.stretches))
 
     def _write(self, epoch: int, known: "_Known") -> None:
         self._file.write(
-            _Remembered(
+            _CachedDigests(
                 format=_FORMAT,
                 bank=self._bank,
                 epoch=epoch,
@@ -335,7 +335,7 @@ class _Known(NamedTuple):
     """Of full stretches, by the position of their first row without its lowest bits."""
 
 
-class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class _CachedDigests(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     bank: str
     epoch: int
@@ -357,10 +357,10 @@ class _Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Comparing:
+class _ColumnComparison:
     """One comparison of columns with the records."""
 
-    view: Stored
+    view: ColumnSource
     known: _Known
     asked: set[str]
     """Columns that must be correct."""
@@ -461,25 +461,25 @@ class _Comparing:
         stored = iter(
             self.view.column_blocks(names, numbers.start, end, bits=bits, marked=marked is not None)
         )
-        found = next(stored, None)
+        block = next(stored, None)
         for number in numbers:
             places = range(number << bits, min((number + 1) << bits, size))
             digests = dict.fromkeys(names, b"")
-            if found is not None and found.number == number:
+            if block is not None and block.number == number:
                 if marked is not None:
-                    marked += found.marked
-                there = (found.rows, found.first, found.last)
+                    marked += block.marked
+                there = (block.rows, block.first, block.last)
                 if names and there == (len(places), places.start, places[-1]):
-                    digests = dict(zip(names, map(_digest, found.values), strict=True))
-                found = next(stored, None)
+                    digests = dict(zip(names, map(_digest, block.values), strict=True))
+                block = next(stored, None)
             if self.links is not None:
                 links = sorted(self.links[number])
                 digests[LINKS] = _digest(msgspec.msgpack.encode(links))
             yield _Block(number, places, digests)
-        while found is not None:
+        while block is not None:
             if marked is not None:
-                marked += found.marked
-            found = next(stored, None)
+                marked += block.marked
+            block = next(stored, None)
 
 
 def _lacks(known: Digests, names: Iterable[str], compared: range) -> bool:
@@ -488,7 +488,7 @@ def _lacks(known: Digests, names: Iterable[str], compared: range) -> bool:
     return any(number not in known[name] for name in names for number in full)
 
 
-def _links(view: Stored) -> dict[int, list[LoggedLink]]:
+def _links(view: ColumnSource) -> dict[int, list[LoggedLink]]:
     found: dict[int, list[LoggedLink]] = defaultdict(list)
     for linked in view.stored_links():
         found[linked.place >> BLOCK_BITS].append(linked)

@@ -14,7 +14,7 @@ from satchel.crypto.log import VerifiedTree
 from satchel.crypto.redaction import open_redacted_form, require_form_of
 from satchel.crypto.sealed_records import digest
 from satchel.errors import ErasureRefusedError, MalformedError, RedactionRefusedError
-from satchel.ledger.examination import opened_body
+from satchel.ledger.examination import open_body
 from satchel.ledger.heads import require_leaves
 from satchel.ledger.projection import Fold
 from satchel.ledger.transaction import PendingRecord
@@ -57,7 +57,7 @@ class ErasureEffect(NamedTuple):
     """The work that is left after the commit; see ``finish_erasure``."""
 
 
-def emptied_by(
+def erasure_effect(
     writing: Writer,
     bank: str,
     tree: VerifiedTree | None,
@@ -93,10 +93,10 @@ def emptied_by(
         _require_erasable(fold, row)
     if not rows:
         return ErasureEffect([], {})
-    return ErasureEffect(sorted(row.seq for row in rows), left_to_do(writing, bank, rows))
+    return ErasureEffect(sorted(row.seq for row in rows), cleanup_values(writing, bank, rows))
 
 
-def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
+def cleanup_values(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
     """Return the side values to set in the commit that removes rows.
 
     They name the work of ``finish_erasure``, and remove values from which the records could be
@@ -109,7 +109,7 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
         side |= dict.fromkeys(reader.side(bank, sketched), None)
     side |= dict.fromkeys(reader.side(bank, DERIVED))
     if next(iter(reader.blobs.listed(bank)), None) is not None:
-        named = set[str]().union(*(blobs_named(row.body or b"") for row in rows))
+        named = set[str]().union(*(blob_digests_in(row.body or b"") for row in rows))
         side |= {BLOB + digest: b"" for digest in named if reader.blobs.has(bank, digest)}
     return side
 
@@ -123,14 +123,14 @@ def _require_unerased(fold: Fold, records: Sequence[PendingRecord]) -> None:
             )
 
 
-def blobs_named(body: bytes) -> set[str]:
+def blob_digests_in(body: bytes) -> set[str]:
     """Return possible digests of blobs in the bytes of a record."""
     return {found.decode() for found in _DIGEST.findall(body)}
 
 
 def _require_erasable(fold: Fold, row: Row) -> None:
     if (
-        opened_body(row, fold.redacted(row.id, fold.size)) is None
+        open_body(row, fold.redacted(row.id, fold.size)) is None
     ):  # damaged or empty, so listing them loses nothing
         return
     if row.type not in ERASABLE:
@@ -180,22 +180,22 @@ def finish_erasure(store: Store, bank: str) -> int:
 
 def _drop_blobs(writing: Writer, bank: str) -> int:
     """Drop blobs that erased records named and no other record names."""
-    asked = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
-    unnamed = set(asked)
-    for row in writing.scan(bank, _ALL) if asked else ():
-        unnamed -= blobs_named(row.body or b"")
+    digests = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
+    unnamed = set(digests)
+    for row in writing.scan(bank, _ALL) if digests else ():
+        unnamed -= blob_digests_in(row.body or b"")
         if not unnamed:
             break
     for blob in sorted(unnamed):
         writing.blobs.drop(bank, blob)
-    writing.put_side(bank, dict.fromkeys((BLOB + blob for blob in asked), None))
+    writing.put_side(bank, dict.fromkeys((BLOB + blob for blob in digests), None))
     return len(unnamed)
 
 
 _REDACTABLE = frozenset(Component)
 
 
-def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
+def redact_rows(  # noqa: PLR0913 - as targets.emptied_by, and the forms
     writing: Writer,
     bank: str,
     tree: VerifiedTree | None,
@@ -220,20 +220,20 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
             differs from the record.
     """
     before = fold.size - len(records)
-    said, brought = dict[str, Redaction](), list[str]()
-    for place, one in enumerate(records, before):
-        if isinstance(one.model, Redaction):
+    redactions, brought = dict[str, Redaction](), list[str]()
+    for place, pending in enumerate(records, before):
+        if isinstance(pending.model, Redaction):
             if fold.batch_number(place):
-                brought.append(one.model.entry)
+                brought.append(pending.model.entry)
             else:
-                said[one.model.entry] = one.model
-    _require_brought(writing, bank, fold, records, brought)
-    if said.keys() != forms.keys():
+                redactions[pending.model.entry] = pending.model
+    _require_imported(writing, bank, fold, records, brought)
+    if redactions.keys() != forms.keys():
         raise RedactionRefusedError("a redaction must be logged with its redacted form")
-    if not said:
+    if not redactions:
         return []
-    rows = [] if tree is None else writing.get(bank, list(said))
-    if tree is None or len(rows) < len(said):
+    rows = [] if tree is None else writing.get(bank, list(redactions))
+    if tree is None or len(rows) < len(redactions):
         raise RedactionRefusedError("the record to redact is not in the log")
     require_leaves(tree, bank, rows)
     for row in rows:
@@ -242,8 +242,8 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
                 "only memories that are present can be redacted", field=row.id
             )
     emptied.places.extend(row.seq for row in rows)
-    emptied.side.update(left_to_do(writing, bank, rows))
-    return [_replaced(fold, row, forms[row.id], said[row.id], before) for row in rows]
+    emptied.side.update(cleanup_values(writing, bank, rows))
+    return [_replaced(fold, row, forms[row.id], redactions[row.id], before) for row in rows]
 
 
 def merge_side_values(
@@ -255,7 +255,7 @@ def merge_side_values(
     return {**side, **emptied, **kept}
 
 
-def _require_brought(
+def _require_imported(
     writing: Writer, bank: str, fold: Fold, records: Sequence[PendingRecord], brought: Sequence[str]
 ) -> None:
     """Require that imported records redact nothing that exists here.
@@ -273,13 +273,15 @@ def _require_brought(
             )
 
 
-def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, before: int) -> None:
+def _require_returned(
+    fold: Fold, row: Row, model: Model, redaction: Redaction, before: int
+) -> None:
     """Require that a whole entry may replace its redacted form: only an imported one.
 
     Its ID shows that it is the logged entry. Entries that were redacted here stay redacted.
     """
     last = fold.redaction(row.id, before)
-    if said.fields or last is None or not fold.batch_number(last[0]):
+    if redaction.fields or last is None or not fold.batch_number(last[0]):
         raise RedactionRefusedError(
             "a full memory can replace a redacted one only if an import brought that one",
             field=row.id,
@@ -290,16 +292,16 @@ def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, befor
         )
 
 
-def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:
-    opened = opened_body(row, fold.redacted(row.id, before))
+def _replaced(fold: Fold, row: Row, body: bytes, redaction: Redaction, before: int) -> Row:
+    opened = open_body(row, fold.redacted(row.id, before))
     if opened is None:
         raise RedactionRefusedError("the bytes of the entry do not verify", field=row.id)
     try:
-        _, model = open_redacted_form(body, said.result)
+        _, model = open_redacted_form(body, redaction.result)
         if model.nonce is None:
             require_form_of(model, opened[1])
         else:
-            _require_returned(fold, row, model, said, before)
+            _require_returned(fold, row, model, redaction, before)
     except MalformedError as error:
         raise RedactionRefusedError(error.message, field=error.field) from None
     own = derive_row(model, seq=row.seq, at=row.at, body=body, batch=fold.batch_number(row.seq))

@@ -24,7 +24,7 @@ from satchel.crypto.log import (
 from satchel.crypto.redaction import open_redacted_form
 from satchel.crypto.sealed_records import PREFIX, Sealed, digest, open_record
 from satchel.errors import InputError, SatchelError, StoreError, UnknownBankError, VerificationError
-from satchel.ledger.heads import nodes_of, verified_head
+from satchel.ledger.heads import node_fetcher, verified_head
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.proofs import VerifiedRows
 from satchel.model.records import Model
@@ -126,9 +126,9 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
         UnknownBankError: If the store does not have the bank.
         StoreBusyError: If it cannot be read now.
     """
-    found = Examination(bank)
+    examination = Examination(bank)
     for message in store.check():
-        found.note(Flaw.STRUCTURE, message)
+        examination.note(Flaw.STRUCTURE, message)
     with store.reading() as reader:
         stored = reader.head(bank)
         if stored is None:
@@ -136,40 +136,42 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
         try:
             head, frontier = verified_head(bank, stored)
         except VerificationError as error:
-            found.note(Flaw.HEAD, error.message)
-            return found
-        found.size = head.size
+            examination.note(Flaw.HEAD, error.message)
+            return examination
+        examination.size = head.size
         tell = progress or (lambda _done, _all: None)
         try:
-            log = _Log(reader, head, frontier, found)
-            for places, rows in blocks(reader, bank, range(head.size)):
+            log = _Log(reader, head, frontier, examination)
+            for places, rows in row_blocks(reader, bank, range(head.size)):
                 log.look(places, rows)
                 tell(places.stop, 2 * head.size)
             fold = log.finish()
             if fold is not None:
-                made = Counter[LoggedLink]()
+                derived_links = Counter[LoggedLink]()
                 for pairs in derived_blocks(reader, head, fold, range(head.size)):
-                    _examine_derived(reader, pairs, found)
-                    made.update(
+                    _examine_derived(reader, pairs, examination)
+                    derived_links.update(
                         {LoggedLink(own.seq, link) for _, own in pairs for link in own.links}
                     )
                     tell(head.size + pairs[-1][0].seq + 1, 2 * head.size)
                 there = Counter(reader.every_link(bank))
-                for seq in sorted({one.place for one in (there - made) + (made - there)}):
-                    found.note(Flaw.INDEX, "the index has other links than the record", seq)
+                for seq in sorted(
+                    {one.place for one in (there - derived_links) + (derived_links - there)}
+                ):
+                    examination.note(Flaw.INDEX, "the index has other links than the record", seq)
         except StoreError as error:
-            found.note(Flaw.STRUCTURE, error.message)
-    return found
+            examination.note(Flaw.STRUCTURE, error.message)
+    return examination
 
 
-def blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
+def row_blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
     """Yield the rows of a range of the log by position, some hundred at a time."""
     for start in range(places.start, places.stop, TOGETHER):
         some = range(start, min(start + TOGETHER, places.stop))
         yield some, {row.seq: row for row in reader.at(bank, some)}
 
 
-def opened_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | None:
+def open_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | None:
     """Return the record in a row if its bytes are intact and have its ID.
 
     Args:
@@ -197,11 +199,13 @@ class _Log:
         found: Receives the problems.
     """
 
-    def __init__(self, reader: Reader, head: Head, frontier: Frontier, found: Examination) -> None:
+    def __init__(
+        self, reader: Reader, head: Head, frontier: Frontier, examination: Examination
+    ) -> None:
         self._reader = reader
         self._head = head
-        self._found = found
-        self._tree = VerifiedTree(frontier, nodes_of(reader, head.bank))
+        self._found = examination
+        self._tree = VerifiedTree(frontier, node_fetcher(reader, head.bank))
         self._again = Frontier()
         self._whole = True
         self._wrong_nodes = 0
@@ -222,32 +226,34 @@ class _Log:
             nodes = append_leaves(self._again, leaves)
             self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
         for row, leaf in zip(some, leaves, strict=True):
-            if not stands(self._tree, row.seq, leaf):
+            if not has_leaf(self._tree, row.seq, leaf):
                 self._found.note(Flaw.LEAF, "not the record logged at this position", row.seq)
             self._look_at_body(row)
 
     def finish(self) -> Fold | None:
         """Return the state of the log, if all records that define it are intact."""
-        found, head = self._found, self._head
+        examination, head = self._found, self._head
         if self._whole and PREFIX + self._again.root.hex() == head.root:
             # All leaves are right, so a node that fails to prove one is wrong.
-            found.withdraw(Flaw.LEAF)
+            examination.withdraw(Flaw.LEAF)
             if self._wrong_nodes:
-                found.note(Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong")
+                examination.note(
+                    Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong"
+                )
         fold = Fold()
         fold.take(self._facts, head.size)
         for seq, identity in self._empty:
             if not fold.is_erased(identity, head.size):
-                found.note(Flaw.BODY, "it is empty, but no erasure is logged", seq)
+                examination.note(Flaw.BODY, "it is empty, but no erasure is logged", seq)
         for seq, identity, found_there in self._damaged:
             form = fold.redacted(identity, head.size)
             if not fold.is_erased(identity, head.size) and form != found_there:
-                found.note(Flaw.BODY, "the bytes were changed", seq)
+                examination.note(Flaw.BODY, "the bytes were changed", seq)
         said = sum(head.counts.get(name, 0) for name in FOLDED)
         return fold if len(self._facts) == said else None
 
     def _look_at_body(self, row: Row) -> None:
-        logged = opened_body(row)
+        logged = open_body(row)
         if row.body is None:
             self._empty.append((row.seq, row.id))
         elif logged is None:
@@ -262,7 +268,7 @@ def _wrong_nodes(reader: Reader, bank: str, start: int, nodes: list[bytes]) -> i
     return sum(stored.get(place) != node for place, node in enumerate(nodes, first))
 
 
-def stands(tree: VerifiedTree, seq: int, leaf: bytes) -> bool:
+def has_leaf(tree: VerifiedTree, seq: int, leaf: bytes) -> bool:
     """Return whether a leaf is in the tree at a position."""
     try:
         tree.require({seq: leaf})
@@ -275,13 +281,13 @@ def derived_blocks(
     reader: Reader, head: Head, fold: Fold, places: range
 ) -> Iterator[list[tuple[Row, Row]]]:
     """Yield rows as stored and as derived, where bytes are intact or were erased."""
-    for _, rows in blocks(reader, head.bank, places):
+    for _, rows in row_blocks(reader, head.bank, places):
         pairs = []
         for row in sorted(rows.values(), key=attrgetter("seq")):
             result = fold.redacted(row.id, head.size)
-            own, logged = row.erased(), opened_body(row, result)
+            own, logged = row.erased(), open_body(row, result)
             batch, erased = fold.batch_number(row.seq), fold.is_erased(row.id, head.size)
-            if result is not None and logged is None and opened_body(row) is not None:
+            if result is not None and logged is None and open_body(row) is not None:
                 erased = True  # it is whole again, and its form cannot be made from that
             if erased:
                 own = replace(own, batch=batch)
@@ -294,23 +300,26 @@ def derived_blocks(
             yield pairs
 
 
-def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examination) -> None:
-    misindexed = set(reader.misindexed(found.bank, [own for _, own in pairs]))
-    by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
+def _examine_derived(
+    reader: Reader, pairs: list[tuple[Row, Row]], examination: Examination
+) -> None:
+    misindexed = set(reader.misindexed(examination.bank, [own for _, own in pairs]))
+    by_id = {row.id: row.seq for row in reader.get(examination.bank, [own.id for _, own in pairs])}
     for stored, own in pairs:
         if own.body is None and stored.body is not None:
-            found.note(Flaw.RETURNED, "it was erased or redacted, but has its bytes again", own.seq)
+            examination.note(
+                Flaw.RETURNED, "it was erased or redacted, but has its bytes again", own.seq
+            )
         elif stored.columns() != own.columns():
-            found.note(Flaw.COLUMN, "a column differs from the log", own.seq)
+            examination.note(Flaw.COLUMN, "a column differs from the log", own.seq)
         if by_id.get(own.id) != own.seq:
-            found.note(Flaw.INDEX, "it cannot be found by its ID", own.seq)
-        elif own.seq in misindexed or not reader.is_indexed(found.bank, own):
-            found.note(Flaw.INDEX, "it cannot be found by its links or words", own.seq)
+            examination.note(Flaw.INDEX, "it cannot be found by its ID", own.seq)
+        elif own.seq in misindexed or not reader.is_indexed(examination.bank, own):
+            examination.note(Flaw.INDEX, "it cannot be found by its links or words", own.seq)
 
 
 _BLOCK = 1 << BLOCK_BITS
 _HINT = "The store was changed by another program. See: satchel doctor --deep, and --repair."
-"""Called regularly with the number of records done and their total."""
 
 
 def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) -> None:

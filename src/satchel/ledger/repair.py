@@ -25,13 +25,13 @@ from satchel.ledger.examination import (
     Examination,
     Flaw,
     Progress,
-    blocks,
     derived_blocks,
     examine,
-    opened_body,
-    stands,
+    has_leaf,
+    open_body,
+    row_blocks,
 )
-from satchel.ledger.heads import nodes_of, verified_head
+from satchel.ledger.heads import node_fetcher, verified_head
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.model.records import Erasure
@@ -84,24 +84,24 @@ def repair(
 
 
 def _derive_again(
-    store: Store, writing: Writer, bank: str, found: Examination
+    store: Store, writing: Writer, bank: str, examination: Examination
 ) -> tuple[Head, Fold]:
     stored = writing.head(bank)
     if stored is None:
         raise _hopeless(store, "it is missing")
     head, frontier = verified_head(bank, stored)
-    tree = VerifiedTree(frontier, nodes_of(writing, bank))
-    if found.counts[Flaw.NODE]:
+    tree = VerifiedTree(frontier, node_fetcher(writing, bank))
+    if examination.counts[Flaw.NODE]:
         _put_nodes(writing, head)
-        tree = VerifiedTree(frontier, nodes_of(writing, bank))
-    if wrong := found.places.get(Flaw.LEAF):
+        tree = VerifiedTree(frontier, node_fetcher(writing, bank))
+    if wrong := examination.places.get(Flaw.LEAF):
         logged = [row for seq in wrong for row in _as_logged(writing, tree, bank, seq)]
         writing.rewrite(bank, logged)
     facts = [
         LogFact(row.seq, row.id, opened[1])
-        for _, rows in blocks(writing, bank, range(head.size))
+        for _, rows in row_blocks(writing, bank, range(head.size))
         for row in (rows[seq] for seq in sorted(rows))
-        if row.type in FOLDED and (opened := opened_body(row)) is not None
+        if row.type in FOLDED and (opened := open_body(row)) is not None
     ]
     if len(facts) != sum(head.counts.get(name, 0) for name in FOLDED):
         raise _hopeless(store, "records about other records are missing")
@@ -113,7 +113,7 @@ def _derive_again(
 
 def _put_nodes(writing: Writer, head: Head) -> None:
     frontier = Frontier()
-    for places, rows in blocks(writing, head.bank, range(head.size)):
+    for places, rows in row_blocks(writing, head.bank, range(head.size)):
         ordered = [rows[seq] for seq in places]
         leaves = [record_leaf(head.bank, row.seq, row.type, row.id, row.at) for row in ordered]
         writing.put_nodes(head.bank, leaf_position(places.start), append_leaves(frontier, leaves))
@@ -135,7 +135,7 @@ def _as_logged(reader: Reader, tree: VerifiedTree, bank: str, seq: int) -> Itera
         kind, identity = record.type, record.id
     for place in (seq, seq - 1, seq + 1):
         at = rows[place].at if place in rows else row.at
-        if stands(tree, seq, record_leaf(bank, seq, kind, identity, at)):
+        if has_leaf(tree, seq, record_leaf(bank, seq, kind, identity, at)):
             yield replace(row, id=identity, type=kind, at=at)
             return
 
@@ -156,12 +156,12 @@ def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) ->
     """Move damaged bytes beside the log, and then log that these records are lost."""
     bank, damaged = ledger.bank, list[Row]()
     with store.reading() as reader:
-        for _, rows in blocks(reader, bank, range(head.size)):
+        for _, rows in row_blocks(reader, bank, range(head.size)):
             damaged += [
                 rows[seq]
                 for seq in sorted(rows)
-                if opened_body(rows[seq], fold.redacted(rows[seq].id, head.size)) is None
-                and not _is_told(rows[seq], fold, head)
+                if open_body(rows[seq], fold.redacted(rows[seq].id, head.size)) is None
+                and not _has_reason(rows[seq], fold, head)
             ]
     if not damaged:
         return ()
@@ -173,7 +173,7 @@ def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) ->
     return tuple(row.seq for row in damaged)
 
 
-def _is_told(row: Row, fold: Fold, head: Head) -> bool:
+def _has_reason(row: Row, fold: Fold, head: Head) -> bool:
     """Return whether the log gives a reason for an empty row."""
     return row.body is None and fold.is_erased(row.id, head.size)
 

@@ -63,13 +63,15 @@ class ScopedView(View):
     def has(self, ids: Iterable[str]) -> set[str]:
         """Return the given IDs of visible entries."""
         wanted = list(dict.fromkeys(ids))
-        unknown = [one for one in wanted if one not in self._known and is_id(one)]
+        unknown = [
+            identity for identity in wanted if identity not in self._known and is_id(identity)
+        ]
         if unknown:
             found = self._all.get(unknown)
-            for one in unknown:
-                model = found[one].model if one in found else None
-                self._known[one] = isinstance(model, Entry) and self._covers(model)
-        return {one for one in wanted if self._known.get(one, False)}
+            for identity in unknown:
+                model = found[identity].model if identity in found else None
+                self._known[identity] = isinstance(model, Entry) and self._covers(model)
+        return {identity for identity in wanted if self._known.get(identity, False)}
 
     def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
         found = super()._proved(rows, pending=pending)
@@ -77,19 +79,21 @@ class ScopedView(View):
         there = self.has(ends) if ends else set()
         return [logged for logged in found if self._shows(logged.model, there)]
 
-    def _shows(self, model: Model, there: set[str]) -> bool:
+    def _shows(self, model: Model, present: set[str]) -> bool:
         if isinstance(model, Entry):
             return self._covers(model)
         if isinstance(model, Status | Edge):
             ends = ends_of(model)
-            return bool(ends) and ends <= there
+            return bool(ends) and ends <= present
         if isinstance(model, Config):
             return model.action == ADMISSION or model.action in DECISIONS
         return isinstance(model, Bank)
 
-    def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
-        """As ``View.said``, without the IDs of invisible records."""
-        found = super().said(logged, as_of=as_of)
+    def status_events(
+        self, logged: VerifiedRecord, *, as_of: int | None = None
+    ) -> list[StatusEvent]:
+        """As ``View.status_events``, without the IDs of invisible records."""
+        found = super().status_events(logged, as_of=as_of)
         there = self.has(one.by for one in found if one.by is not None)
         return [one if one.by in there else one._replace(by=None) for one in found]
 
@@ -116,11 +120,11 @@ class ScopedView(View):
         """As ``View.nominees``, of the types that can be in the scope."""
         if self._types is None:
             return super().nominees(text, limit=limit, wanted=wanted)
-        asked = wanted or _CURRENT
-        types = self._types if asked.types is None else self._types & asked.types
+        condition = wanted or _CURRENT
+        types = self._types if condition.types is None else self._types & condition.types
         if not types:
             return {}
-        return super().nominees(text, limit=limit, wanted=replace(asked, types=types))
+        return super().nominees(text, limit=limit, wanted=replace(condition, types=types))
 
     def nominal(self, places: Sequence[int]) -> dict[int, Row]:
         """As ``View.nominal``, of visible records, so that a rank does not reveal others."""
@@ -147,7 +151,7 @@ class ScopedView(View):
         there = self.has(row.id for row in found)
         return [row for row in found if row.id in there]
 
-    def held(self, source: str) -> Iterator[Row]:
+    def pending_rows(self, source: str) -> Iterator[Row]:
         """Yield nothing: an unfinished import is visible to the owner only."""
         del source
         return iter(())
@@ -238,7 +242,7 @@ _OUTSIDE = "the token does not allow adding this"
 
 @dataclass(frozen=True)
 class VerifiedChain:
-    """A chain of tokens whose holder proved possession of its key."""
+    """A chain of tokens with a verified proof of possession by its holder."""
 
     chain: Chain
     revoked_keys: Callable[[], frozenset[str]] = frozenset
@@ -280,12 +284,12 @@ class ScopedLedger(Ledger):
     """
 
     def __init__(
-        self, inner: Ledger, held: VerifiedChain, needed: frozenset[Permission] | None
+        self, inner: Ledger, chain: VerifiedChain, needed: frozenset[Permission] | None
     ) -> None:
         self.bank = inner.bank
         self.inner = inner
         """The bank with its owner's access."""
-        self._held = held
+        self._held = chain
         self._needed = needed
 
     @contextmanager
@@ -321,7 +325,7 @@ class ScopedLedger(Ledger):
         with self.inner.reading() as view:
             self._held.require(self._needed or frozenset(), view)
             redacts = Permission.REDACT in (self._needed or ())
-            _Adding(self._held, self._part(view), records, redacts=redacts).require()
+            _AppendVerification(self._held, self._part(view), records, redacts=redacts).require()
         return self.inner.append(records, given=given, forms=forms)
 
     def append_rows(self, *_: object, **__: object) -> NoReturn:
@@ -340,15 +344,15 @@ class ScopedLedger(Ledger):
         return ScopedView(view, self._held.covers, self._held.types)
 
 
-class _Adding:
+class _AppendVerification:
     """Verification of all records that a holder is about to append."""
 
     def __init__(
-        self, held: VerifiedChain, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
+        self, chain: VerifiedChain, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
     ) -> None:
         self._view = view
         self._redacts = redacts
-        self._allowed = held.chain.permissions
+        self._allowed = chain.chain.permissions
         self._models: list[Model] = [record.model for record in records]
         self._new = {each.id for each in self._models if isinstance(each, Entry)}
 
@@ -418,9 +422,9 @@ class _Adding:
 
 
 def _types_of(chain: Chain) -> frozenset[str] | None:
-    found = frozenset(map(str, Component))
+    types = frozenset(map(str, Component))
     for token in chain.tokens:
         for clause in token.payload.scope:
             if isinstance(clause, Components):
-                found &= {part.value for part in clause.components}
-    return None if len(found) == len(Component) else found
+                types &= {part.value for part in clause.components}
+    return None if len(types) == len(Component) else types

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from satchel.crypto.log import LeafProof, audit_holds
+from satchel.crypto.log import LeafProof, verify_audit_path
 from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.heads import require_leaves
@@ -17,7 +17,7 @@ from satchel.ledger.projection import (
     Promotion,
     StatusEvent,
     VerifiedRecord,
-    misled,
+    column_mismatch,
 )
 from satchel.ledger.proofs import VerifiedRows, is_unlikely
 from satchel.ports.rows import Filter, Row, SessionLookup
@@ -49,9 +49,9 @@ class View(VerifiedRows):
     def redaction(self, identity: str) -> VerifiedRecord | None:
         """Return the last redaction record of an entry; None if it is not redacted."""
         found = self._fold.redaction(identity, self.head.size)
-        return None if found is None else self.told_at([found[0]])[found[0]]
+        return None if found is None else self.log_records_at([found[0]])[found[0]]
 
-    def starting(self, digits: str, *, limit: int) -> list[VerifiedRecord]:
+    def with_prefix(self, digits: str, *, limit: int) -> list[VerifiedRecord]:
         """Return some records whose hash starts with hexadecimal digits.
 
         Raises:
@@ -59,21 +59,23 @@ class View(VerifiedRows):
                 the store has other IDs than the log.
         """
         self.require_columns("id")
-        found = self.get(self._reader.ids(self._bank, digits, limit=limit))
-        for identity, logged in found.items():
+        records = self.get(self._reader.ids(self._bank, digits, limit=limit))
+        for identity, logged in records.items():
             if not identity.startswith(PREFIX + digits):
-                raise misled(logged.row)
-        return list(found.values())
+                raise column_mismatch(logged.row)
+        return list(records.values())
 
-    def nominated(self, digits: str, *, limit: int) -> list[str]:
+    def ids_with_prefix(self, digits: str, *, limit: int) -> list[str]:
         """Return IDs with a prefix, erased ones included; ``places`` verifies that they exist."""
         self.require_columns("id")
         return self._reader.ids(self._bank, digits, limit=limit)
 
-    def said(self, logged: VerifiedRecord, *, as_of: int | None = None) -> list[StatusEvent]:
+    def status_events(
+        self, logged: VerifiedRecord, *, as_of: int | None = None
+    ) -> list[StatusEvent]:
         """Return the status events of a record, now or when the log had ``as_of`` records."""
         size = self.head.size if as_of is None else min(as_of, self.head.size)
-        return self._fold.said(logged.record.id, logged.seq, size)
+        return self._fold.status_events(logged.record.id, logged.seq, size)
 
     def versions(self, identity: str) -> set[str]:
         """Return the IDs of all versions of a record, earlier and later ones included."""
@@ -98,7 +100,7 @@ class View(VerifiedRows):
                 places = range(start, min(last + 1, start + _TOGETHER))
                 yield from self._proved(self._at(places), pending=True)
 
-    def held(self, source: str) -> Iterator[Row]:
+    def pending_rows(self, source: str) -> Iterator[Row]:
         """Yield the rows of an unfinished import, in log order.
 
         Each is verified to have the ID logged at its position. Its bytes are not verified: a caller
@@ -120,7 +122,7 @@ class View(VerifiedRows):
         require_leaves(self._tree, self._bank, rows)
         return {row.id: row.seq for row in rows}
 
-    def told_at(self, places: Sequence[int]) -> dict[int, VerifiedRecord]:
+    def log_records_at(self, places: Sequence[int]) -> dict[int, VerifiedRecord]:
         """Return the records at log positions that define the state of the log, such as statuses.
 
         Raises:
@@ -129,10 +131,10 @@ class View(VerifiedRows):
         rows = self._at(sorted(set(places)))
         return {logged.seq: logged for logged in self._proved(rows, pending=True)}
 
-    def said_of(self, identity: str, as_of: int | None = None) -> list[VerifiedRecord]:
+    def statuses_of(self, identity: str, as_of: int | None = None) -> list[VerifiedRecord]:
         """Return the status records in force about a record, in the order in which they apply."""
-        places = self._fold.said_of(identity, self.head.size if as_of is None else as_of)
-        found = self.told_at(places) if places else {}
+        places = self._fold.status_positions(identity, self.head.size if as_of is None else as_of)
+        found = self.log_records_at(places) if places else {}
         return [found[place] for place in places]
 
     def rows(self, places: Sequence[int]) -> list[Row]:
@@ -150,8 +152,12 @@ class View(VerifiedRows):
 
     def erasure(self, identity: str) -> VerifiedRecord | None:
         """Return the erasure record of a record, which may also be a tombstone from elsewhere."""
-        place = self._fold.erased_at(identity)
-        return None if place is None or place >= self.head.size else self.told_at([place])[place]
+        position = self._fold.erased_at(identity)
+        return (
+            None
+            if position is None or position >= self.head.size
+            else self.log_records_at([position])[position]
+        )
 
     def open_imports(self) -> list[str]:
         """Return the IDs of the source records of unfinished imports."""
@@ -162,12 +168,12 @@ class View(VerifiedRows):
 
         That happens if a store is restored from before the erasure.
         """
-        found = list[tuple[int, str]]()
+        result = list[tuple[int, str]]()
         for start in range(0, len(self._erased.removed), _TOGETHER):
             rows = self._at(self._erased.removed[start : start + _TOGETHER])
             back = (row for row in rows if row.body is not None and row not in self._erased)
-            found += [(row.seq, row.id) for row in back if self._redacted(row) is None]
-        return found
+            result += [(row.seq, row.id) for row in back if self._redacted(row) is None]
+        return result
 
     def imports(self) -> list[LogImport]:
         """Return the imports of the bank, oldest first."""
@@ -216,7 +222,7 @@ class View(VerifiedRows):
         hidden = self._fold.open_spans(self.head.size)
         find = partial(self._reader.candidates, self._bank, text, limit=limit, without=hidden)
         is_current = wanted is None or (wanted.as_of, wanted.retired, wanted.held) == _NOW
-        if is_current and self._is_sparing():
+        if is_current and self._skips_standing():
             if wanted is None:
                 return dict(find())
             self._require_columns(wanted, standing=False)
@@ -232,9 +238,9 @@ class View(VerifiedRows):
         rows = self._reader.at(self._bank, places)
         return any(row.retired is not None or row.hold for row in rows)
 
-    def _is_sparing(self) -> bool:
+    def _skips_standing(self) -> bool:
         """Return whether rows that words nominate are verified as they are met."""
-        return isinstance(self._reader, UnfilteredSearch) and self._columns.is_sparing(
+        return isinstance(self._reader, UnfilteredSearch) and self._columns.skips_standing(
             self, self._stamp
         )
 
@@ -340,14 +346,14 @@ class View(VerifiedRows):
                     yield shown
 
     def _visible(self, position: int) -> VerifiedRecord:
-        found = self.at([position]) if 0 <= position < self.head.size else []
-        if not found:
+        records = self.at([position]) if 0 <= position < self.head.size else []
+        if not records:
             raise UsageError(
                 f"no record at position {position:,}",
                 field="after",
                 hint="Start again from the first page.",
             )
-        return found[0]
+        return records[0]
 
     def _ahead(self, position: int) -> int:
         """Return the position up to which a backward read verifies: a quarter more each time."""
@@ -415,9 +421,9 @@ class View(VerifiedRows):
                 high = middle
         return low
 
-    def arrival(self, place: int) -> str:
+    def arrival(self, position: int) -> str:
         """Return the arrival time of the record at a log position."""
-        return self._at([place])[0].at
+        return self._at([position])[0].at
 
     def source_of(self, logged: VerifiedRecord) -> VerifiedRecord | None:
         """Return the source record of the import of a record; None if it was not imported."""
@@ -462,20 +468,20 @@ class View(VerifiedRows):
         Records that are not in the log are omitted.
 
         Raises:
-            VerificationError: If the store's nodes do not prove one.
+            VerificationError: If the store's nodes do not lead to the head's root.
         """
         rows = self._reader.get(self._bank, ids)
         require_leaves(self._tree, self._bank, rows)
         paths = self._tree.paths([row.seq for row in rows])
-        root, found = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
+        root, result = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
         for row in rows:
             path = [node.hex() for node in paths[row.seq]]
             proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
             leaf = proof.leaf(self._bank)
-            if not audit_holds(leaf, row.seq, self.head.size, paths[row.seq], root):
+            if not verify_audit_path(leaf, row.seq, self.head.size, paths[row.seq], root):
                 raise VerificationError(f"the stored tree does not verify record {row.seq}")
-            found[row.id] = proof
-        return found
+            result[row.id] = proof
+        return result
 
     def blob(self, digest: str) -> Iterator[bytes]:
         """Yield the chunks of a blob; the last one only if all of them have the digest.

@@ -25,17 +25,17 @@ from satchel.ledger.witness_file import (
     WitnessedHead,
     all_lines,
     append,
-    changing,
-    checked_head,
-    checked_lines,
     compact,
     covers,
-    framed,
+    frame_line,
     is_shut,
-    looking,
+    parse_line,
+    parse_lines,
+    read_errors,
     read_removed,
-    tail_of,
-    witnessed,
+    read_tail,
+    verify_signed_head,
+    write_errors,
     write_removed,
 )
 from satchel.runtime.files import (
@@ -78,7 +78,7 @@ class Sighting(NamedTuple):
         return None
 
 
-def mark_of(name: str | None) -> str:
+def name_hash(name: str | None) -> str:
     """Return the hash of a bank's name, by which sightings are found."""
     return blake3((name or "").encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
@@ -92,10 +92,10 @@ def sightings(folder: Path) -> Iterator[Sighting]:
                 yield Sighting(_PREFIX + found[1], found[2], file)
 
 
-def note(folder: Path, bank: str, name: str | None) -> None:
+def note_sighting(folder: Path, bank: str, name: str | None) -> None:
     """Note that a bank is in a store, and its name; nothing happens if it cannot be written."""
     digits = bank.removeprefix(_PREFIX)
-    path = folder / f"{digits}-{mark_of(name)}"
+    path = folder / f"{digits}-{name_hash(name)}"
     if path.exists():
         return
     with suppress(OSError, SatchelError):
@@ -107,7 +107,7 @@ def note(folder: Path, bank: str, name: str | None) -> None:
                 other.unlink(missing_ok=True)
 
 
-def drop(folder: Path, bank: str) -> bool:
+def drop_sighting(folder: Path, bank: str) -> bool:
     """Forget that a bank was seen in a store, and return whether it was."""
     found = [one for one in sightings(folder) if one.bank == bank]
     for one in found:
@@ -115,14 +115,14 @@ def drop(folder: Path, bank: str) -> bool:
     return bool(found)
 
 
-def elsewhere(folder: Path) -> set[str]:
+def banks_elsewhere(folder: Path) -> set[str]:
     """Return the banks that were seen in other stores."""
-    found = set[str]()
+    banks = set[str]()
     with suppress(OSError):
         for other in folder.parent.iterdir():
             if other != folder:
-                found.update(one.bank for one in sightings(other))
-    return found
+                banks.update(one.bank for one in sightings(other))
+    return banks
 
 
 _HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
@@ -173,11 +173,11 @@ class Witness:
     def available(self) -> bool:
         """Whether a witness exists that can record new heads."""
         try:
-            found = self.folder.lstat()
+            status = self.folder.lstat()
         except OSError:
             return False
         may = os.R_OK | os.W_OK | os.X_OK
-        return stat.S_ISDIR(found.st_mode) and os.access(self.folder, may)
+        return stat.S_ISDIR(status.st_mode) and os.access(self.folder, may)
 
     def record(
         self, signed_head: dict[str, Any], *, given_up: AcceptedRollback | None = None
@@ -202,9 +202,9 @@ class Witness:
                 size was recorded, or if the witness is damaged.
             TargetError: If the disk is full or broken; the witness is unchanged.
         """
-        return self.record_believed(checked_head(signed_head), given_up=given_up)
+        return self.record_verified(verify_signed_head(signed_head), given_up=given_up)
 
-    def record_believed(
+    def record_verified(
         self, new: WitnessedHead, *, given_up: AcceptedRollback | None = None
     ) -> WitnessOutcome | None:
         """As ``record``, for a head that this program signed or whose signature it verified.
@@ -215,9 +215,9 @@ class Witness:
             new: The head, with its canonical JSON.
             given_up: As ``record``.
         """
-        line, bank = framed(new.signed), new.head.bank
+        line, bank = frame_line(new.signed), new.head.bank
         path = self._path(bank, _HEADS)
-        with changing(path):
+        with write_errors(path):
             try:
                 with self._locked(bank) as folder:
                     if given_up is not None:
@@ -250,11 +250,11 @@ class Witness:
             MalformedError: As ``last``.
             WitnessError: As ``last``.
         """
-        held = self._held.get(bank)
-        if held is not None and is_unchanged(self._path(bank, _HEADS), held.stamp):
-            return held.newest
-        self._held[bank] = held = self._look(bank)
-        return held.newest
+        cached = self._held.get(bank)
+        if cached is not None and is_unchanged(self._path(bank, _HEADS), cached.stamp):
+            return cached.newest
+        self._held[bank] = cached = self._look(bank)
+        return cached.newest
 
     def heads(self, bank: str) -> list[WitnessedHead]:
         """Return all recorded heads of a bank, oldest first, each verified.
@@ -266,10 +266,10 @@ class Witness:
         path = self._path(bank, _HEADS)
 
         def read() -> list[WitnessedHead]:
-            with looking(path), suppress(FileNotFoundError, NotADirectoryError):
+            with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
                 with open_unshared(path, os.O_RDONLY) as handle:
                     lines = all_lines(handle)
-                return checked_lines(lines, bank)
+                return parse_lines(lines, bank)
             return []
 
         return self._twice(bank, read)
@@ -303,21 +303,21 @@ class Witness:
     def note_here(self, bank: str, name: str | None) -> None:
         """Note that a witnessed bank is in the current store, and its name."""
         if self.here is not None and (bank not in self._noted or self._noted[bank] != name):
-            note(self.here, bank, name)
+            note_sighting(self.here, bank, name)
             self._noted[bank] = name
 
     def seen_here(self) -> list[Sighting]:
         """Return the banks that were seen in the current store."""
         return [] if self.here is None else list(sightings(self.here))
 
-    def never_placed(self) -> list[str]:
+    def banks_without_store(self) -> list[str]:
         """Return the banks without a note of their store.
 
         An earlier version wrote none. The last head of a bank shows which key signed it.
         """
         if self.here is None:
             return self.banks()
-        placed = {one.bank for one in self.seen_here()} | elsewhere(self.here)
+        placed = {one.bank for one in self.seen_here()} | banks_elsewhere(self.here)
         return [bank for bank in self.banks() if bank not in placed]
 
     def forget(self, bank: str) -> bool:
@@ -331,13 +331,13 @@ class Witness:
             TargetError: If the system refuses.
         """
         path = self._path(bank, _HEADS)
-        was_here = self.here is not None and drop(self.here, bank)
+        was_here = self.here is not None and drop_sighting(self.here, bank)
         self._noted.pop(bank, None)
-        if self.here is not None and bank in elsewhere(self.here):
+        if self.here is not None and bank in banks_elsewhere(self.here):
             return was_here
         if not os.path.lexists(path):
             return was_here
-        with changing(path), self._locked(bank) as folder:
+        with write_errors(path), self._locked(bank) as folder:
             for file in (path, self.columns_path(bank), self.fold_path(bank)):
                 file.unlink(missing_ok=True)
             os.fsync(folder)
@@ -353,7 +353,7 @@ class Witness:
         """
         path = self._path(bank, _HEADS)
         if os.path.lexists(path):
-            with changing(path), self._locked(bank):
+            with write_errors(path), self._locked(bank):
                 compact(path, bank)
 
     def positions(self, bank: str) -> tuple[int, ...]:
@@ -366,7 +366,7 @@ class Witness:
         path = self._path(bank, _REMOVED)
 
         def read() -> tuple[Stamp | None, tuple[int, ...]]:
-            with looking(path), suppress(FileNotFoundError, NotADirectoryError):
+            with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
                 found, status = read_removed(path, bank)
                 return stable_stamp(status), found
             return None, ()
@@ -391,11 +391,11 @@ class Witness:
         new = set(positions)
         if min(new, default=0) < 0:
             raise ValueError("positions start at 0")
-        return self._change_removed(bank, lambda held: held | new)
+        return self._change_removed(bank, lambda noted: noted | new)
 
     def _advance(self, path: Path, folder: int, new: WitnessedHead, line: bytes) -> WitnessOutcome:
         with open_unshared(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
-            newest = tail_of(handle)
+            newest = read_tail(handle)
             if covers(handle, newest, self._told(newest.line, new.head.bank), new):
                 os.fdatasync(handle)  # its writer may have died before it was on disk
                 return WitnessOutcome.COVERED
@@ -412,17 +412,19 @@ class Witness:
     def _give_up(self, path: Path, bank: str, given_up: AcceptedRollback) -> None:
         # Before the head is recorded, so that both are repeated if one is interrupted.
         with suppress(FileNotFoundError), open_unshared(path, os.O_RDONLY) as handle:
-            newest = tail_of(handle).line
-            if newest and witnessed(newest, bank).head.epoch == given_up.epoch:
+            newest = read_tail(handle).line
+            if newest and parse_line(newest, bank).head.epoch == given_up.epoch:
                 removed = self._path(bank, _REMOVED)
                 _rewrite_removed(
-                    removed, bank, lambda held: {seq for seq in held if seq < given_up.size}
+                    removed,
+                    bank,
+                    lambda positions: {seq for seq in positions if seq < given_up.size},
                 )
 
     def _compare(self, path: Path, new: WitnessedHead) -> WitnessOutcome | None:
         absent = suppress(FileNotFoundError, NotADirectoryError)
-        with looking(path), absent, open_unshared(path, os.O_RDONLY) as handle:
-            newest = tail_of(handle)
+        with read_errors(path), absent, open_unshared(path, os.O_RDONLY) as handle:
+            newest = read_tail(handle)
             last = self._told(newest.line, new.head.bank)
             return WitnessOutcome.COVERED if covers(handle, newest, last, new) else None
         return None
@@ -431,10 +433,10 @@ class Witness:
         path = self._path(bank, _HEADS)
 
         def read() -> _LockedFile:
-            with looking(path), suppress(FileNotFoundError, NotADirectoryError):
+            with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
                 with open_unshared(path, os.O_RDONLY) as handle:
                     stamp = stable_stamp(os.fstat(handle))  # first: a later change changes it
-                    line = tail_of(handle).line
+                    line = read_tail(handle).line
                 return _LockedFile(stamp, line, self._told(line, bank))
             return _LockedFile(None, b"", None)
 
@@ -445,7 +447,7 @@ class Witness:
         held = self._held.get(bank)
         if held is not None and line == held.line:
             return held.newest
-        return witnessed(line, bank) if line else None
+        return parse_line(line, bank) if line else None
 
     def _twice(self, bank: str, read: Callable[[], _T]) -> _T:
         try:
@@ -457,13 +459,13 @@ class Witness:
             raise
 
     def _files(self) -> list[str]:
-        with looking(self.folder), suppress(FileNotFoundError, NotADirectoryError):
+        with read_errors(self.folder), suppress(FileNotFoundError, NotADirectoryError):
             return [path.name for path in self.folder.iterdir()]
         return []
 
     def _change_removed(self, bank: str, change: Callable[[set[int]], set[int]]) -> bool:
         path = self._path(bank, _REMOVED)
-        with changing(path):
+        with write_errors(path):
             try:
                 with self._locked(bank):
                     _rewrite_removed(path, bank, change)
@@ -503,9 +505,9 @@ class Witness:
 
 
 def _rewrite_removed(path: Path, bank: str, change: Callable[[set[int]], set[int]]) -> None:
-    held: set[int] = set()
+    positions: set[int] = set()
     with suppress(FileNotFoundError):
-        held.update(read_removed(path, bank)[0])
-    wanted = change(held)
-    if wanted != held:
+        positions.update(read_removed(path, bank)[0])
+    wanted = change(positions)
+    if wanted != positions:
         write_removed(path, bank, wanted)

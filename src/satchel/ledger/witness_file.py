@@ -78,16 +78,16 @@ class Tail(NamedTuple):
     """Bytes of the file, including those that a crash left after that line."""
 
 
-def line_of(value: dict[str, Any]) -> bytes:
+def format_line(value: dict[str, Any]) -> bytes:
     """Return the line, with its LF, of a signed head.
 
     Raises:
         WitnessError: If it would be too long.
     """
-    return framed(canonical(value))
+    return frame_line(canonical(value))
 
 
-def framed(body: bytes) -> bytes:
+def frame_line(body: bytes) -> bytes:
     """Return the line, with its LF, of the canonical JSON of a signed head.
 
     Raises:
@@ -103,19 +103,19 @@ def framed(body: bytes) -> bytes:
 
 
 @lru_cache(64)  # the newest line is read before every read of a store, by each witness of a program
-def witnessed(line: bytes, bank: str) -> WitnessedHead:
+def parse_line(line: bytes, bank: str) -> WitnessedHead:
     """Return the head in a line without its LF.
 
     Raises:
         WitnessError: If it is damaged, its signature is invalid, or it is of another bank.
     """
     try:
-        return checked_head(decode_canonical(json_of(line)), bank)
+        return verify_signed_head(decode_canonical(line_json(line)), bank)
     except MalformedError as error:
-        raise damage(f"what was recorded is not a head: {error.message}") from None
+        raise damage_error(f"what was recorded is not a head: {error.message}") from None
 
 
-def checked_head(value: dict[str, Any], bank: str | None = None) -> WitnessedHead:
+def verify_signed_head(value: dict[str, Any], bank: str | None = None) -> WitnessedHead:
     """Return a signed head whose signature is valid.
 
     Args:
@@ -126,16 +126,16 @@ def checked_head(value: dict[str, Any], bank: str | None = None) -> WitnessedHea
         MalformedError: If it is not a signed head, the signature is invalid, or it is of another
             bank.
     """
-    found = parse_head(value)
-    verdict = check_head(value, found)
+    head = parse_head(value)
+    verdict = check_head(value, head)
     if not verdict.valid:
         raise MalformedError(f"the head's signature is not valid: {verdict.problem}")
-    if bank is not None and found.signed.bank != bank:
-        raise MalformedError(f"the head belongs to another bank: {found.signed.bank}")
-    return WitnessedHead(head=found.signed, signed=canonical(value))
+    if bank is not None and head.signed.bank != bank:
+        raise MalformedError(f"the head belongs to another bank: {head.signed.bank}")
+    return WitnessedHead(head=head.signed, signed=canonical(value))
 
 
-def json_of(line: bytes) -> bytes:
+def line_json(line: bytes) -> bytes:
     """Return the JSON of a line without its LF, as it was recorded.
 
     Raises:
@@ -144,11 +144,11 @@ def json_of(line: bytes) -> bytes:
     header = _HEADER.match(line)
     body = line[_HEADER_BYTES:]
     if header is None or int(header[1], 16) != len(body) or _checksum(body) != header[2]:
-        raise damage("a line was changed after it was recorded")
+        raise damage_error("a line was changed after it was recorded")
     return body
 
 
-def tail_of(handle: int) -> Tail:
+def read_tail(handle: int) -> Tail:
     """Return the end of the file, which is read from its last bytes.
 
     Raises:
@@ -168,10 +168,10 @@ def tail_of(handle: int) -> Tail:
         if _is_whole(body):
             return Tail(body, end + len(body), closed=False, size=size)
         if not _is_torn(rest):
-            raise damage("the last line was changed after it was recorded", byte=end)
+            raise damage_error("the last line was changed after it was recorded", byte=end)
     line = before.rpartition(b"\n")[2]
     if end and not line:
-        raise damage("the last line is missing", byte=end)
+        raise damage_error("the last line is missing", byte=end)
     return Tail(line, end, closed=True, size=size)
 
 
@@ -181,11 +181,11 @@ def all_lines(handle: int) -> list[bytes]:
     Raises:
         WitnessError: As ``tail_of``.
     """
-    tail = tail_of(handle)
+    tail = read_tail(handle)
     return os.pread(handle, tail.end - tail.closed, 0).split(b"\n") if tail.line else []
 
 
-def backwards(handle: int, tail: Tail) -> Iterator[bytes]:
+def read_backwards(handle: int, tail: Tail) -> Iterator[bytes]:
     """Yield the lines of a file without their LF, newest first."""
     end, rest = tail.end - tail.closed, b""
     while end > 0:
@@ -196,7 +196,7 @@ def backwards(handle: int, tail: Tail) -> Iterator[bytes]:
     yield rest
 
 
-def damage(message: str, *, byte: int | None = None) -> WitnessError:
+def damage_error(message: str, *, byte: int | None = None) -> WitnessError:
     """Return the error for a file that was changed or damaged."""
     return WitnessError(message, byte=byte, hint=DAMAGED)
 
@@ -207,18 +207,18 @@ def _checksum(body: bytes) -> bytes:
 
 def _is_whole(line: bytes) -> bool:
     try:
-        json_of(line)
+        line_json(line)
     except WitnessError:
         return False
     return True
 
 
-def _has_hole(line: bytes, place: int) -> bool:
+def _has_hole(line: bytes, position: int) -> bool:
     """Return whether part of a line at a file position never reached the disk.
 
     A single zero byte may also be a change; it is a hole if a sector ends with it.
     """
-    return line.count(b"\0") > 1 or (line.startswith(b"\0") and (place + 1) % _SECTOR == 0)
+    return line.count(b"\0") > 1 or (line.startswith(b"\0") and (position + 1) % _SECTOR == 0)
 
 
 def _is_torn(rest: bytes) -> bool:
@@ -251,34 +251,34 @@ def covers(handle: int, newest: Tail, last: WitnessedHead | None, new: Witnessed
             f"this head is of epoch {epoch}, and epoch {last.head.epoch} was witnessed",
             hint="The bank was rolled back or restored by another process: open it again.",
         )
-    for line in backwards(handle, newest):
-        held = witnessed(line, bank)
-        if held.place < new.place:
+    for line in read_backwards(handle, newest):
+        head = parse_line(line, bank)
+        if head.place < new.place:
             break
-        if held.place == new.place and held.head.root != new.head.root:
+        if head.place == new.place and head.head.root != new.head.root:
             raise WitnessError(
                 f"another head of epoch {epoch} and size {new.head.size} was witnessed: the bank"
-                f" was forked; {held.head.root} was seen, {new.head.root} is new",
+                f" was forked; {head.head.root} was seen, {new.head.root} is new",
                 hint="Keep both copies of the store, and find out which one is yours.",
             )
     return True
 
 
-def checked_lines(lines: Sequence[bytes], bank: str) -> list[WitnessedHead]:
+def parse_lines(lines: Sequence[bytes], bank: str) -> list[WitnessedHead]:
     """Return the heads in the lines of a complete file.
 
     Raises:
         WitnessError: If one is damaged, or they do not grow.
     """
-    found: list[WitnessedHead] = []
+    heads: list[WitnessedHead] = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(witnessed(line, bank))
+            heads.append(parse_line(line, bank))
         except WitnessError as error:
             raise error.located(line=number) from None
-        if number > 1 and found[-1].place <= found[-2].place:
+        if number > 1 and heads[-1].place <= heads[-2].place:
             raise WitnessError("the heads do not grow", line=number, hint=DAMAGED)
-    return found
+    return heads
 
 
 COMPACT_BYTES = 1 << 20
@@ -292,13 +292,13 @@ def append(handle: int, after: Tail, line: bytes) -> None:
         OSError: If the system refuses; the file ends at the newest line.
     """
     rest = line if after.closed else b"\n" + line
-    place = after.end
+    position = after.end
     try:
         if after.size != after.end:
             os.ftruncate(handle, after.end)
         while rest:
-            written = os.pwrite(handle, rest, place)
-            place, rest = place + written, rest[written:]
+            written = os.pwrite(handle, rest, position)
+            position, rest = position + written, rest[written:]
         os.fdatasync(handle)
     except BaseException:
         # Also a complete line that could not be forced: its pages count as written, so only writing
@@ -325,7 +325,7 @@ def compact(path: Path, bank: str) -> None:
         stale.unlink()  # left by a crash; the holder of the lock is the only writer
     with open_unshared(path, os.O_RDONLY) as handle:
         lines = all_lines(handle)
-    epochs = [found.head.epoch for found in checked_lines(lines, bank)]
+    epochs = [found.head.epoch for found in parse_lines(lines, bank)]
     kept = _kept(lines, epochs)
     if len(kept) < len(lines):
         with atomic_write(path, mode=PRIVATE_FILE) as stream:
@@ -348,23 +348,23 @@ _NOT_OURS_TO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def is_shut(error: OSError | TargetError) -> bool:
-    """Tell whether it is the medium that cannot be written, not the disk that fails."""
+    """Return whether the medium is read-only, instead of failing."""
     cause = error.__cause__ if isinstance(error, TargetError) else error
     return isinstance(cause, OSError) and cause.errno in _NOT_OURS_TO_WRITE
 
 
-def looking(path: Path) -> AbstractContextManager[None]:
-    """Turn what can go wrong in a block that reads into a refusal that names the file."""
-    return _Naming(path, _unreadable)
+def read_errors(path: Path) -> AbstractContextManager[None]:
+    """Convert errors in a block that reads to errors that name the file."""
+    return _ErrorContext(path, _unreadable)
 
 
-def changing(path: Path) -> AbstractContextManager[None]:
-    """Turn what can go wrong in a block that writes into an error that names the file."""
-    return _Naming(path, target_error)
+def write_errors(path: Path) -> AbstractContextManager[None]:
+    """Convert errors in a block that writes to errors that name the file."""
+    return _ErrorContext(path, target_error)
 
 
-class _Naming:
-    """Names the file in our own errors, and refuses what is no witness of ours."""
+class _ErrorContext:
+    """Adds the file to errors, and refuses files that are no witness of this user."""
 
     __slots__ = ("_say", "path")
 
@@ -379,7 +379,7 @@ class _Naming:
         if isinstance(error, PathRefusedError):
             raise WitnessError(error.message, file=error.file, hint=error.hint) from error
         if isinstance(error, SatchelError):
-            error.located(file=str(self.path))  # and it goes on
+            error.located(file=str(self.path))  # raised again after the block
         elif isinstance(error, OSError):
             raise self._say(self.path, error) from error
 
@@ -391,16 +391,16 @@ def _unreadable(path: Path, error: OSError) -> WitnessError:
 
 
 class AcceptedRollback(NamedTuple):
-    """That a log goes on from an earlier place than was witnessed, by an owner's decision.
+    """The position at which a log resumes before the witnessed head, by an owner's decision.
 
     From there on it has other records, which were never removed.
     """
 
     epoch: int
-    """Of the head that was witnessed."""
+    """Epoch of the witnessed head."""
 
     size: int
-    """Where the log goes on."""
+    """Log size from which it resumes."""
 
 
 class _Removed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -410,34 +410,34 @@ class _Removed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_removed(path: Path, bank: str) -> tuple[tuple[int, ...], os.stat_result]:
-    """Return the sorted positions in a file, and what the file was when they were read.
+    """Return the sorted log positions in a file, and its status when they were read.
 
     Raises:
-        OSError: If it cannot be read, ``FileNotFoundError`` if there is none.
-        PathRefusedError: If something else is in its place.
+        OSError: If it cannot be read; ``FileNotFoundError`` if it does not exist.
+        PathRefusedError: If it is not a regular file of this user.
         WitnessError: If it is damaged.
     """
     with open_unshared(path, os.O_RDONLY) as handle:
-        found = os.fstat(handle)
+        status = os.fstat(handle)
         with os.fdopen(os.dup(handle), "rb") as stream:
-            data = stream.read(found.st_size)
+            data = stream.read(status.st_size)
     body, _, checksum = data.removesuffix(b"\n").rpartition(b"\n")
     if not data.endswith(b"\n") or _removed_checksum(body) != checksum:
-        raise damage("the positions of removed records were changed after they were noted")
+        raise damage_error("the positions of removed records were changed after they were noted")
     try:
         removed = msgspec.convert(decode_canonical(body), resolved(_Removed))
     except (MalformedError, msgspec.ValidationError) as error:
-        raise damage(f"not the positions of removed records: {error}") from None
+        raise damage_error(f"not the positions of removed records: {error}") from None
     if removed.bank != bank:
-        raise damage(f"the positions are of another bank: {removed.bank}")
-    return tuple(removed.positions), found
+        raise damage_error(f"the positions are of another bank: {removed.bank}")
+    return tuple(removed.positions), status
 
 
 def write_removed(path: Path, bank: str, positions: set[int]) -> None:
-    """Replace the positions in a file.
+    """Replace the log positions in a file.
 
     Raises:
-        TargetError: If the system refuses; the file is as it was.
+        TargetError: If the system refuses; the file is unchanged.
     """
     removed = _Removed(format="satchel-removed/1", bank=bank, positions=sorted(positions))
     body = canonical_checked(msgspec.to_builtins(removed))

@@ -344,7 +344,7 @@ class Redaction(Record, frozen=True, kw_only=True, omit_defaults=True, tag="reda
 
 
 class Erasure(Record, frozen=True, kw_only=True, omit_defaults=True, tag="erasure"):
-    """The tombstone of a record whose body is gone."""
+    """The tombstone of an erased record."""
 
     entry: Id
     reason: str | None = None

@@ -263,7 +263,7 @@ def _semantic(entry: Any) -> Iterator[_Part]:
     if entry.confidence is not None and entry.confidence < 1:
         yield _Part("confidence", "Confidence ", f"{entry.confidence:.2g}")
     count = len(entry.source_event_ids)
-    if count > 1:  # one event is what any fact is drawn from
+    if count > 1:  # a single event is the usual source
         yield _Part("drawn from", "Drawn from ", f"{count} events")
 
 

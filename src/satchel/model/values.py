@@ -37,9 +37,9 @@ def is_canonical_time(text: str) -> bool:
     return len(text) == TIME_LENGTH and _is_moment(text)
 
 
-@lru_cache(512)  # the same few times are looked at when they are read and when they are used
+@lru_cache(512)  # the same few times are checked on reading and on use
 def _is_moment(text: str) -> bool:
-    # Newer Pythons read an hour of 24 as the midnight after it.
+    # Newer Pythons accept an hour of 24 as the next midnight.
     if text.encode("utf-8", "replace").translate(_ALIKE) != _PICTURE or text[11:13] == "24":
         return False
     try:
@@ -302,7 +302,7 @@ def resolved(kind: T) -> T:
     """
     if kind not in _known:
         with _lock:
-            Decoder(kind)  # of msgspec's users the one that takes every type
+            Decoder(kind)  # the decoder that accepts every type
             _known.add(kind)
     return kind
 
@@ -320,8 +320,8 @@ def _in_child() -> None:
     _lock = threading.RLock()
 
 
-# A fork waits until no type is half worked out: its child could never complete it. What is
-# registered first is asked last before a fork, so whoever holds a fork back can still decode.
+# A fork waits until no type is half resolved: its child could never complete it. The first
+# registered handler runs last before a fork, so code that delays a fork can still decode.
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 

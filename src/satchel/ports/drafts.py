@@ -331,7 +331,7 @@ class _SealedBatch:
         self._nonces = nonces
         self._limits = limits
         self._links = links
-        # An event may name the one before it, which has its id only once that is sealed.
+        # An event may link to the one before it, which has its ID only after sealing.
         self._alone = self._is_chain = links is not None and _are_events(drafts)
         self._drafts: list[Model | InputError] = (
             list(drafts)

@@ -63,7 +63,7 @@ class Place:
             return False
         try:
             return self.path.is_dir()
-        except OSError:  # such as a name that is too long; opening it says what is wrong
+        except OSError:  # such as a name that is too long; opening it raises the error
             return False
 
     @cached_property
@@ -144,7 +144,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a format can do; every claim is checked by the conformance suite."""
+    """The capabilities of a format; the conformance suite checks every claim."""
 
     components: frozenset[Component]
     """Types of memory that it can hold."""
@@ -184,7 +184,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """What a place must show so that a format is asked whether it recognises it.
+    """Signs of a format: a place without them is not passed to ``recognises``.
 
     One sign is enough. They are a quick filter: a format must have at least one of its signs in
     every place that it recognises, and may have one in others.
@@ -231,7 +231,7 @@ class Info:
 
     traits: Traits
     signs: Signs | None = None
-    """What a place must show to be one; without them, the format is asked about every place."""
+    """Its signs; None to pass every place to ``recognises``."""
 
     lost_on_writing: str = ""
     """What it cannot hold, in a sentence."""
@@ -428,6 +428,30 @@ class WriteResult:
     problem: str | None = None
     known: bool = False
     """Whether the product had it already, with the same content; then nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorOptions:
+    """Options for opening a live product; a connector ignores those that do not apply to it."""
+
+    limits: Limits = DEFAULT_LIMITS
+    include_deleted: bool = False
+    """Whether to read deleted memories."""
+
+    embeddings: bool = False
+    """Whether to read and write vectors."""
+
+    writes: bool = False
+    """Whether to open it for writing, and create it if missing."""
+
+    overwrite: bool = False
+    """Whether to replace other versions."""
+
+    dry_run: bool = False
+    """Whether to decide what would be written, and write and create nothing."""
+
+    skip_bad: bool = False
+    """Whether to skip damaged memories, counted."""
 
 
 class Connector(Protocol):

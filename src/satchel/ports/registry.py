@@ -26,11 +26,11 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 INDEX = "index.json"
-"""What is read of a format before its module is imported; ``docs.generate`` writes it."""
+"""The index of the formats, read instead of importing them; ``docs.generate`` writes it."""
 
 
 class _Listing(NamedTuple):
-    """What the index says of a format."""
+    """A row of the index."""
 
     suffixes: tuple[str, ...]
     writes: bool
@@ -38,7 +38,7 @@ class _Listing(NamedTuple):
 
     @classmethod
     def of(cls, format_: Format) -> "_Listing":
-        """Return what the index is to say of a format."""
+        """Return the row of a format."""
         info = format_.info
         return cls(info.suffixes, info.traits.writes, info.signs)
 

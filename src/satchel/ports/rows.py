@@ -214,7 +214,7 @@ class Filter:
             return False
         if self.kinds is not None and row.kind not in self.kinds:
             return False
-        # Spelled out, for speed: a question asks this of hundreds of rows.
+        # Spelled out for speed: a query checks hundreds of rows.
         if not (
             (self.user is None or row.user == self.user)
             and (self.agent is None or row.agent == self.agent)

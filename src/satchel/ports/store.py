@@ -117,7 +117,7 @@ def verified_pieces(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
         VerificationError: If a byte was changed, or a piece is missing, moved or added.
     """
     hasher, held = blake3(), b""
-    for piece in filter(None, pieces):  # an empty one would let go of the last
+    for piece in filter(None, pieces):  # an empty one would release the last piece
         if held:
             yield held
         hasher.update(piece)
@@ -133,7 +133,7 @@ def verified_pieces(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTraits:
-    """What a store can do; every claim is checked by the conformance suite."""
+    """The capabilities of a store; the conformance suite checks every claim."""
 
     durable: bool = True
     """Whether commits survive a crash and a power failure."""

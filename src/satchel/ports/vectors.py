@@ -118,7 +118,7 @@ def unpack_vector(kept: PackedVector, dimensions: int) -> tuple[float, ...]:
     if kept.width not in WIDTHS or len(kept.numbers) != kept.width * dimensions:
         raise ValueError("a vector does not have the length of its generation")
     numbers = struct.unpack(f"<{dimensions}{'f' if kept.width == WIDTHS[0] else 'd'}", kept.numbers)
-    # The sum is no finite number where one of them is none, and hardly ever otherwise.
+    # The sum is not finite if a number is not, and hardly ever otherwise.
     if not isfinite(sum(numbers)) and not all(map(isfinite, numbers)):
         raise ValueError("a vector contains a value that is not a finite number")
     return numbers
@@ -275,7 +275,7 @@ def as_kept(vector: Any, dimensions: int) -> bytes | None:
     except OverflowError:
         return None
     there = struct.unpack(form, kept)
-    # What is no number is not even equal to itself.
+    # NaN is not equal to itself.
     if there != tuple(vector) or max(map(abs, there), default=0) > MOST_LENGTH:
         return None
     return kept

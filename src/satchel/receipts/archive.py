@@ -1,4 +1,4 @@
-"""Receipts that are on this machine, in a bank or in a file: listed, shown, verified."""
+"""Receipts on this machine, in banks and in files: store, list, show, verify."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -37,7 +37,7 @@ _DIGITS = 12
 
 
 def tool_version() -> str:
-    """Return this program's name and version, as receipts have it."""
+    """Return the name and version of this program, for receipts."""
     try:
         return f"satchel {version('satchel')}"
     except PackageNotFoundError:
@@ -45,14 +45,14 @@ def tool_version() -> str:
 
 
 def folder_of(settings: Settings) -> Path:
-    """Return where receipts are kept."""
+    """Return the folder of stored receipts."""
     return settings.home / "receipts"
 
 
 def signer(settings: Settings, key: SigningKey | None) -> SigningKey | None:
-    """Return who signs a receipt: whoever signs the output, else this machine's writer key.
+    """Return the key that signs a receipt: that of the output, else this machine's writer key.
 
-    None where this machine can keep no key; a receipt nobody signed says so when it is verified.
+    None if this machine cannot store a key; the receipt is unsigned then.
     """
     if key is not None:
         return key
@@ -65,16 +65,15 @@ def signer(settings: Settings, key: SigningKey | None) -> SigningKey | None:
 def save_receipts(
     settings: Settings, receipts: Iterable[Sealed], copy: Path | None = None
 ) -> tuple[list[str], list[str]]:
-    """Keep the receipts of one transfer, and return their ids, and notes on what went wrong.
+    """Store the receipts of one transfer; return their IDs, and notes on problems.
 
-    One that is neither kept here nor in the copy has no id that could be looked up.
-
-    The transfer is done by then; that its receipt cannot be kept here does not undo it.
+    No IDs are returned if the receipts could neither be stored nor copied. The transfer is already
+    complete: a problem with its receipt does not undo it.
 
     Args:
-        settings: Whose home.
+        settings: Settings of the machine.
         receipts: The receipts.
-        copy: A file that they are to be in as well.
+        copy: File for a copy of them.
 
     Raises:
         TargetError: If the copy cannot be written.
@@ -98,11 +97,11 @@ def save_receipts(
 
 
 def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:
-    """Refuse a file for receipts that is there, or is to hold something else, before any work.
+    """Require, before any work, that the file for a copy of receipts can be created.
 
     Raises:
         PathRefusedError: If roots are set, and it is not in them.
-        TargetExistsError: If it is there.
+        TargetExistsError: If it exists.
         UsageError: If it is one of the others.
     """
     if copy is not None:
@@ -113,15 +112,15 @@ def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:
 
 
 def require_whole(reading: ReadContext, accepted: Iterable[str], name: str) -> None:
-    """Refuse an input that says itself that it lacks something, unless that was accepted.
+    """Require that an input is complete by its own count, unless the loss was accepted.
 
     Args:
-        reading: How it was read.
-        accepted: What may be lost.
-        name: The input.
+        reading: Context of reading it.
+        accepted: Fields that may be lost.
+        name: Name of the input.
 
     Raises:
-        ShortInputError: If it does.
+        ShortInputError: If records are missing.
     """
     if not reading.missing:
         return
@@ -137,7 +136,7 @@ def require_whole(reading: ReadContext, accepted: Iterable[str], name: str) -> N
 
 
 MOST = 10_000
-"""Receipts that are listed at most."""
+"""Maximum number of receipts in a listing."""
 
 _LEAST_DIGITS = 6
 _ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
@@ -154,7 +153,7 @@ class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     input: str
     output: str
     records: int
-    """Read back."""
+    """Number of records read back."""
 
     lost: int = 0
     unaccepted: int = 0
@@ -162,43 +161,42 @@ class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class StoredReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One receipt, and what became of its signatures."""
+    """One receipt, and the result of verifying it."""
 
     id: str
     outcome: ReceiptOutcome
     account: ReceiptBody | None
-    """What became of a transfer; None for one of something else, which ``record`` tells of."""
+    """Body of the receipt of a transfer; None for other receipts, see ``record``."""
 
     record: JsonObject
-    """All of it, as the record that it is."""
+    """The whole record."""
 
     signed_by: list[str] = []
     problem: str | None = None
     others: list["StoredReceipt"] = []
-    """The other receipts of a file that holds several."""
+    """The other receipts of the same file."""
 
     @property
     def exit_status(self) -> int:
-        """0 when somebody who is trusted signed it, and the others; 3 otherwise."""
+        """0 if a trusted key signed it and the others, 3 otherwise."""
         return 0 if all(one.outcome == "good" for one in (self, *self.others)) else 3
 
 
 def first_of(receipts: Sequence[StoredReceipt]) -> StoredReceipt:
-    """Return the first of several receipts, which has the others."""
+    """Return the first of several receipts, with the others as its ``others``."""
     return msgspec.structs.replace(receipts[0], others=list(receipts[1:]))
 
 
 def recent_receipts(
     settings: Settings, bank: str | None = None, *, limit: int = 100
 ) -> list[ReceiptLine]:
-    """Return the newest receipts first: those of this machine, or those of one bank.
+    """Return receipts of this machine or of one bank, newest first.
 
-    A bank has those of the imports into it, wherever they were made; this machine has those of what
-    it read out of it.
+    Those of a bank are in its log, for imports into it on any machine, or stored here, for exports.
 
     Raises:
         UnknownBankError: If there is no such bank.
-        UsageError: If too many are wanted.
+        UsageError: If the limit is too large.
     """
     require_owner(settings, "receipts")
     if not 1 <= limit <= MOST:
@@ -225,15 +223,15 @@ def recent_receipts(
 
 
 def find_receipts(settings: Settings, wanted: str) -> list[StoredReceipt]:
-    """Return the receipts of a file, or the one with an id.
+    """Return the receipts of a file, or the one with an ID.
 
     Args:
-        settings: Whose keys count, and where receipts and banks are.
-        wanted: A file; or an id, or the first six digits or more of one.
+        settings: Settings with the trusted keys, the receipts and the store.
+        wanted: A file, an ID, or a prefix of at least six digits.
 
     Raises:
-        UnknownReceiptError: If there is none, or several begin so.
-        MalformedError: If the file holds something else.
+        UnknownReceiptError: If there is none, or several match.
+        MalformedError: If the file is not a file of receipts.
     """
     require_owner(settings, "receipts")
     path = Path(wanted)
@@ -243,10 +241,10 @@ def find_receipts(settings: Settings, wanted: str) -> list[StoredReceipt]:
 
 
 def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
-    """Return the receipt with an id, or with six of its first digits or more.
+    """Return the receipt with an ID or a prefix of at least six digits.
 
     Raises:
-        UnknownReceiptError: If there is none, or several begin so.
+        UnknownReceiptError: If there is none, or several match.
     """
     require_owner(settings, "receipts")
     digits = wanted.removeprefix("blake3:")
@@ -256,7 +254,7 @@ def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
             if record.id.startswith(f"blake3:{digits}"):
                 found[record.id] = record, account
     if not found:
-        has_store(settings)  # it may be in one that vanished
+        has_store(settings)  # raises an error if the store is missing
     if len(found) != 1:
         raise UnknownReceiptError(
             f"no file or receipt matches {wanted!r}"
@@ -275,7 +273,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _stored_receipts(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]:
-    """Yield the receipts of this machine, the newest first; files that are damaged are left out."""
+    """Yield the receipts of this machine, newest first; damaged files are skipped."""
     folder = folder_of(settings)
     paths = sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else []
     for path in paths:
@@ -288,7 +286,7 @@ def _stored_receipts(settings: Settings) -> Iterator[tuple[Sealed, ReceiptBody]]
 def _logged_receipts(
     settings: Settings, digits: str
 ) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
-    """Yield the receipts with an id in the banks of the store: of transfers, and signed ones."""
+    """Yield receipts with an ID prefix in the banks of the store: of transfers, and signed ones."""
     if not store_exists(settings.store):
         return
     with configured_store(settings, read_only=True) as store:
@@ -296,7 +294,7 @@ def _logged_receipts(
             banks = reader.banks()
         for bank in banks:
             with open_bank_in(settings, store, bank).ledger.reading() as view:
-                for one in view.starting(digits, limit=2):
+                for one in view.with_prefix(digits, limit=2):
                     if one.record.type != "receipt":
                         continue
                     account = account_in(one.record)
@@ -337,7 +335,7 @@ def _verified_receipt(
 
 
 def _outcome_of(settings: Settings, keys: list[str]) -> ReceiptOutcome:
-    """Return how far a receipt is to be believed that some keys signed."""
+    """Return the outcome for a receipt that the given keys signed."""
     if not keys:
         return "unsigned"
     known = [settings.registry.find(key) for key in keys]

@@ -1,14 +1,14 @@
-"""Reading what was written again, and comparing it with what was planned, field by field.
+"""Read an output back and compare it with the plan, field by field.
 
-First every record of both sides goes into one sum of keyed hashes, in whatever order it comes; if
-the sums are equal, so are the records, and that is all. (Where all of it came from other providers,
-origins are not in the sum, and count as gone: a format has no word for where else it was.) What the
-format's product keeps beside a memory (``Info.beside``) is not compared. Only where the sums differ
-are both read once more, laid side by side on disk, paired and compared. Memory is bounded.
+First, all records of both sides are added to a sum of keyed hashes, in any order; if the sums are
+equal, so are the records. (If all records came from other providers, origins are not included, and
+count as lost: a format cannot express them.) What the product of a format stores next to a memory
+(``Info.beside``) is not compared. Only if the sums differ, both sides are read again, paired on
+disk and compared. Memory is bounded.
 
-A format draws new ids, so a record is known by what it says: by all of it, else by the id it has at
-its origin (or its own, which is what a writer puts where none was), else by its words, else by its
-text alone, else by its turn among those that are left.
+Formats assign new IDs, so records are paired by content: by all of it, else by the ID at the origin
+(or the record's own, which writers use if there is none), else by the words, else by the text
+alone, else by their order among the rest.
 """
 
 import os
@@ -57,9 +57,9 @@ _ITS_OWN = frozenset({"id", "nonce", "origin"})
 _WORDS = ("text", "subject", "predicate", "object", "name")
 
 MARK_BYTES = 16
-"""Length of what a record is known by, in bytes."""
+"""Length of a fingerprint in bytes."""
 
-# Grouped, not joined: SQLite joins what it has numbered row by row with row.
+# Grouped, not joined: SQLite would join numbered rows with a nested loop.
 _PAIR = """
 INSERT INTO pair (a, b)
 SELECT max(n) FILTER (WHERE side = 0), max(n) FILTER (WHERE side = 1) FROM (
@@ -84,29 +84,29 @@ UPDATE record SET even = type WHERE type IN (
 
 
 class RecordIdentity(NamedTuple):
-    """A record, and what it is known by."""
+    """A record with its fingerprints."""
 
     type: str
     print: bytes
-    """All of it but id and nonce."""
+    """Of everything except ID and nonce."""
 
     bare: bytes | None
-    """All but its origin as well; None where it has none."""
+    """Without the origin, too; None if it has none."""
 
     key: bytes | None
-    """Its id at its origin, or its own."""
+    """Of the ID at its origin, or its own."""
 
     words: bytes | None
-    """Whatever type it is: some formats have one for all."""
+    """Without the type: some formats have only one."""
 
     body: bytes
 
     text: bytes | None = None
-    """Its text alone; a sidecar has no line for it."""
+    """Of the text alone; not stored in sidecars."""
 
 
 class Pair(NamedTuple):
-    """One record of each side: its number there, and its bytes."""
+    """One record of each side: its number and its bytes."""
 
     first: int
     one: bytes
@@ -115,16 +115,16 @@ class Pair(NamedTuple):
 
 
 def identify_record(record: Sealed, *, draft: bool = False) -> RecordIdentity:
-    """Return what a record is known by.
+    """Return the fingerprints of a record.
 
     Args:
         record: The record.
-        draft: Whether its id was drawn just now, and says nothing.
+        draft: Whether its ID was just assigned, and has no meaning.
     """
     value = record.value
     key = (value.get("origin") or {}).get("id") or (None if draft else record.id or None)
     last = str(key).rpartition("/")[2]
-    key = last if is_id(last) else key  # what is part of something is named after both
+    key = last if is_id(last) else key  # a part is named by its whole and itself
     said = [value.get(name) for name in _WORDS]
     bare = {name: part for name, part in value.items() if name not in _ITS_OWN}
     text = value.get("text")
@@ -140,7 +140,7 @@ def identify_record(record: Sealed, *, draft: bool = False) -> RecordIdentity:
 
 
 def print_of(identity: str, body: bytes) -> bytes:
-    """Return what tells a record from any other that says something else."""
+    """Return a fingerprint of the content of a record."""
     return fingerprint(identity, body)[:MARK_BYTES]
 
 
@@ -149,7 +149,7 @@ def _mark(data: bytes) -> bytes:
 
 
 class Pairing(Scratch):
-    """Two sides in a temporary database, which spills to disk by itself. A context manager."""
+    """Two sides in a temporary database that spills to disk. A context manager."""
 
     def __init__(self) -> None:
         self._number = [0, 0]
@@ -162,7 +162,7 @@ class Pairing(Scratch):
         )
 
     def add(self, side: int, records: Iterable[RecordIdentity]) -> None:
-        """Take records of a side, 0 or 1, which are numbered from 0."""
+        """Add records of side 0 or 1, numbered from 0."""
         rows = (self._row(side, record) for record in records)
         while some := list(islice(rows, _TOGETHER)):
             self._db.executemany(
@@ -170,16 +170,16 @@ class Pairing(Scratch):
             )
 
     def pair(self, columns: Iterable[str]) -> None:
-        """Pair what is the same by each of some columns of ``Said``, the surest first."""
+        """Pair records that are equal in a column, most specific column first."""
         for column in columns:
             self._db.execute(f"CREATE INDEX record_{column} ON record(side, {column})")
             self._db.execute(_PAIR.format(key=column))
 
     def pair_by_turn(self, *, surely: bool = False) -> None:
-        """Pair what is left, by type and in its order.
+        """Pair the remaining records by type, in order.
 
         Args:
-            surely: Only of types of which as many are left on both sides.
+            surely: Only types with the same number of remaining records on both sides.
         """
         if surely:
             self._db.execute(_EVEN)
@@ -188,7 +188,7 @@ class Pairing(Scratch):
         self._db.execute(_PAIR.format(key="type"))
 
     def pairs(self, *, differing: bool = False) -> Iterator[Pair]:
-        """Yield the pairs in the order of the first side; only those that differ, if so wished."""
+        """Yield the pairs in the order of the first side, optionally only those that differ."""
         found = self._db.execute(
             "SELECT one.n, one.body, two.n, two.body FROM pair"
             " JOIN record AS one ON one.side = 0 AND one.n = pair.a"
@@ -199,7 +199,7 @@ class Pairing(Scratch):
         return (Pair(*row) for row in found)
 
     def alone(self, side: int) -> Iterator[tuple[int, str, bytes]]:
-        """Yield number, type and bytes of the records of a side that have no pair."""
+        """Yield number, type and bytes of the unpaired records of a side."""
         return self._db.execute(
             "SELECT n, type, body FROM record WHERE side = ?"  # noqa: S608 - one of two letters
             f" AND n NOT IN (SELECT {'ab'[side]} FROM pair) ORDER BY n",
@@ -207,7 +207,7 @@ class Pairing(Scratch):
         )
 
     def first_of(self, number: int) -> bytes | None:
-        """Return the bytes of what a record of the second side is paired with."""
+        """Return the bytes of the first side's record in a pair."""
         row = self._db.execute(
             "SELECT body FROM pair JOIN record ON side = 0 AND n = a WHERE b = ?", [number]
         ).fetchone()
@@ -220,10 +220,10 @@ class Pairing(Scratch):
 
 
 class SideMemberFilter:
-    """Leaves out of records what a product keeps beside them.
+    """Removes from records what a product stores next to them.
 
     Args:
-        names: Members of ``origin.as_written``, as ``Info.beside`` has them.
+        names: Members of ``origin.as_written``, from ``Info.beside``.
     """
 
     def __init__(self, names: frozenset[str]) -> None:
@@ -231,7 +231,7 @@ class SideMemberFilter:
         self._quoted = [b'"%b":' % name.encode() for name in names]
 
     def line(self, line: bytes) -> bytes:
-        """Return the canonical bytes of a record without it."""
+        """Return the canonical bytes of a record without these members."""
         if not any(name in line for name in self._quoted):
             return line
         value = msgspec.json.decode(line)
@@ -245,7 +245,7 @@ class SideMemberFilter:
         return canonical_checked(value)
 
     def draft(self, draft: Any) -> Any:
-        """Return a draft without it."""
+        """Return a draft without these members."""
         origin = getattr(draft, "origin", None)
         if origin is None or self._names.isdisjoint(origin.as_written):
             return draft
@@ -264,13 +264,13 @@ _IN_ALL = frozenset({"id", "nonce"})
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
 _ENDS = frozenset({"source", "target", "session", "parent"})
 _PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint", "log", "as_of"})
-"""Where an event stands in its conversation and in the log; another log counts anew."""
+"""Members with an event's position in its conversation and the log, which another log assigns."""
 
 _INSIDE = frozenset({"scope", "origin"})
 _NUMBERS = frozenset({"$int", "$float"})
 _EXAMPLES = 3
 _ODD_NUMBER = re.compile(rb"(?:\.0|e-?[0-9]+)[,}\]]")
-"""What may be a number that canonical bytes write in another way than an encoder."""
+"""Matches numbers that canonical bytes write differently than an encoder."""
 
 _COLUMNS = ("print", "bare", "key", "words", "text")
 
@@ -291,50 +291,50 @@ _provider = msgspec.json.Decoder(resolved(_Provided)).decode
 
 
 class WrittenOutput(NamedTuple):
-    """Something that was written: which format reads it, and where it is."""
+    """A written output: its format and position."""
 
     name: str
-    """The format's, which is the provider that what it reads names."""
+    """Name of the format, which is the provider of the records it reads."""
 
     adapter: Format
     place: Place
     limits: Limits
     trim: Trim = unchanged
-    """What was done to records because nobody asked for all of them."""
+    """Removes what was not requested from records."""
 
     vectors: VectorChecksum | None = None
-    """The vectors that went along; None for none."""
+    """Checksum of the exported vectors; None for none."""
 
     only_ours: bool = False
-    """Whether there is something of others in it, which was not written."""
+    """Whether it also has records of others, which were not written."""
 
     def reading(self, vectors: VectorChecksum) -> ReadContext:
-        """Return what its reader is given."""
+        """Return the context for its reader."""
         return ReadContext(limits=self.limits, vectors=vectors, only_ours=self.only_ours)
 
 
 class ReadBackResult(NamedTuple):
-    """What was found when an output was read again."""
+    """Result of reading an output back."""
 
     records: Counter[str]
-    """Records by type."""
+    """Number of records by type."""
 
     differences: "Differences"
 
 
 class Differences:
-    """What is not as it was planned, counted by field."""
+    """Differences from the plan, counted by field."""
 
     def __init__(self) -> None:
         self.counts = Counter[tuple[str, str]]()
-        """By field and reason."""
+        """Losses by field and reason."""
 
         self.examples = dict[tuple[str, str], list[str]]()
         self.members = Counter[str]()
-        """Members that are not as planned, or whose record is not there, by name."""
+        """Number of missing or different members, by name."""
 
         self.added = Counter[str]()
-        """Members that a format gave to records by itself."""
+        """Number of members that the format added, by name."""
 
     def __bool__(self) -> bool:
         return bool(self.counts)
@@ -348,16 +348,15 @@ class Differences:
             shown.append(example)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all differences."""
         for one in (self.counts, self.examples, self.members, self.added):
             one.clear()
 
     def into(self, report: Report) -> None:
-        """Add to a report what it does not name yet.
+        """Add the losses that a report does not have yet.
 
-        What a writer said that its format cannot hold is missing when it is read back, too; it
-        counts once. ``scope`` and ``scope/namespace`` speak of the same thing: a whole that is gone
-        has each of its parts in it.
+        What a writer reported as lost is also missing when it is read back; it counts once.
+        ``scope`` and ``scope/namespace`` overlap: a lost member includes its own members.
         """
         whole, parts = Counter[str](), Counter[str]()
         for (name, _), loss in report.losses.items():
@@ -384,7 +383,7 @@ class Differences:
 
 
 def read_again(written: WrittenOutput, planned: RecordSet) -> ReadBackResult:
-    """Read an output again and compare it with what was planned.
+    """Read an output back and compare it with the plan.
 
     Raises:
         InputError: If it cannot be read.
@@ -418,17 +417,17 @@ def read_again(written: WrittenOutput, planned: RecordSet) -> ReadBackResult:
 
 
 class _ExpectedSums(NamedTuple):
-    """What the sums over an output have to be."""
+    """Expected sums over an output."""
 
     whole: int
     bare: int
-    """Without origins, which another provider's format replaces."""
+    """Sum without origins, which another provider's format replaces."""
 
     origins: Differences
-    """What is lost when only the second is right."""
+    """Losses if only the second sum is equal."""
 
     some_stay: bool
-    """Whether some come from the provider itself, whose origins are not replaced."""
+    """Whether some records are of the provider itself, whose origins are not replaced."""
 
 
 def _planned(
@@ -455,7 +454,7 @@ def _prints(
 ) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield type and fingerprints, with and without origin, of each record of an output.
 
-    Those without plain bytes get ones that nothing has, so that they are looked at closely.
+    Records without plain bytes get unique fingerprints, so that they are compared in full.
     """
     reading = written.reading(vectors)
     for item in written.adapter.read(written.place, reading):
@@ -487,12 +486,12 @@ def _plain_prints(draft: Model) -> tuple[bytes, bytes]:
 
 
 def _without(line: bytes, origin: bytes) -> bytes:
-    """Return a canonical line without its origin, which is never its last member."""
+    """Return a canonical line without its origin, which is never the last member."""
     return line.replace(b'"origin":%b,' % origin, b"", 1)
 
 
 def _is_ours(origin: Origin) -> bool:
-    """Tell whether an origin only says that a writer put our own id where there was none."""
+    """Return whether an origin only holds our own ID, which a writer filled in."""
     return origin.id is not None and is_id(origin.id) and not origin.as_written
 
 
@@ -509,7 +508,7 @@ def _weight(print_: bytes, key: bytes) -> int:
 
 
 def _compare(pairing: Pairing, differences: Differences) -> None:
-    """Pair what was added, and count what differs."""
+    """Pair the records, and count differences."""
     pairing.pair(_COLUMNS)
     pairing.pair_by_turn()
     for pair in pairing.pairs(differing=True):
@@ -527,9 +526,9 @@ def count_differences(one: dict[str, Any], other: dict[str, Any], differences: D
     """Count the members in which a planned record and the one read back differ.
 
     Args:
-        one: As planned.
-        other: As read back.
-        differences: Where they are counted.
+        one: The planned record.
+        other: The record read back.
+        differences: Receives the differences.
     """
     where = str(one.get("id", ""))
     for name, part in one.items():
@@ -559,7 +558,7 @@ def _compared_inside(
 
 
 def _same(name: str, one: Any, other: Any) -> bool:
-    """Tell whether two values are the same; an id of another record may be another id now."""
+    """Return whether two values are equal; IDs of other records may differ."""
     if name in _LINKS and isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other)
     if name in _ENDS and isinstance(one, str) and is_id(one):
@@ -575,7 +574,7 @@ def _same(name: str, one: Any, other: Any) -> bool:
 
 
 def _spelled(value: Any) -> Any:
-    """Return a value with each number that no record can hold in one spelling: 1e22, 1e+22."""
+    """Return a value with each large number in one spelling, such as 1e22 for 1e+22."""
     if isinstance(value, list):
         return [_spelled(part) for part in value]
     if not isinstance(value, dict):
@@ -586,10 +585,10 @@ def _spelled(value: Any) -> Any:
 
 
 class DeliveredRecords(Scratch):
-    """The records that a product was handed, as a format whose file is the product.
+    """The records that were written to a product, as a format whose file is the product.
 
     Args:
-        opening: Opens the product anew, for reading.
+        opening: Opens the product for reading.
     """
 
     info: ClassVar[Info]
@@ -602,23 +601,23 @@ class DeliveredRecords(Scratch):
         )
 
     def is_to(self, connector: Connector) -> None:
-        """Say what the product is."""
-        # Each product has its own; the protocol knows them by class.
+        """Set the description of the product."""
+        # Each product has its own; the protocol declares a class variable.
         self.info = connector.info  # type: ignore[misc]
 
     def add(self, there: str, record: Sealed) -> None:
-        """Note that the product has a record, under an id of its own."""
+        """Add a record with the ID that the product gave it."""
         origin = getattr(record.model, "origin", None)
         row = (there, None if origin is None else msgspec.json.encode(origin))
         self._db.execute("INSERT OR REPLACE INTO handed VALUES (?, ?)", row)
 
     def recognises(self, place: Place) -> bool:
-        """Tell that no file is one."""
+        """Return False: no file is one."""
         del place
         return False
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        """Yield what the product has now of that which it was handed."""
+        """Yield the written records as the product has them now."""
         del place, reading
         with closing(self._opening()) as connector:
             for page in pages(connector, Report()):
@@ -628,12 +627,12 @@ class DeliveredRecords(Scratch):
                         yield found
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        """Refuse: it has been written already."""
+        """Raise an error: it has already been written."""
         del records, target, writing
         raise UsageError("a product that received records is only read")
 
     def _as_handed(self, item: Model) -> Model | None:
-        """Return a record with the origin that it was handed with, where its product kept that."""
+        """Return a record with its original origin, if the product stored that."""
         origin = getattr(item, "origin", None)
         if origin is None or origin.id is None:
             return None
@@ -652,7 +651,7 @@ _decode = msgspec.json.Decoder(resolved(Origin)).decode
 
 
 def _as_before(origin: Origin, before: Origin) -> Origin:
-    """Return an origin with the id that it had; what its product filled in is no difference."""
+    """Return an origin with its original ID; what the product filled in is no difference."""
     kept = {name: part for name, part in origin.as_written.items() if part != ABSENT}
     kept |= {
         name: part

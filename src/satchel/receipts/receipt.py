@@ -1,4 +1,4 @@
-"""What an account of a transfer says, and what becomes of the losses that a person accepted."""
+"""Receipts and plans of transfers: their bodies, the signed records, files of receipts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,13 +26,13 @@ from satchel.runtime.files import open_input
 from satchel.runtime.output import Outlet
 
 VERSION: Literal[1] = 1
-"""Of the form of accounts."""
+"""Version of receipt bodies."""
 
 EVERYTHING = "all"
-"""What ``--accept-loss`` takes in place of a field, to accept whatever there is."""
+"""Value of ``--accept-loss`` that accepts any loss."""
 
 REFUSED = "record"
-"""The field by which refused records, and those that a file lacks, are accepted."""
+"""Field name with which refused and missing records are accepted."""
 
 _MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
 _LONGEST = 200
@@ -45,7 +45,7 @@ class TransferEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One end of a transfer: a file, or a bank."""
 
     name: str
-    """The file, or the name of the bank."""
+    """Name of the file or of the bank."""
 
     format: str | None = None
     digest: str | None = None
@@ -53,23 +53,23 @@ class TransferEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     bytes: Count | None = None
     bank: str | None = None
-    """Its id."""
+    """ID of the bank."""
 
     store: str | None = None
-    """Address of the store that the bank is in; of migrations."""
+    """Address of the store of the bank; of migrations."""
 
     size: Count | None = None
-    """Records in the bank's log, where it was read."""
+    """Number of records in the bank's log when it was read."""
 
     root: str | None = None
-    """Root hash of the log then."""
+    """Root hash of the log at that size."""
 
     records: Count | None = None
-    """How many records there were to take, or how many are there now."""
+    """Number of records read, or present now."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records of one type came how far."""
+    """Number of records of one type in each step."""
 
     read: Count = 0
     planned: Count = 0
@@ -78,43 +78,43 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldLoss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What did not make it, of one field and for one reason."""
+    """Losses of one field for one reason."""
 
     field: str
-    """Path of the member, or the kind of record."""
+    """Path of the member, or type of record."""
 
     count: Count
     reason: str
     examples: list[str] = []
-    """Ids or places of some records, never what is in them."""
+    """IDs or positions of some records, never their content."""
 
     accepted: bool = False
-    """Whether a person said beforehand that this may be lost."""
+    """Whether the loss was accepted beforehand."""
 
 
 class ScanResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Raw bytes that were looked through for what was erased."""
+    """Raw bytes that were scanned for erased content."""
 
     name: str
     bytes: Count
     found: Count = 0
-    """Places in which there is a piece of it."""
+    """Number of positions with a fragment."""
 
     at: list[Count] = []
     """The first of them."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was not taken."""
+    """A record that was refused."""
 
     place: str
-    """Where in the input."""
+    """Position in the input."""
 
     reason: str
 
 
 class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of a transfer, as a receipt holds it."""
+    """Result of a transfer, as stored in a receipt."""
 
     version: Literal[1]
     kind: Kind
@@ -124,40 +124,40 @@ class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     input: TransferEnd
     output: TransferEnd
     counts: dict[str, Counts]
-    """By type of record."""
+    """Counts by type of record."""
 
     source: str | None = None
-    """Id of the source record, by which an import is undone."""
+    """ID of the source record, by which an import is undone."""
 
     unchanged: bool = False
-    """Whether there was nothing to do: all of it was there."""
+    """Whether everything was already present."""
 
     done: dict[str, Count] = {}
-    """What an import did to the bank: added, known, skipped, overwritten and so on."""
+    """Counts of an import: added, known, skipped, overwritten and so on."""
 
     left: dict[str, Count] = {}
-    """Records of kinds that stay with the log they come from."""
+    """Records of types that are not imported, by type."""
 
     resumed: Count = 0
-    """Records that an earlier attempt had written."""
+    """Number of records that an earlier attempt wrote."""
 
     verdict: str | None = None
-    """On a sealed input."""
+    """Outcome of the verification of a sealed input."""
 
     read_back: ReadBack | None = None
-    """``verified``: the seal over the whole output holds. ``equal``: each record is as planned."""
+    """``verified``: the seal of the output is valid. ``equal``: each record is as planned."""
 
     kept: dict[str, Count] = {}
-    """How many records have each member, as planned and as read back."""
+    """Number of records with each member, as planned and read back."""
 
     sidecar: TransferEnd | None = None
-    """The file beside the output that holds what its format cannot, or from which that came."""
+    """The file next to the output or input with what the format cannot hold."""
 
     beside: list[FieldLoss] = []
-    """What is only in the sidecar: nothing of it is lost."""
+    """What only the sidecar holds; none of it is lost."""
 
     added: dict[str, Count] = {}
-    """Members that the output's format gave to records by itself."""
+    """Members that the format of the output added to records."""
 
     lost: list[FieldLoss] = []
     refused: Count = 0
@@ -165,36 +165,36 @@ class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The first of them."""
 
     accepted: list[str] = []
-    """What a person said may be lost."""
+    """Fields whose loss was accepted."""
 
     secrets: dict[str, Count] = {}
-    """What looks like keys, tokens, passwords and cards, by kind."""
+    """Number of likely keys, tokens, passwords and card numbers, by kind."""
 
     secrets_kept: Count = 0
     signed_by: str | None = None
-    """Who signed the output, where it is sealed."""
+    """Key that signed the output, if it is sealed."""
 
     scanned: list[ScanResult] = []
-    """Of an erasure: what was looked through afterwards."""
+    """Of an erasure: what was scanned afterwards."""
 
     unreached: list[str] = []
-    """Of an erasure: where copies may be that nobody here can look at."""
+    """Of an erasure: where copies may be that cannot be scanned here."""
 
     notes: list[str] = []
 
     @property
     def losses(self) -> int:
-        """How many things did not make it, accepted or not."""
+        """Number of values lost, accepted or not."""
         return sum(one.count for one in self.lost)
 
     @property
     def unaccepted(self) -> int:
-        """How many things did not make it that nobody said may be lost."""
+        """Number of values lost without being accepted."""
         return sum(one.count for one in self.lost if not one.accepted)
 
     @property
     def total(self) -> Counts:
-        """How many records of all types came how far."""
+        """Sum of the counts of all types."""
         found = self.counts.values()
         return Counts(
             read=sum(one.read for one in found),
@@ -205,19 +205,19 @@ class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def is_accepted(field: str, accepted: Iterable[str]) -> bool:
-    """Tell whether somebody said that a field may be lost; a field stands for what is in it."""
+    """Return whether the loss of a field was accepted; a field includes its members."""
     return any(
         one in (EVERYTHING, field) or field.startswith(one.rstrip("/") + "/") for one in accepted
     )
 
 
 def unaccepted(report: Report, accepted: Iterable[str]) -> int:
-    """Return how much of what a report counts nobody said may be lost."""
+    """Return the number of values lost without being accepted."""
     return sum(one.count for one in lost_in(report, accepted) if not one.accepted)
 
 
 def lost_in(report: Report, accepted: Iterable[str]) -> list[FieldLoss]:
-    """Return what a report counts as lost, refused records included; the rest of many as one."""
+    """Return the losses in a report, refused records included; excess ones are combined."""
     named = tuple(accepted)
     found = list(_lines(report, named))
     rest = found[_MOST_LINES:]
@@ -241,7 +241,7 @@ def _lines(report: Report, accepted: tuple[str, ...]) -> Iterator[FieldLoss]:
 
 
 def refusals_in(report: Report) -> list[Refusal]:
-    """Return the first records that were refused."""
+    """Return the first refused records."""
     first = report.refused[:_MOST_REFUSALS]
     return [
         Refusal(place=receipt_text(one.place), reason=receipt_text(one.message)) for one in first
@@ -254,9 +254,9 @@ def notes_in(report: Report) -> list[str]:
 
 
 def receipt_text(text: str) -> str:
-    """Return a text as a receipt can hold it: bounded, and without what is no character.
+    """Return a text for a receipt: bounded in length, and valid Unicode.
 
-    A file name need not be UTF-8, and a name in a foreign file may hold half a character.
+    A file name need not be UTF-8, and a name in a foreign file may contain a lone surrogate.
     """
     whole = text.encode("utf-8", "backslashreplace").decode()
     return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
@@ -268,7 +268,7 @@ def combine_counts(
     written: Mapping[str, int],
     read_back: Mapping[str, int],
 ) -> dict[str, Counts]:
-    """Return counts by type from four tallies."""
+    """Return counts by type from the counts of four steps."""
     types = sorted({*read, *planned, *written, *read_back})
     return {
         name: Counts(
@@ -285,13 +285,13 @@ _MOST_NAMED = 3
 
 
 class EmptyTexts:
-    """What of one pass over a source says nothing.
+    """Counts memories without text in one pass over a source.
 
-    Where the text of a row was looked for, an empty one may be the wrong one: that is a loss. All
-    else arrives as it is, and a note counts it.
+    An empty text of a row may mean that the wrong member was used: it is a loss. Others are
+    imported, and counted in a note.
 
     Args:
-        report: Takes the loss and the note.
+        report: Receives the losses and the note.
     """
 
     def __init__(self, report: Report) -> None:
@@ -300,7 +300,7 @@ class EmptyTexts:
         self._examples = list[str]()
 
     def see(self, identity: str, draft: Model) -> None:
-        """Look at a memory on its way."""
+        """Count a memory if its text is empty."""
         if not is_empty(draft):
             return
         origin = getattr(draft, "origin", None) or Origin()
@@ -313,7 +313,7 @@ class EmptyTexts:
             self._examples += [receipt_text(example)] * (self._count <= _MOST_NAMED)
 
     def end(self) -> None:
-        """Report what was counted."""
+        """Add the note to the report."""
         if self._count:
             named = ", ".join(self._examples)
             self._report.note(f"memories without text at their source: {self._count:,} ({named})")
@@ -326,12 +326,12 @@ _MOST_IN_FILE = 100_000
 def receipt_of(
     account: ReceiptBody, key: SigningKey | None, *, action: str | None = None
 ) -> Sealed:
-    """Return the receipt of an account.
+    """Return the receipt with a body.
 
     Args:
-        account: What happened.
-        key: Who signs; None for nobody.
-        action: The record's action, where it is not the kind of transfer.
+        account: The body.
+        key: The signing key; None for no signature.
+        action: Action of the record; the kind of transfer by default.
     """
     result = msgspec.to_builtins(account)
     return signed_receipt(
@@ -340,11 +340,11 @@ def receipt_of(
 
 
 def signed_receipt(draft: Receipt, key: SigningKey | None) -> Sealed:
-    """Return a receipt that stands for itself, away from the log as well.
+    """Return a signed receipt, which can be verified outside of the log.
 
     Args:
-        draft: What it says, without signatures.
-        key: Who signs; None for nobody.
+        draft: The receipt without signatures.
+        key: The signing key; None for no signature.
     """
     unsigned = seal(draft)
     if key is None:
@@ -359,10 +359,10 @@ def signed_receipt(draft: Receipt, key: SigningKey | None) -> Sealed:
 
 
 def account_in(record: Sealed) -> ReceiptBody | None:
-    """Return the account that a record holds; None where it is another kind of receipt.
+    """Return the body of a receipt; None if it is not of a transfer.
 
     Raises:
-        MalformedError: If it is no receipt.
+        MalformedError: If the record is not a receipt.
     """
     model = record.model
     if not isinstance(model, Receipt):
@@ -374,21 +374,21 @@ def account_in(record: Sealed) -> ReceiptBody | None:
 
 
 def signatures_of(record: Sealed) -> list[SignatureCheck]:
-    """Check the signatures of a receipt; nothing is raised for a bad one.
+    """Verify the signatures of a receipt; an invalid one is not an error.
 
     Raises:
-        MalformedError: If what stands there are no signatures.
+        MalformedError: If the signatures cannot be parsed.
     """
     found = parse_signatures(record.value.get("signatures", []), _MOST_SIGNATURES)
     return check(PayloadType.RECEIPT, signed_part(record.value), found)
 
 
 def receipts_in(path: Path) -> Iterator[tuple[Sealed, ReceiptBody | None]]:
-    """Yield the receipts of a file; ids and signatures are left to the caller.
+    """Yield the receipts of a file; the caller verifies IDs and signatures.
 
     Raises:
-        MalformedError: If one is no account of a transfer, and nobody signed it either.
-        LimitError: If one is too large, or these are too many.
+        MalformedError: If one is neither of a transfer nor signed.
+        LimitError: If one is too large, or there are too many.
         UnreadableError: If the file cannot be read.
     """
     longest = DEFAULT_LIMITS.entry_bytes
@@ -415,7 +415,7 @@ def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, ReceiptBod
 
 
 def write_receipts(output: Outlet, receipts: list[Sealed]) -> None:
-    """Write receipts to a file, whole or not at all.
+    """Write receipts to a file atomically.
 
     Raises:
         TargetError: If it cannot be written.
@@ -425,46 +425,46 @@ def write_receipts(output: Outlet, receipts: list[Sealed]) -> None:
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose memory something is, and where it goes."""
+    """An owner of memories in a transfer, and the bank for them."""
 
     sort: Literal["user", "agent", "run", "nobody"]
     name: str
     records: Count
     bank: str | None = None
-    """The bank's name; None where nothing goes into a bank."""
+    """Name of the bank; None if nothing goes into a bank."""
 
     mapped: bool = False
-    """Whether a person said that it goes there."""
+    """Whether the owner was mapped to the bank."""
 
 
 class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What would become of one bank, or of the file that is written."""
+    """Plan for one bank, or for the output file."""
 
     name: str
     bank: str | None = None
-    """Id of the bank, where it is there."""
+    """ID of the bank, if it exists."""
 
     makes: bool = False
-    """Whether it would be made."""
+    """Whether it would be created."""
 
     created: Count = 0
-    """Records that would be new."""
+    """Number of new records."""
 
     changed: Count = 0
-    """Memories that would be superseded, deleted, or current again."""
+    """Number of memories that would be superseded, deleted or restored."""
 
     left_alone: Count = 0
-    """Records of the input that are there already, or are left out."""
+    """Number of records of the input that exist already, or are skipped."""
 
     conflicts: Count = 0
-    """Other versions of what is there."""
+    """Number of other versions of existing records."""
 
     conflict_examples: list[str] = []
-    """The things of which there is another version, by their ids at their origin."""
+    """Some of the records with another version, by their IDs at their origin."""
 
 
 class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """Two memories that say almost the same, by their ids."""
+    """Two memories with nearly the same content, by ID."""
 
     one: str
     other: str
@@ -472,16 +472,16 @@ class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What embedding the new memories would take."""
+    """Estimated cost of embedding the new memories."""
 
     records: Count
     characters: Count
     tokens: Count
-    """An estimate, rather too high."""
+    """A high estimate."""
 
 
 class TransferPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a transfer would do; nothing was changed to find it out."""
+    """Plan of a transfer: the result of a dry run."""
 
     version: Literal[1]
     kind: Kind
@@ -489,33 +489,33 @@ class TransferPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     input: TransferEnd
     output: TransferEnd
     read: dict[str, Count]
-    """Records by type."""
+    """Number of records by type."""
 
     targets: list[TargetPlan]
     embedding: EmbeddingCost
     seconds: float
-    """How long it would take, from the time that reading took here and now."""
+    """Estimated duration, from the time that reading took."""
 
     bytes_per_second: Count
     tenants: list[Tenant] = []
     tenants_left: Count = 0
-    """How many more owners there are than are named."""
+    """Number of further owners."""
 
     cannot_hold: list[FieldLoss] = []
-    """What would not make it, field by field."""
+    """Losses by field."""
 
     refused: Count = 0
     refusals: list[Refusal] = []
     near_duplicates: Count | None = None
-    """Memories that say almost what another one says; None where nobody looked for them."""
+    """Number of near-duplicates; None if they were not searched."""
 
     near_examples: list[NearDuplicate] = []
-    """The first of them, each with the one that it is most like: in the bank, or before it."""
+    """The first of them, each with its nearest other memory, in the bank or the input."""
 
     secrets: dict[str, Count] = {}
     notes: list[str] = []
 
     @property
     def unaccepted(self) -> int:
-        """How much would be lost that nobody said may be lost."""
+        """Number of values that would be lost without being accepted."""
         return sum(one.count for one in self.cannot_hold if not one.accepted)

@@ -1,7 +1,6 @@
-"""Receipts of what took several steps: a migration, or a transfer by way of a store of the moment.
+"""Receipts of transfers in several steps: migrations, and transfers through a temporary store.
 
-The steps have accounts of their own, which speak of that store; what is kept is one that speaks of
-both ends.
+The receipts of the steps name the temporary store; the stored one names both ends.
 """
 
 from collections import Counter
@@ -37,109 +36,109 @@ from satchel.receipts.receipt import (
 _FAILED, _DIFFERS = 5, 1
 
 OnMigratedBank = Callable[["MigratedBank"], None]
-"""Is told of each bank when it is done, in no order."""
+"""Called with each bank when it is done, in any order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateOptions:
-    """What a migration is asked to do."""
+    """Options of a migration."""
 
     banks: tuple[str, ...] = ()
-    """Which, as ``find_bank`` takes them; all when empty."""
+    """Names or IDs of the banks; empty for all."""
 
     jobs: int = 4
-    """How many banks at a time."""
+    """Number of banks that are migrated concurrently."""
 
     new: Path | None = None
-    """The configuration file that counts afterwards; None to leave the one that does."""
+    """The configuration file to activate afterwards; None to keep the active one."""
 
     active: Path | None = None
-    """The file that is read when nobody names another."""
+    """The configuration file that is read by default."""
 
     accept_loss: tuple[str, ...] = ()
-    """Fields that may be lost on the way to or from a product; ``all`` for whatever there is."""
+    """Fields that may be lost to or from a product; ``all`` for any."""
 
     leaves_others: bool = False
     """Whether to switch to a store that lacks banks of the old one."""
 
     dry_run: bool = False
     owner: Callable[[], SigningKey] | None = None
-    """Gives the key that owns banks that are made; for what comes from a provider."""
+    """Returns the key that owns new banks, for memories from a provider."""
 
     told: OnMigratedBank | None = None
     progress: Callable[[int, int], None] | None = None
-    """Called with the records that were copied and read back, and all of them twice."""
+    """Called with the number of records copied plus read back, and twice the total."""
 
 
 class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one bank."""
+    """Result of migrating one bank."""
 
     bank: str
     name: str | None = None
     relation: str | None = None
-    """How the copy that was read stood to the other one before."""
+    """Relation of the source copy to the target copy before."""
 
     size: int = 0
-    """Records in its log."""
+    """Number of records in its log."""
 
     root: str | None = None
     carried: int = 0
-    """Records that were carried now; fewer than ``size`` where an earlier run carried some."""
+    """Number of records copied now; fewer than ``size`` if an earlier run copied some."""
 
     vectors: int = 0
     blobs: int = 0
     read_back: dict[str, int] = {}
-    """Records of each type, read again from where they went, each proved."""
+    """Number of records of each type, read back from the target and verified."""
 
     verified: bool = False
-    """Whether it was read back whole, with the same head."""
+    """Whether it was read back completely, with the same head."""
 
     losses: list[Loss] = []
-    """What the target has no place for; for a provider."""
+    """What the target cannot hold; for a provider."""
 
     receipt: str | None = None
-    """Id of the receipt; ``satchel receipt show`` prints it."""
+    """ID of the receipt; ``satchel receipt show`` prints it."""
 
     account: ReceiptBody | None = None
-    """What the receipt says."""
+    """Body of the receipt."""
 
     default: bool = False
-    """Whether it is the default bank of the store that was written."""
+    """Whether it is the default bank of the target store."""
 
     notes: list[str] = []
     problem: str | None = None
     code: str | None = None
-    """Of the problem."""
+    """Error code of the problem."""
 
     exit_status: int = 0
 
 
 class MigrationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a migration did."""
+    """Result of a migration."""
 
     source: str
     target: str
     banks: list[MigratedBank]
     dry_run: bool = False
     switched: Activation | None = None
-    """What became of the active configuration; None where it was left."""
+    """The activation of the new configuration; None if it was not activated."""
 
     switch_wanted: bool = False
-    """Whether the new configuration was to become the active one."""
+    """Whether the new configuration was to be activated."""
 
     left: list[str] = []
-    """Banks of the old store that were not asked for, and that the new one does not have."""
+    """Banks of the old store that were not selected, and that the new store lacks."""
 
     notes: list[str] = []
 
     @property
     def failed(self) -> list[MigratedBank]:
-        """The banks that are not done."""
+        """The banks that failed."""
         return [one for one in self.banks if one.problem is not None]
 
     @property
     def exit_status(self) -> int:
-        """0 when all is done, 5 when a bank cannot be written or read, 1 otherwise."""
+        """0 if all is done, 5 if a bank cannot be written or read, 1 otherwise."""
         statuses = {one.exit_status for one in self.failed}
         is_left = self.switch_wanted and not self.dry_run and self.switched is None
         return _FAILED if _FAILED in statuses else _DIFFERS if statuses or is_left else 0
@@ -156,7 +155,7 @@ def end_of_bank(name: str | None, bank: str, store: str) -> TransferEnd:
 
 
 def end_in(settings: Settings, name: str | None, bank: str) -> TransferEnd:
-    """Return a bank as it is now in the store that is configured.
+    """Return a bank in the configured store as one end of a transfer.
 
     Raises:
         VerificationError: If it is not what was signed.
@@ -174,12 +173,12 @@ def end_in(settings: Settings, name: str | None, bank: str) -> TransferEnd:
 def account_of_log(
     done: MigratedBank, ends: tuple[TransferEnd, TransferEnd], began: str
 ) -> ReceiptBody:
-    """Return what was done to carry a log as it is, and to read it again; or that it was not.
+    """Return the receipt body for copying a log and reading it back, or for failing to.
 
     Args:
-        done: What became of the bank.
-        ends: Where it was, and where it is.
-        began: When that began.
+        done: Result for the bank.
+        ends: Source and target.
+        began: Start time.
     """
     if done.problem is None:
         here, there = (
@@ -200,7 +199,7 @@ def account_of_log(
         ended=now(),
         input=here,
         output=there,
-        # Numbers by type are those that were signed: all that was read back has been held to them.
+        # Counts by type are those in the signed head, against which everything was verified.
         counts={
             name: Counts(read=number, planned=number, written=number, read_back=number)
             for name, number in done.read_back.items()
@@ -214,7 +213,7 @@ def account_of_log(
 
 
 def with_receipt(settings: Settings, done: MigratedBank, account: ReceiptBody) -> MigratedBank:
-    """Return what became of a bank with its receipt, which is signed and kept."""
+    """Return the result for a bank with its receipt, which is signed and stored."""
     receipt, notes = save_receipt(settings, account)
     return msgspec.structs.replace(
         done, account=account, receipt=receipt, notes=[*done.notes, *notes]
@@ -228,13 +227,13 @@ def save_receipt(
     key: SigningKey | None = None,
     copy: Path | None = None,
 ) -> tuple[str | None, list[str]]:
-    """Sign a receipt and keep it on this machine; return its id, and what went wrong.
+    """Sign a receipt and store it on this machine; return its ID, and notes on problems.
 
     Args:
-        settings: Whose home.
-        account: What it says.
-        key: Who signs; this machine's writer key when not given.
-        copy: A file that it is to be in as well.
+        settings: Settings of the machine.
+        account: Body of the receipt.
+        key: The signing key; this machine's writer key by default.
+        copy: File for a copy of it.
 
     Raises:
         TargetError: If the copy cannot be written.
@@ -249,13 +248,13 @@ def join_receipt_bodies(
     read: Sequence[ReceiptBody],
     written: Sequence[ReceiptBody],
 ) -> ReceiptBody:
-    """Return one account of a transfer that read into a store of the moment and wrote from it.
+    """Return the receipt body of a transfer through a temporary store.
 
     Args:
-        kind: Of the whole.
-        ends: What was read, and what was written.
-        read: What was done to each bank of the moment; of the input they all say the same.
-        written: What was done with each of these banks.
+        kind: Kind of the whole transfer.
+        ends: Source and target.
+        read: Receipt bodies of the import, one for each temporary bank.
+        written: Receipt bodies of the export, one for each of these banks.
     """
     first = read[0]
     steps = [first, *written]
@@ -313,7 +312,7 @@ def _summed(found: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 
 def _lost(steps: Iterable[Sequence[FieldLoss]]) -> list[FieldLoss]:
-    """Return what was lost in all steps, each field and reason once."""
+    """Return the losses of all steps, with each field and reason once."""
     found = dict[tuple[str, str, bool], FieldLoss]()
     for lost in steps:
         for one in lost:
@@ -325,7 +324,7 @@ def _lost(steps: Iterable[Sequence[FieldLoss]]) -> list[FieldLoss]:
 
 
 def _read_back(written: Iterable[ReceiptBody]) -> ReadBack | None:
-    """Return the worst of what was found in several steps."""
+    """Return the worst result of reading back in several steps."""
     words = {one.read_back for one in written}
     for word in _WORST_FIRST:
         if word in words:
@@ -336,12 +335,12 @@ def _read_back(written: Iterable[ReceiptBody]) -> ReadBack | None:
 def joined_plan(
     ends: tuple[TransferEnd, TransferEnd], read: ReceiptBody, plans: Sequence[TransferPlan]
 ) -> TransferPlan:
-    """Return one plan of an import by way of a store of the moment.
+    """Return the plan of an import through a temporary store.
 
     Args:
-        ends: What was read, and what would be written.
-        read: What is known of the input.
-        plans: What would be done with each bank of the moment; not none.
+        ends: Source and target.
+        read: Receipt body of the input.
+        plans: Plans for the temporary banks; at least one.
     """
     cost = [one.embedding for one in plans]
     notes = [*read.notes, *(note for one in plans for note in one.notes)]

@@ -1,4 +1,4 @@
-"""Counting records by type, and the members that they have."""
+"""Counts of records: by type and member, of a pass over a source, of a set for an output."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ CARRIED = frozenset(
         *("edge", "graph_node", "session_event", "file_version"),
     }
 )
-"""The types of records that are memory; the others tell of a log or of a transfer."""
+"""Types of records that are memory; others are about a log or a transfer."""
 
 _MOST_MEMBERS = 100
 
@@ -39,12 +39,12 @@ _members, _many = _decoder.decode, _decoder.decode_lines
 
 
 class Tally:
-    """How many records there are of each type, and how many have each member."""
+    """Counts records by type and by member."""
 
     def __init__(self) -> None:
         self.records = Counter[str]()
         self.members = Counter[str]()
-        """Of records that are memory."""
+        """Counts of members, for records that are memory."""
 
     def add(self, record_type: str, body: bytes) -> None:
         """Count a record, given its canonical bytes."""
@@ -53,22 +53,22 @@ class Tally:
             self.members.update(_members(body).keys())
 
     def add_many(self, rows: Sequence[Row]) -> None:
-        """Count records, as ``add`` does one by one."""
+        """Count many records."""
         self.records.update(row.type for row in rows)
         lines = [row.body or b"" for row in rows if row.type in CARRIED]
         for names, number in Counter(map(tuple, _many(b"\n".join(lines)))).items():
-            for name in names:  # most records have the same
+            for name in names:  # most records have the same members
                 self.members[name] += number
 
     @property
     def kept(self) -> dict[str, int]:
-        """The members by name, the most frequent ones where a file makes up its own."""
+        """Counts by member name; only the most frequent if there are many."""
         found = [one for one in self.members.most_common() if one[0] not in _IN_ALL]
         return {receipt_text(name): number for name, number in sorted(found[:_MOST_MEMBERS])}
 
 
 def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str, int]:
-    """Return how many records of each type a set has."""
+    """Return the number of records of each type in a set."""
     wanted = None if types is None else frozenset(types)
     found = {TYPED_SECTIONS.get(name): number for name, number in records.counts.items()}
     return {
@@ -92,10 +92,10 @@ _decode = msgspec.json.Decoder(resolved(_TextMembers)).decode
 
 
 class RecordCounter:
-    """Counts what goes past.
+    """Counts records and texts in one pass over a source, with the time spent.
 
     Args:
-        texts: Whether to look at texts as well.
+        texts: Whether to count texts, too.
     """
 
     def __init__(self, *, texts: bool) -> None:
@@ -104,16 +104,16 @@ class RecordCounter:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was counted; it is going to be read again."""
+        """Reset the counts before the source is read again."""
         self.types = Counter[str]()
         self.size = 0
-        """Bytes of records."""
+        """Size of the records in bytes."""
 
         self._before, self._since = 0.0, None
         self._records = self._characters = self._tokens = 0
 
     def add(self, lines: Iterable[tuple[str, bytes]]) -> None:
-        """Count records, given type and canonical bytes."""
+        """Count records, given their types and canonical bytes."""
         for record_type, body in lines:
             self.types[record_type] += 1
             self.size += len(body)
@@ -122,7 +122,7 @@ class RecordCounter:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Add the time that a block takes, or has taken so far."""
+        """Add the duration of a block."""
         self._since = perf_counter()
         try:
             yield
@@ -131,22 +131,22 @@ class RecordCounter:
 
     @property
     def spent(self) -> float:
-        """Seconds that were spent."""
+        """Seconds spent so far."""
         return self._before + (0.0 if self._since is None else perf_counter() - self._since)
 
     @property
     def embedding(self) -> EmbeddingCost:
-        """What embedding all of it would take."""
+        """Estimated cost of embedding all memories."""
         return EmbeddingCost(
             records=self._records, characters=self._characters, tokens=self._tokens
         )
 
     def seconds_for(self, passes: float) -> float:
-        """Return how long so many such passes take, to the hundredth."""
+        """Return the duration of a number of passes in seconds, rounded to 0.01."""
         return round(self.spent * passes, 2)
 
     def rate(self, size: int) -> int:
-        """Return bytes a second, of an input of so many bytes."""
+        """Return bytes per second for an input of a size in bytes."""
         spent = self.spent
         return int(size / spent) if spent > 0 else 0
 
@@ -161,16 +161,16 @@ class RecordCounter:
 
 
 Trim = Callable[[bytes], bytes]
-"""Takes the canonical bytes of a record, and returns them without what nobody asked for."""
+"""Returns the canonical bytes of a record without what was not requested."""
 
 
 def unchanged(line: bytes) -> bytes:
-    """Return a line as it is."""
+    """Return the line."""
     return line
 
 
 def trim_of(adapter: Format, writing: WriteContext) -> Trim:
-    """Return what a format does to records where not all of them was asked for."""
+    """Return a function that removes what was not requested, as the format does."""
     if not isinstance(adapter, SelectiveFormat) or (writing.entities and writing.embeddings):
         return unchanged
     choosing: SelectiveFormat = adapter
@@ -201,7 +201,7 @@ def lines_of(records: RecordSet, trim: Trim = unchanged) -> Iterator[tuple[str, 
 
 
 def tallied(records: RecordSet, trim: Trim = unchanged) -> Tally:
-    """Count a set of records, without looking into them."""
+    """Count the records of a set."""
     found = Tally()
     for section, span in records.body.spans().items():
         record_type = TYPED_SECTIONS.get(section)

@@ -122,7 +122,7 @@ def short_id(view: View, identity: str) -> str:
     """Return the beginning of an ID that no other record of the bank has."""
     digits = identity.removeprefix(_PREFIX)
     for length in _DIGITS[:-1]:
-        if len(view.nominated(digits[:length], limit=2)) < 2:  # noqa: PLR2004 - it and another
+        if len(view.ids_with_prefix(digits[:length], limit=2)) < 2:  # noqa: PLR2004 - it and another
             return digits[:length]
     return digits
 

@@ -27,7 +27,7 @@ from satchel.errors import EmptyInputError, SatchelError, TokenError, Verificati
 from satchel.inference.models import summariser_of
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.scope import ScopedView
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.ledger.view import View
 from satchel.model.values import now
 from satchel.ports.operations import operation, texts
@@ -190,7 +190,7 @@ def _read_into(ledger: Ledger, arriving: ImportSource) -> Ledger:
         arriving.require_unchanged()
         batch = ImportBatch(ledger, plan, journal, ConflictPolicy.SKIP)
         batch.log(arriving.source(journal.at))
-        ledger.append([closing(batch.source, now())])
+        ledger.append([closing_receipt(batch.source, now())])
     return ledger
 
 

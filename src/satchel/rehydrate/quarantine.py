@@ -65,7 +65,7 @@ class QuarantineScan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """What a screening of a bank found."""
 
     memories: int
-    """Memories that were looked through."""
+    """Memories that were searched."""
 
     flagged: list[FlaggedMemory]
     notes: list[str] = []
@@ -314,7 +314,7 @@ def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
 
 
 def _last(view: View, target: VerifiedRecord) -> Status | None:
-    said = (logged.model for logged in reversed(view.said_of(target.record.id)))
+    said = (logged.model for logged in reversed(view.statuses_of(target.record.id)))
     return next(
         (one for one in said if isinstance(one, Status) and one.state == "quarantined"), None
     )

@@ -1,8 +1,8 @@
-"""Two copies of one bank: how they stand to each other, and carrying a log from one to the other.
+"""Two copies of one bank: their relation, and copying the rest of a log from one to the other.
 
-That one log begins with the other is proved by their trees. Then the rest of it is carried as it
-is, places, times and head included: all of it in one transaction, each record proved before it is
-kept. Logs that went different ways are not carried; see ``merging``. Source: docs/spec/5-log.md.
+The trees show that one log is a prefix of the other. The rest is then copied unchanged, with
+positions, times and head, in one transaction; each record is verified before it is stored. Diverged
+logs are not copied; see ``merge``. Source: docs/spec/5-log.md.
 """
 
 from collections import Counter
@@ -14,13 +14,13 @@ from satchel.crypto.canonical import DEFAULT_LIMITS, MIB
 from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, record_leaf
 from satchel.crypto.sealed_records import PREFIX, Sealed
 from satchel.errors import VerificationError
-from satchel.ledger.erasure import left_to_do
+from satchel.ledger.erasure import cleanup_values
 from satchel.ledger.heads import (
     OWN,
     RedactionLookup,
     TrustedHead,
     load_trusted_head,
-    nodes_of,
+    node_fetcher,
     require_leaves,
     require_logged,
 )
@@ -30,37 +30,37 @@ from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import ColumnChange, Commit, Reader, Writer, verified_pieces
 
 TOGETHER = 256
-"""Records of a log that are in memory at a time, when they are not large."""
+"""Maximum number of records of a log in memory, if they are not large."""
 
 _BYTES_TOGETHER = 4 * MIB
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the records done and the records there are."""
+"""Called with the number of records done and the total."""
 
 _ALL = Filter(retired=True, held=True)
 _TOLD = Filter(types=FOLDED, retired=True, held=True)
 
 
 class Relation(StrEnum):
-    """How the copy that is read stands to the one that is written."""
+    """Relation of the source copy to the target copy."""
 
     SAME = "same"
     AHEAD = "ahead"
-    """It goes on from where the other one ends."""
+    """The source continues the log of the target."""
 
     BEHIND = "behind"
-    """The other one goes on from where it ends."""
+    """The target continues the log of the source."""
 
     DIVERGED = "diverged"
-    """Both go on, in different ways."""
+    """The logs diverged."""
 
     NEW = "new"
-    """The other one is not there yet."""
+    """There is no target copy yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One copy of a bank in a view of its store, sound in itself."""
+    """One copy of a bank in a view of its store, with a verified head."""
 
     reader: Reader
     found: TrustedHead
@@ -68,60 +68,60 @@ class Replica:
 
     @property
     def bank(self) -> str:
-        """The bank's id."""
+        """ID of the bank."""
         return self.found.head.bank
 
     @property
     def size(self) -> int:
-        """Records in its log."""
+        """Number of records in its log."""
         return self.found.head.size
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaComparison:
-    """How two copies stand to each other."""
+    """Relation of two copies."""
 
     relation: Relation
     common: int
-    """Records that both logs begin with."""
+    """Number of records in the common prefix of both logs."""
 
 
 @dataclass(slots=True)
 class FastForwardResult:
-    """What was carried."""
+    """Result of copying the rest of a log."""
 
     records: int = 0
     erased: int = 0
-    """Records that were emptied, since the log that came says that they are erased."""
+    """Number of records that were erased, as the copied log says."""
 
     blobs: int = 0
     blobs_missing: int = 0
-    """Blobs that a record names, and that the copy does not have."""
+    """Number of blobs that a record names and the source lacks."""
 
     named: set[str] = field(default_factory=set)
     """Digests of the blobs that the records name."""
 
 
 def load_replica(reader: Reader, bank: str) -> Replica | None:
-    """Return the copy of a bank in a view, once its head is proved sound in itself.
+    """Return the copy of a bank in a view, with its head verified on its own.
 
-    Whether it is to be believed by what was seen before is for the caller to judge.
+    The caller compares it with what this machine has seen before.
 
     Raises:
-        VerificationError: Naming what does not hold.
+        VerificationError: If the head is invalid.
     """
     stored = reader.head(bank)
     if stored is None:
         return None
     found = load_trusted_head(reader, bank, stored, lambda *_: OWN)
-    return Replica(reader, found, VerifiedTree(found.frontier, nodes_of(reader, bank)))
+    return Replica(reader, found, VerifiedTree(found.frontier, node_fetcher(reader, bank)))
 
 
 def compare_replicas(source: Replica, target: Replica | None) -> ReplicaComparison:
-    """Return how the copy that is read stands to the one that is written.
+    """Return the relation of the source copy to the target copy.
 
     Raises:
-        VerificationError: If they have nothing in common, or a tree does not prove what it was.
+        VerificationError: If they have nothing in common, or a tree is inconsistent.
     """
     if target is None:
         return ReplicaComparison(Relation.NEW, 0)
@@ -143,7 +143,7 @@ def compare_replicas(source: Replica, target: Replica | None) -> ReplicaComparis
 
 
 def _common(one: Replica, other: Replica) -> int:
-    """Return how many records both logs begin with; found by halving, since roots tell."""
+    """Return the length of the common prefix of both logs, by binary search over the roots."""
     low, high = 0, min(one.size, other.size)
     while low < high:
         middle = (low + high + 1) // 2
@@ -157,7 +157,7 @@ def _common(one: Replica, other: Replica) -> int:
 def read_log_from(
     copy: Replica, start: int
 ) -> Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]]:
-    """Yield the records of a log from a place on, proved, some at a time; None for erased ones.
+    """Yield the verified records of a log from a position on, in batches; None for erased ones.
 
     Raises:
         VerificationError: If one is missing, or not what was logged.
@@ -178,10 +178,10 @@ def read_log_from(
 
 
 def _some(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Yield rows some at a time, never much of what somebody else's store gives.
+    """Yield rows in batches, with bounded memory even if the store is malicious.
 
     Raises:
-        VerificationError: If one is larger than a record may be.
+        VerificationError: If one exceeds the size limit of records.
     """
     held, size = list[Row](), 0
     for row in rows:
@@ -200,14 +200,13 @@ def _some(rows: Iterator[Row]) -> Iterator[list[Row]]:
 def fast_forward(
     source: Replica, writing: Writer, target: Replica | None, progress: Progress | None = None
 ) -> FastForwardResult:
-    """Carry what a copy's log has beyond another's, which it begins with; nothing is signed anew.
+    """Copy the rest of a log to a copy that is behind; nothing is signed again.
 
     Args:
         source: The copy that is ahead.
-        writing: The transaction that it is carried in. When this raises, the transaction must not
-            be committed.
-        target: The copy in there; None to begin it.
-        progress: Is told how far it got.
+        writing: The transaction to write in. It must not be committed if this raises.
+        target: The copy there; None for none.
+        progress: Called with the progress.
 
     Raises:
         VerificationError: If a record is not what was logged, or the log not what was signed.
@@ -241,7 +240,7 @@ def fast_forward(
 
 
 def _facts(source: Replica, start: int) -> list[LogFact]:
-    """Return what the log says of its own records, from a place on."""
+    """Return the facts that the log states about its own records, from a position on."""
     found, rows = list[LogFact](), source.reader.scan(source.bank, _TOLD, after=start - 1)
     for some in _some(rows):
         for row, logged in zip(some, require_logged(source.tree, source.bank, some), strict=True):
@@ -252,7 +251,7 @@ def _facts(source: Replica, start: int) -> list[LogFact]:
 
 
 def own_row(row: Row, logged: tuple[Sealed, Model] | None, fold: Fold, size: int) -> Row:
-    """Return a row with the columns that follow from its bytes and the log."""
+    """Return a row with the columns derived from its bytes and the log."""
     batch = fold.batch_number(row.seq)
     if logged is None or fold.is_erased(row.id, size):
         own = erased_row(row, batch)
@@ -263,15 +262,14 @@ def own_row(row: Row, logged: tuple[Sealed, Model] | None, fold: Fold, size: int
 
 
 def erased_row(row: Row, batch: int) -> Row:
-    """Return the row of a record that is erased: what its leaf says, and nothing more."""
+    """Return the row of an erased record: only what its leaf contains."""
     return Row(seq=row.seq, id=row.id, type=row.type, at=row.at, body=None, batch=batch)
 
 
 def _change_there(writing: Writer, target: Replica, effect: Effect, fold: Fold, size: int) -> None:
-    """Set the columns of records that were there, of which the rest of the log says more.
+    """Update the columns of existing records that the rest of the log changes.
 
-    First those that are retired, in all, then those that are current again: a thing may have
-    changed hands.
+    Retired ones first, then those that are current again: a slot may have a new holder.
     """
     for retiring in (True, False):
         for rows in _touched(writing, target, effect):
@@ -287,7 +285,7 @@ def _change_there(writing: Writer, target: Replica, effect: Effect, fold: Fold, 
 
 
 def _touched(reader: Reader, target: Replica, effect: Effect) -> Iterator[list[Row]]:
-    """Yield the rows of a copy whose standing may be another now, some at a time."""
+    """Yield the rows of a copy whose state may have changed, in batches."""
     for start in range(0, len(effect.targets), TOGETHER):
         rows = reader.get(target.bank, effect.targets[start : start + TOGETHER])
         yield _proved(target, rows)
@@ -304,9 +302,9 @@ def _proved(target: Replica, rows: Sequence[Row]) -> list[Row]:
 
 
 def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
-    """Empty what is erased by what a log says; return how many records were not empty yet.
+    """Empty the records that a log says are erased; return how many were not empty yet.
 
-    The store still keeps their bytes until the erasure is finished.
+    The store still holds their bytes until the erasure is finished.
     """
     erased = [fact.model.entry for fact in facts if isinstance(fact.model, Erasure)]
     stored, emptied = writing.head(bank), 0
@@ -315,7 +313,7 @@ def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
         rows = writing.get(bank, erased[start : start + TOGETHER])
         full = [row for row in rows if row.body is not None]
         if full:
-            places, side = [row.seq for row in full], left_to_do(writing, bank, full)
+            places, side = [row.seq for row in full], cleanup_values(writing, bank, full)
             commit = Commit(rows=(), nodes=(), head=stored, erased=places, side=side)
             writing.append(bank, commit)
             emptied += len(full)
@@ -323,19 +321,19 @@ def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
 
 
 def redacted_in(copy: Replica) -> RedactionLookup:
-    """Return what tells in which form a record of a copy stands."""
+    """Return a function that returns in which form a copy holds a record."""
     fold, size = copy.found.fold, copy.size
     return lambda row: fold.redacted(row.id, size)
 
 
 def redact_there(source: Replica, writing: Writer, facts: Sequence[LogFact], end: int) -> int:
-    """Put redacted forms in the place of entries that were carried whole; return how many.
+    """Replace entries that were copied complete with their redacted forms; return how many.
 
     Args:
         source: The copy that has the forms.
-        writing: Where the entries are.
-        facts: What the log says, some redactions among it.
-        end: Entries from this place on came as they are now.
+        writing: The transaction with the entries.
+        facts: Facts of the log, including redactions.
+        end: Position from which entries were copied in their current form.
     """
     ids = list({one.model.entry: 0 for one in facts if isinstance(one.model, Redaction)})
     stored, done, fold = writing.head(source.bank), 0, source.found.fold
@@ -355,7 +353,7 @@ def redact_there(source: Replica, writing: Writer, facts: Sequence[LogFact], end
                 head=stored,
                 erased=[row.seq for row in forms],
                 replaced=forms,
-                side=left_to_do(writing, source.bank, forms),
+                side=cleanup_values(writing, source.bank, forms),
             )
             writing.append(source.bank, commit)
             done += len(forms)
@@ -370,10 +368,10 @@ def blobs_named(some: Sequence[tuple[Row, tuple[Sealed, Model] | None]]) -> Iter
 
 
 def carry_blobs(source: Replica, writing: Writer, found: FastForwardResult) -> None:
-    """Carry the blobs that were named, each proved by its digest; others are nobody's.
+    """Copy the named blobs, each verified by its digest; other blobs are ignored.
 
     Raises:
-        VerificationError: If one is not what was put there.
+        VerificationError: If one does not match its digest.
     """
     for digest in sorted(found.named):
         if writing.blobs.has(source.bank, digest):

@@ -1,9 +1,9 @@
-"""Copying a whole log to another store, in many commits, each of which a later run goes on from.
+"""Copy a whole log to another store in many commits, from each of which a later run can resume.
 
-Until all of it is there and was compared, the bank has no head in the store that it goes to: its
-rows are under an empty one, so nobody takes a part of it for the whole (``ports.store``,
-``Reader.begun``). The peaks of the tree so far stand in that head, and a journal beside the log
-says which head is being copied. The real head comes last, in the commit that ends the journal.
+Until everything is copied and compared, the bank has no head in the target store: its rows are
+under an empty head, so that nothing takes a part for the whole (``ports.store``,
+``Reader.begun``). That head holds the peaks of the tree so far, and an unlogged journal names the
+head that is being copied. The real head comes last, in the commit that removes the journal.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ from blake3 import blake3
 from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, leaf_position, record_leaf
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import StoreBusyError, VerificationError
-from satchel.ledger.erasure import BLOB, UNFINISHED, blobs_named
-from satchel.ledger.heads import nodes_of
+from satchel.ledger.erasure import BLOB, UNFINISHED, blob_digests_in
+from satchel.ledger.heads import node_fetcher
 from satchel.model.records import Model
 from satchel.model.values import resolved
 from satchel.ports.rows import Filter, Row
@@ -29,44 +29,44 @@ from satchel.replication.copies import Replica, own_row, read_log_from
 _ALL = Filter(retired=True, held=True)
 _TOGETHER = 256
 _NUMBERS_IN_COMMIT = 1 << 20
-"""Numbers of vectors that are committed together: 8 MiB at most."""
+"""Maximum number of vector components in one commit: 8 MiB."""
 
 
 @dataclass(slots=True)
 class SideDataCounts:
-    """What there is beside a log, and how much of it came now."""
+    """Counts of unlogged data that was copied."""
 
     vectors: int = 0
     vectors_now: int = 0
     vectors_other: int = 0
-    """Vectors that the other store has of the same generations, with other numbers."""
+    """Number of vectors that the target has in the same generations with other components."""
 
     blobs: int = 0
     blobs_now: int = 0
 
 
 def side_of(reader: Reader, bank: str) -> dict[str, bytes]:
-    """Return the unlogged values of a bank that go with it wherever it goes.
+    """Return the unlogged values of a bank that are copied with it.
 
-    What speaks of the place does not: which erased bytes a store's files may still hold.
+    Values about the store are not: which erased bytes its files may still hold.
     """
     found = reader.side(bank)
     return {name: value for name, value in found.items() if not name.startswith(UNFINISHED)}
 
 
 def bring_beside(source: Reader, bank: str, store: Store, found: SideDataCounts) -> None:
-    """Bring the vectors and blobs that a copy of a bank lacks; may be done again at will.
+    """Copy the vectors and blobs that a copy of a bank lacks. Idempotent.
 
-    What is there stays, whatever it is.
+    Existing ones are not changed.
 
     Args:
-        source: A view of where they are.
-        bank: The bank, whose rows are there.
-        store: Where they go.
-        found: Is told.
+        source: A view of the source store.
+        bank: The bank, whose rows the target has.
+        store: The target store.
+        found: Receives the counts.
 
     Raises:
-        VerificationError: If a blob is not what was put there.
+        VerificationError: If a blob does not match its digest.
     """
     for generation in source.vectors.generations(bank):
         _bring_vectors(source, bank, store, generation, found)
@@ -81,10 +81,10 @@ def bring_beside(source: Reader, bank: str, store: Store, found: SideDataCounts)
 
 
 def require_beside(source: Reader, bank: str, reader: Reader) -> None:
-    """Read what is beside a log again where it went, and compare it.
+    """Read unlogged data back from the target, and compare it.
 
     Raises:
-        VerificationError: If a vector is missing or another, or a blob is not what it was.
+        VerificationError: If a vector is missing or differs, or a blob does not match its digest.
     """
     for generation in source.vectors.generations(bank):
         for ids in _ids(source, bank):
@@ -131,7 +131,7 @@ def _put(
 
 
 def _ids(reader: Reader, bank: str) -> Iterator[Sequence[str]]:
-    """Yield the ids of a bank's records in the order of its log, some at a time."""
+    """Yield the IDs of a bank's records in log order, in batches."""
     held = list[str]()
     for row in reader.scan(bank, _ALL):
         held.append(row.id)
@@ -143,70 +143,70 @@ def _ids(reader: Reader, bank: str) -> Iterator[Sequence[str]]:
 
 
 def blobs_of(reader: Reader, bank: str) -> list[tuple[str, int]]:
-    """Return the digests and sizes of a bank's blobs, without what an erasure has still to drop."""
+    """Return the digests and sizes of a bank's blobs, without those that an erasure will drop."""
     erased = {name.removeprefix(BLOB) for name in reader.side(bank, BLOB)}
     for row in reader.scan(bank, _ALL) if erased else ():
-        erased -= blobs_named(row.body or b"")
+        erased -= blob_digests_in(row.body or b"")
     return [one for one in reader.blobs.listed(bank) if one[0] not in erased]
 
 
 JOURNAL = "copying"
-"""Name of the side value that stands while a bank is being copied here."""
+"""Name of the unlogged value that exists while a bank is being copied here."""
 
 ROWS_IN_COMMIT = 4096
-"""Records that are committed together, when they are not large."""
+"""Maximum number of records in one commit, if they are not large."""
 
 BYTES_IN_COMMIT = 8 << 20
 
 _HASH = 32
 
 Tell = Callable[[int], None]
-"""Is told how many more records were brought, or compared."""
+"""Called with the number of further records copied or compared."""
 
 
 class CopyJournal(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of a copy under way, beside the rows that came so far."""
+    """Journal of an unfinished copy."""
 
     head: str
-    """Hash of the signed head that is copied; of another one, the copy begins anew."""
+    """Hash of the signed head that is copied; for another head, the copy starts over."""
 
     done: int
-    """Records that are there."""
+    """Number of records copied so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogCopyResult:
-    """How much of a log came."""
+    """Counts of copying a log."""
 
     records: int
-    """Records that came now."""
+    """Number of records copied now."""
 
     earlier: int
-    """Records that an earlier run had brought."""
+    """Number of records that an earlier run copied."""
 
     anew: bool
-    """Whether what an earlier run had brought was of another head, and was removed."""
+    """Whether an earlier run copied another head; its records were removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
     frontier: Frontier
     left: StoredHead | None
-    """The head as it was left; None where nothing is there."""
+    """The head that an earlier run left; None for none."""
 
 
 def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
-    """Bring the rows of a log to a store that has none of them, or some from an earlier run.
+    """Copy the rows of a log to a store that has none of them, or some from an earlier run.
 
     Args:
-        source: The copy that is read.
-        store: Where it goes. The bank has no head there afterwards, either; see ``give_head``.
-        tell: Told of the records.
+        source: The source copy.
+        store: The target store. The bank still has no head there afterwards; see ``give_head``.
+        tell: Called with the progress.
 
     Raises:
-        StoreBusyError: If somebody else writes the bank there at the same time.
-        VerificationError: If a record is not what was logged; or if what an earlier run brought is
-            no more what it was.
+        StoreBusyError: If another process writes the bank there concurrently.
+        VerificationError: If a record is not what was logged, or rows of an earlier run have
+            changed.
         StoreError: If it cannot be written; what was committed stays for a later run.
     """
     bank, anew = source.bank, False
@@ -237,14 +237,14 @@ def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
 
 
 def give_head(source: Replica, store: Store) -> int:
-    """End a copy: from this commit on the bank is there, with the head that was signed.
+    """Complete a copy: this commit stores the signed head.
 
     Args:
-        source: The copy that was read.
-        store: Where all of it is, compared.
+        source: The source copy.
+        store: The target store, whose rows have been compared.
 
     Returns:
-        How many unlogged values went along.
+        Number of unlogged values that were copied.
     """
     bank, values = source.bank, side_of(source.reader, source.bank)
     left = StoredHead(b"", source.found.stored.peaks)
@@ -256,21 +256,21 @@ def give_head(source: Replica, store: Store) -> int:
 
 
 def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
-    """Hold every row that is in another store to the head that was signed; count them by type.
+    """Verify every row of the target against the signed head; return counts by type.
 
-    Bytes, places, times, ids, each column that follows from them, what the log says of each, and
-    the nodes of the tree. The source need not be read again for that: the head speaks for it.
+    Bytes, positions, times, IDs, derived columns, the state of each record and the nodes of the
+    tree are verified. The source is not read again: its signed head is enough.
 
     Args:
-        source: The copy that was read.
-        reader: A view of the other store, in which the bank may have no head yet.
-        tell: Told of the records.
+        source: The source copy.
+        reader: A view of the target store, in which the bank may have no head yet.
+        tell: Called with the progress.
 
     Raises:
-        VerificationError: Naming the first place that differs.
+        VerificationError: Naming the first position that differs.
     """
     bank, fold, counts = source.bank, source.found.fold, dict[str, int]()
-    tree = VerifiedTree(source.found.frontier, nodes_of(reader, bank))
+    tree = VerifiedTree(source.found.frontier, node_fetcher(reader, bank))
     frontier = Frontier()
     for some in read_log_from(Replica(reader, source.found, tree), 0):
         rows = [row for row, _ in some]
@@ -290,7 +290,7 @@ def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
 
 
 def is_begun(reader: Reader, bank: str) -> int | None:
-    """Return how many records of a bank came so far; None where no copy of it is under way."""
+    """Return the number of records copied so far; None if no copy is in progress."""
     stored = reader.head(bank)
     if stored is None or stored.signed:
         return None
@@ -303,7 +303,7 @@ def _mark(source: Replica) -> str:
 
 
 def _journal(reader: Reader, bank: str) -> CopyJournal | None:
-    """Return what an earlier run left, where the bank has no head yet.
+    """Return the journal of an earlier run, if the bank has no head yet.
 
     Raises:
         VerificationError: If it cannot be read.
@@ -320,10 +320,10 @@ def _journal(reader: Reader, bank: str) -> CopyJournal | None:
 
 
 def _resumed(source: Replica, left: StoredHead | None, found: CopyJournal) -> _Start:
-    """Return where an earlier run stopped, which the source's tree has to agree with.
+    """Return where an earlier run stopped, verified against the source's tree.
 
     Raises:
-        VerificationError: If it does not.
+        VerificationError: If they differ.
     """
     peaks = left.peaks if left is not None else b""
     try:
@@ -340,7 +340,7 @@ def _resumed(source: Replica, left: StoredHead | None, found: CopyJournal) -> _S
 def _parts(
     some: Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]],
 ) -> Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]]:
-    """Yield records as many at a time as one commit takes."""
+    """Yield records in batches of one commit."""
     held, size = list[tuple[Row, tuple[Sealed, Model] | None]](), 0
     for one in chain.from_iterable(some):
         held.append(one)
@@ -377,21 +377,21 @@ def _differs(what: str) -> VerificationError:
 
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the records done and the records there are."""
+"""Called with the number of records done and the total."""
 
 
 @dataclass(slots=True)
 class ReplicaCheck:
-    """What was found when a copy was read again."""
+    """Result of reading a copy back."""
 
     records: dict[str, int] = field(default_factory=dict)
-    """How many of each type, counted one by one."""
+    """Number of records of each type."""
 
     vectors: int = 0
 
 
 def read_again(source: Replica, target: Replica, progress: Progress | None = None) -> ReplicaCheck:
-    """Read a copy from its first record to its last, each proved, and compare it with another.
+    """Read and verify all records of a copy, and compare it with another.
 
     Raises:
         VerificationError: If it is not the same log, or a record of it is missing or not what was
@@ -410,13 +410,13 @@ def read_again(source: Replica, target: Replica, progress: Progress | None = Non
 
 
 def carry_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> int:
-    """Carry the vectors of records, with their generations; they are beside the log.
+    """Copy the vectors of records, with their generations.
 
     Args:
-        source: Where they are.
-        store: Where they go; those that are there are set again.
+        source: A view of the source store.
+        store: The target store; existing vectors are replaced.
         bank: The bank, which is in both.
-        ids: Of the records, some at a time.
+        ids: IDs of the records, in batches.
     """
     number = 0
     for generation in source.vectors.generations(bank):
@@ -429,7 +429,7 @@ def carry_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> in
 
 
 def vectors_lacking(source: Reader, target: Reader, bank: str) -> bool:
-    """Tell whether one copy has vectors that the other lacks."""
+    """Return whether one copy has vectors that the other lacks."""
     there = target.vectors.generations(bank)
     own = source.vectors.generations(bank)
     return any(there.get(generation, 0) < number for generation, number in own.items())

@@ -1,9 +1,9 @@
-"""Merging the copy of a bank that went another way: what only it has is taken in as an import.
+"""Merge a diverged copy of a bank: records that only it has are added like an import.
 
-Its records keep their ids and get new places. They come in invisibly, in the imports that they
-belong to there or else in one of the merge's own, and are there all in one moment. Its status
-records come too, so a forget there is a forget here. The logs stay two; what they say becomes the
-same once each took in the other. Source: docs/spec/5-log.md, 5.9.
+They keep their IDs and get new positions. They are logged invisibly, in their own imports or in one
+of the merge, and become visible together. Status records are included, so that a memory forgotten
+there is forgotten here. There are still two logs, but with the same state once each has merged the
+other. Source: docs/spec/5-log.md, 5.9.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from satchel.ledger.authority import DECISIONS
 from satchel.ledger.heads import require_logged
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
 from satchel.model.values import TrustClass, now
 from satchel.ports.rows import PENDING, Filter, Row
@@ -37,41 +37,41 @@ from satchel.replication.copies import (
 from satchel.runtime.scratch import Spool
 
 FORMAT = "satchel-merge"
-"""What the source record of a merge says its format is."""
+"""Format in the source record of a merge."""
 
 _SOURCES = Filter(types=frozenset({"source"}), retired=True, held=True)
 
 
 class Conflict(NamedTuple):
-    """One thing of which both copies had a current record."""
+    """A slot of which both copies had a current record."""
 
     kept: str
-    """Id of the record that stays current."""
+    """ID of the record that stays current."""
 
     superseded: str
 
 
 @dataclass(slots=True)
 class MergeResult:
-    """What a merge did, or would do."""
+    """Result of a merge, or of a dry run."""
 
     taken: dict[str, int] = field(default_factory=dict)
-    """Records taken in, by type."""
+    """Number of added records by type."""
 
     known: int = 0
-    """Records that were here already."""
+    """Number of records that already existed."""
 
     erased: int = 0
-    """Records that are erased in one of the copies, so that they do not come."""
+    """Number of records that are not added, since one of the copies erased them."""
 
     waiting: int = 0
-    """Records of imports that are not complete there."""
+    """Number of records of incomplete imports there."""
 
     decisions: int = 0
-    """Decisions about the other log as a whole, which cannot be taken over."""
+    """Number of records about the other log itself, which cannot be added."""
 
     emptied: int = 0
-    """Records here that were emptied, since they are erased there."""
+    """Number of records that were erased here, since they are erased there."""
 
     blobs: int = 0
     blobs_missing: int = 0
@@ -80,11 +80,11 @@ class MergeResult:
 
     @property
     def records(self) -> int:
-        """How many were taken in."""
+        """Number of added records."""
         return sum(self.taken.values())
 
     def count(self, record: Sealed) -> None:
-        """Count a record that is taken in."""
+        """Count an added record."""
         self.taken[record.type] = self.taken.get(record.type, 0) + 1
 
 
@@ -93,11 +93,11 @@ class NewRecord(NamedTuple):
 
     record: Sealed
     batch: str | None
-    """Id of the source record of its import there."""
+    """ID of the source record of its import there."""
 
 
 def plan_merge(source: Replica, target: Replica, common: int) -> MergeResult:
-    """Return what a merge would take in; conflicts are not known before."""
+    """Return the result of a dry run, without conflicts."""
     found = MergeResult()
     reading = Unmerged(source, target, common, found)
     for new in reading.new():
@@ -108,14 +108,14 @@ def plan_merge(source: Replica, target: Replica, common: int) -> MergeResult:
 
 
 class Unmerged:
-    """Reads what only one copy has."""
+    """Reads the records that only one copy has."""
 
     def __init__(self, source: Replica, target: Replica, common: int, found: MergeResult) -> None:
         self.erasures: list[Sealed] = []
-        """Those there that are not here; they are no part of an import."""
+        """Records there that are not here and belong to no import."""
 
         self.closed: list[str] = []
-        """The imports that were completed there, in that order."""
+        """The complete imports there, in order of completion."""
 
         self.blobs: set[str] = set()
         self._source = source
@@ -126,11 +126,11 @@ class Unmerged:
 
     @property
     def places(self) -> range:
-        """The part of the log that is read."""
+        """The positions of the log that are read."""
         return range(self._start, self._source.size)
 
     def new(self) -> Iterator[NewRecord]:
-        """Yield the records, in the order of the log there."""
+        """Yield the records in the order of the log there."""
         fold, size = self._source.found.fold, self._source.size
         for some in read_log_from(self._source, self._start):
             known = self._existing_ids(some)
@@ -156,7 +156,7 @@ class Unmerged:
                     yield NewRecord(record, self._batch(fold.batch_number(row.seq)))
 
     def _is_about_the_log(self, row: Row, model: Model) -> bool:
-        """Tell whether a record says something of the log itself, and count it."""
+        """Return whether a record is about the log itself, and count it."""
         if isinstance(model, Source):
             return model.format == FORMAT
         if isinstance(model, Config):
@@ -188,7 +188,7 @@ class Unmerged:
 
 
 def sources(reader: Reader, copy: Replica) -> Iterator[tuple[Row, Source]]:
-    """Yield the proved source records of a copy."""
+    """Yield the verified source records of a copy."""
     rows = list(reader.scan(copy.bank, _SOURCES))
     for row, logged in zip(rows, require_logged(copy.tree, copy.bank, rows), strict=True):
         if logged is not None and isinstance(logged[1], Source):
@@ -196,7 +196,7 @@ def sources(reader: Reader, copy: Replica) -> Iterator[tuple[Row, Source]]:
 
 
 def _merged_before(source: Replica, target: Replica) -> int:
-    """Return up to where a copy's log was taken in already, by merges that were completed."""
+    """Return the position up to which complete merges added a copy's log."""
     best = 0
     for row, model in sources(target.reader, target):
         batch = target.found.fold.batch(row.id)
@@ -219,24 +219,24 @@ _MOST_NAMED = 100
 
 
 class MergeConflictPolicy(StrEnum):
-    """Which of two records stays, where both copies changed the same thing."""
+    """Which record stays current if both copies changed the same slot."""
 
     LATER = "later"
-    """The one that was logged later, wherever that was."""
+    """The one that was logged later."""
 
     HERE = "here"
-    """The one of the copy that is written."""
+    """The target's."""
 
     THERE = "there"
-    """The one of the copy that is read."""
+    """The source's."""
 
 
 def require_same_owners(source: Replica, target: Replica) -> None:
-    """Refuse to merge what somebody else adopted, or signed with a key that was revoked.
+    """Require that both copies have the same owners, and no revoked key signed the source.
 
     Raises:
-        ForkedError: If an owner's key has one heir in one copy and another one in the other.
-        AdoptedError: If the owners of the copies are not the same.
+        ForkedError: If an owner's key has different successors in the copies.
+        AdoptedError: If the owners of the copies differ.
         VerificationError: If the owners of one copy changed, or revoked the key of the other.
     """
     theirs, ours = source.found.authority, target.found.authority
@@ -276,25 +276,25 @@ def merge(
     on_conflict: MergeConflictPolicy = MergeConflictPolicy.LATER,
     progress: Progress | None = None,
 ) -> MergeResult:
-    """Take in what only another copy has. What was cut short is gone on with.
+    """Add what only another copy has. An interrupted merge is resumed.
 
     Args:
         source: The other copy.
-        store: Where the copy is that is written.
-        ledger: Appends to it.
-        common: Records that both logs begin with.
-        on_conflict: Which record stays where both changed the same thing.
-        progress: Is told how far it got.
+        store: The store of the target copy.
+        ledger: Ledger of the target copy.
+        common: Length of the common prefix of both logs.
+        on_conflict: Which record stays current if both copies changed the same slot.
+        progress: Called with the progress.
 
     Raises:
-        AdoptedError, ForkedError: If the owners of the copies are not the same.
+        AdoptedError, ForkedError: If the owners of the copies differ.
         VerificationError: If a record is not what was logged, or a key was revoked.
-        ReadOnlyStoreError: If this machine may not add to the copy.
+        ReadOnlyStoreError: If this machine may not append to the copy.
     """
     merging = _MergeTask(source, store, ledger, on_conflict)
     spool = Spool()
     try:
-        # All of it is read and proved before any of it is appended.
+        # Everything is read and verified before anything is appended.
         with store.reading() as reader:
             target = _here(reader, source.bank)
             require_same_owners(source, target)
@@ -307,7 +307,7 @@ def merge(
         merging.stage(spool.lines())
     finally:
         spool.close()
-    merging.erase(reading.erasures)  # first: what was settled is not looked at again
+    merging.erase(reading.erasures)  # first: what was settled is not read again
     merging.settle(reading.closed)
     with store.writing() as writing:
         blobs = FastForwardResult(named=reading.blobs)
@@ -329,10 +329,10 @@ class _MergeTask:
         self._on_conflict = on_conflict
         self._own: str | None = None
         self._open: set[str] = set()
-        """Ids of the source records of imports that take records here."""
+        """IDs of the source records of imports to which records are added here."""
 
     def resume(self, reader: Reader, target: Replica) -> None:
-        """Note the imports that are open here, and the merge that was cut short, if any."""
+        """Find the open imports here, and an interrupted merge, if any."""
         for row, model in sources(reader, target):
             batch = target.found.fold.batch(row.id)
             if batch is not None and batch.closed is None:
@@ -342,7 +342,7 @@ class _MergeTask:
                     self._own = row.id
 
     def stage(self, lines: Iterable[bytes]) -> None:
-        """Append what is new, still invisible: each line an import's id and a record."""
+        """Append the new records, still invisible; each line has an import's ID and a record."""
         waiting, into = list[Sealed](), None
         for line in lines:
             name, _, body = line.removesuffix(b"\n").partition(b" ")
@@ -363,7 +363,7 @@ class _MergeTask:
         self._append(waiting, into)
 
     def settle(self, closed: Sequence[str]) -> None:
-        """Decide what is current, and make all that was staged visible in one moment."""
+        """Resolve conflicts, and make all added records visible together."""
         completed = [name for name in dict.fromkeys(closed) if name in self._open]
         if self._own is None and not completed:
             return
@@ -377,10 +377,10 @@ class _MergeTask:
         for start in range(0, len(fixes), TOGETHER):
             self._append(fixes[start : start + TOGETHER], own)
         at = now()
-        self._ledger.append([closing(name, at) for name in [*completed, own]])
+        self._ledger.append([closing_receipt(name, at) for name in [*completed, own]])
 
     def erase(self, erasures: Sequence[Sealed]) -> None:
-        """Erase what is erased there, also what is current here: it was meant to go."""
+        """Erase what is erased there, even if it is current here."""
         for start in range(0, len(erasures), TOGETHER):
             some = erasures[start : start + TOGETHER]
             names = [one.model.entry for one in some if isinstance(one.model, Erasure)]
@@ -396,7 +396,7 @@ class _MergeTask:
     def _fixes(
         self, reader: Reader, target: Replica, fold: Fold, size: int, name: str
     ) -> Iterator[Sealed]:
-        """Yield what has to be said of the records of an import, so that they stand as there."""
+        """Yield the statuses that give records of an import the same state as there."""
         batch = fold.batch(name)
         for first, last in batch.spans if batch is not None else ():
             for start in range(first, last + 1, TOGETHER):
@@ -428,7 +428,7 @@ class _MergeTask:
                 yield self._decided(there, holder)
 
     def _decided(self, there: Row, here: Row) -> Sealed:
-        """Return what says which of two records about one thing gives way."""
+        """Return the status that supersedes one of two records of the same slot."""
         later = (there.at, there.id) > (here.at, here.id)
         theirs = self._on_conflict is MergeConflictPolicy.THERE or (
             self._on_conflict is MergeConflictPolicy.LATER and later
@@ -444,7 +444,7 @@ class _MergeTask:
             self._ledger.append(records, batch=batch)
 
     def _merge_source(self) -> str:
-        """Return the id of the source record of the merge, which is appended when needed."""
+        """Return the ID of the source record of the merge, which is appended on first use."""
         if self._own is None:
             head, fold = self._source.found.head, self._source.found.fold
             done = min([head.size, *(first for first, _ in fold.open_spans(head.size))])
@@ -455,7 +455,7 @@ class _MergeTask:
                     format=FORMAT,
                     container={"merged": mark},
                     signer=head.key,
-                    trust=TrustClass.USER,  # it is the same bank: nothing in it earned less
+                    trust=TrustClass.USER,  # the same bank, so the same trust
                     at=now(),
                 )
             )

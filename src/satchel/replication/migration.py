@@ -1,4 +1,4 @@
-"""Migrating: all banks of one store to another, verified, and then the switch to it."""
+"""Migrate all banks of a store to another, verify them, and switch the configuration to it."""
 
 import json
 import os
@@ -60,13 +60,13 @@ _DIFFERS = 1
 
 
 def migrate_live(source: Settings, target: Settings, asked: MigrateOptions) -> list[MigratedBank]:
-    """Bring memory from or to a product; return what became of each bank.
+    """Migrate memory from or to a product; return the result for each bank.
 
-    Its ids, and whatever else it has no place for, stay behind: that is in the losses.
+    IDs, and whatever else the product cannot hold, are among the losses.
 
     Raises:
-        UnknownBankError: If a bank that is named is not there; nothing is written then.
-        ConfigError: If nothing that is installed can talk to the product.
+        UnknownBankError: If a named bank does not exist; nothing is written then.
+        ConfigError: If no connector for the product is installed.
         InputError: If it cannot be read.
     """
     if asked.owner is None:
@@ -86,7 +86,7 @@ def migrate_live(source: Settings, target: Settings, asked: MigrateOptions) -> l
 def _from_product(
     source: Settings, target: Settings, asked: MigrateOptions, owner: Owners
 ) -> list[MigratedBank]:
-    """Import everything, and read it again: then nothing of it may be new."""
+    """Import everything, then import it again to verify that nothing is new."""
     if source.provider is None:
         raise UsageError("no provider given", field="provider")
     place = place_of(source.provider)
@@ -124,7 +124,7 @@ def _could_not(number: int) -> str:
 def _missing_records(
     one: BankImportResult, again: BankImportResult | None, asked: MigrateOptions
 ) -> list[FieldLoss]:
-    """Return what is not in the bank, though it is in the product."""
+    """Return the losses: what is in the product and not in the bank."""
     found = list[FieldLoss]()
     new = 0 if again is None else again.done.added + again.done.others
     if again is None or new:
@@ -158,13 +158,13 @@ def _imported(
 def _to_product(
     source: Settings, target: Settings, asked: MigrateOptions, input_: TransferEnd | None
 ) -> list[MigratedBank]:
-    """Export each bank to the product, each read again there.
+    """Export each bank to the product, and read each back.
 
     Args:
-        source: Where the banks are.
-        target: The surroundings with the product.
-        asked: What is asked.
-        input_: Where they come from, if their store is only one of the moment.
+        source: Settings with the store of the banks.
+        target: Settings with the product.
+        asked: Options of the migration.
+        input_: The source, if the store of the banks is a temporary one.
     """
     if target.provider is None:
         raise UsageError("no provider given", field="provider")
@@ -200,7 +200,7 @@ def _to_product(
 
 
 def _end(bank: OpenBank, input_: TransferEnd | None) -> TransferEnd:
-    """Return what is read: a bank, or whose it is in the product that it was drawn from."""
+    """Return the source end: a bank, or a user of the product that it was read from."""
     if input_ is None:
         return end_of_bank(bank.name, bank.id, bank.settings.store)
     name = receipt_text(f"{input_.name} of {bank.name or bank.id}")
@@ -208,7 +208,7 @@ def _end(bank: OpenBank, input_: TransferEnd | None) -> TransferEnd:
 
 
 def _as_migration(account: ReceiptBody, end: TransferEnd) -> ReceiptBody:
-    """Return the account of an export as that of a migration, whose input has a store."""
+    """Return the receipt body of an export as that of a migration."""
     if end.bank is None:
         return msgspec.structs.replace(account, kind="migrate", input=end)
     read = msgspec.structs.replace(account.input, store=end.store)
@@ -268,22 +268,22 @@ _VARIABLES = ("SATCHEL_STORE", "SATCHEL_PROVIDER", "SATCHEL_PROVIDER_CONFIG")
 def migrate(
     source: Settings, target: Settings, options: MigrateOptions | None = None
 ) -> MigrationResult:
-    """Bring the banks of one store to another, with the same ids, logs and heads.
+    """Migrate the banks of one store to another, with the same IDs, logs and heads.
 
-    Each bank is carried in one transaction and read back whole. What an earlier run carried is
-    not carried again, so that one that was killed is run again. A bank that fails leaves the
-    others done. The configuration is switched when all banks are done, and not before.
+    Each bank is copied in one transaction and read back completely. What an earlier run copied is
+    not copied again, so a killed run can be repeated. If one bank fails, the others are still
+    migrated. The configuration is switched only when all banks are done.
 
     Args:
-        source: The surroundings with the store that is read.
-        target: The surroundings with the store that is written, which may be new.
-        options: What is asked.
+        source: Settings with the source store.
+        target: Settings with the target store, which is created if missing.
+        options: Options of the migration.
 
     Raises:
-        UnknownBankError: If a bank that is named is not there; nothing is written then.
-        EmptyInputError: If there is no bank at all.
+        UnknownBankError: If a named bank does not exist; nothing is written then.
+        EmptyInputError: If there is no bank.
         UsageError: If both are the same store.
-        TargetError: If the configuration cannot be switched; the banks are done then.
+        TargetError: If the configuration cannot be switched; the banks are migrated then.
     """
     require_owner(source, "migrate")
     asked = options or MigrateOptions()
@@ -314,7 +314,7 @@ def migrate(
 
 
 def _note_default(target: Settings, asked: MigrateOptions) -> None:
-    """Make the only bank of the store that is written its default, before others join it."""
+    """Make the only bank of the target store its default, before others are added."""
     with suppress(SatchelError):  # a store that cannot be opened is reported for each bank
         if not asked.dry_run and has_store(target):
             with opened_at(target, target.store, read_only=True) as store:
@@ -324,10 +324,10 @@ def _note_default(target: Settings, asked: MigrateOptions) -> None:
 def _with_default(
     source: Settings, target: Settings, done: Sequence[MigratedBank], notes: list[str]
 ) -> list[MigratedBank]:
-    """Give the store that was written the default bank of the other, if it has none."""
+    """Set the default bank of the target store to that of the source, if it has none."""
     with configured_store(source, read_only=True) as store:
         chosen = None
-        with suppress(SatchelError):  # several, and none is chosen
+        with suppress(SatchelError):  # several banks, and no default
             chosen = chosen_bank(source, store, None)
     banks = [one.bank for one in done if one.problem is None]
     with opened_at(target, target.store, read_only=True) as store:
@@ -345,7 +345,7 @@ def _place(settings: Settings) -> str:
 
 
 def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
-    """Return the ids of the banks that are meant, each once."""
+    """Return the IDs of the selected banks, without duplicates."""
     if not has_store(source):
         raise UnknownBankError("no store to migrate from", file=shown_address(source.store))
     with configured_store(source, read_only=True) as store:
@@ -359,9 +359,9 @@ def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
 
 
 def _uncopied_banks(source: Settings, target: Settings, done: Sequence[MigratedBank]) -> list[str]:
-    """Return the names of banks that are in the old store and not in the new one."""
+    """Return the names of banks that are in the old store, but not in the new one."""
     there = {one.bank for one in done}
-    with suppress(SatchelError):  # what cannot be read is not there
+    with suppress(SatchelError):  # an unreadable bank counts as missing
         if has_store(target):
             with (
                 opened_at(target, target.store, read_only=True) as store,
@@ -373,7 +373,7 @@ def _uncopied_banks(source: Settings, target: Settings, done: Sequence[MigratedB
 
 
 class _MigrationTask:
-    """The banks on their way."""
+    """The migration of several banks."""
 
     def __init__(self, source: Settings, target: Settings, asked: MigrateOptions) -> None:
         self._source = source
@@ -381,10 +381,10 @@ class _MigrationTask:
         self._asked = asked
         self._progress = _Progress(asked.progress)
         self._turn = threading.Lock()
-        """A file takes one writer at a time; who waits for his turn here is not told it is busy."""
+        """Serializes writers of a file, so that none of them fails with a busy store."""
 
     def all(self, banks: Sequence[str]) -> list[MigratedBank]:
-        """Migrate banks side by side; return what became of each, in their order."""
+        """Migrate banks concurrently; return the results in their order."""
         found = dict[str, MigratedBank]()
         if self._asked.progress is not None:
             self._progress.begin(self._source, banks)
@@ -431,7 +431,7 @@ class _MigrationTask:
             try:
                 done = self._read_back(found, carried, blobs)
             except StoreBusyError:
-                continue  # somebody wrote to the source meanwhile: carry the rest
+                continue  # the source has grown during the run: copy the rest
             counts = {"records": done.size, "carried": done.carried}
             self._source.hooks.tell("on_migrate", bank=(bank, done.name), counts=counts)
             return done
@@ -450,11 +450,11 @@ class _MigrationTask:
             return push(self._source, self._target.store, options)
 
     def _read_back(self, found: Exchange, carried: int, blobs: int) -> MigratedBank:
-        """Read a bank again where it went; vectors go along.
+        """Read a bank back from the target and copy its vectors.
 
         Raises:
-            StoreBusyError: If the source has grown meanwhile.
-            VerificationError: If it is not the same.
+            StoreBusyError: If the source has grown during the run.
+            VerificationError: If the copies differ.
         """
         bank = found.bank
         with (
@@ -500,10 +500,10 @@ class _MigrationTask:
 
 
 class _Progress:
-    """How far the banks are together, for whoever is told.
+    """Combined progress of all banks.
 
     Args:
-        told: Called with the records done and the records there are; each is copied and read back.
+        told: Called with the number of records done and the total; each is copied and read back.
     """
 
     def __init__(self, told: Callable[[int, int], None] | None) -> None:
@@ -513,22 +513,22 @@ class _Progress:
         self._done = dict[tuple[str, str], int]()
 
     def begin(self, source: Settings, banks: Sequence[str]) -> None:
-        """Find out how many records there are."""
+        """Count the records of all banks."""
         with configured_store(source, read_only=True) as store, store.reading() as reader:
             for bank in banks:
                 stored = reader.head(bank)
                 if stored is not None:
-                    with suppress(SatchelError):  # said where the bank is migrated
+                    with suppress(SatchelError):  # reported when the bank is migrated
                         self._sizes[bank] = verified_head(bank, stored)[0].size
 
     def of(self, bank: str, step: str) -> Callable[[int, int], None] | None:
-        """Return what is called in a step of one bank."""
+        """Return the progress function for a step of one bank."""
         if self._report is None:
             return None
 
         def tell(done: int, size: int) -> None:
             assert self._report is not None  # noqa: S101 - see above
-            with self._lock:  # banks are migrated side by side
+            with self._lock:  # banks are migrated concurrently
                 whole = self._sizes.setdefault(bank, size)
                 self._done[bank, step] = min(whole, max(0, whole - size) + done)
                 self._report(sum(self._done.values()), 2 * sum(self._sizes.values()))
@@ -537,10 +537,10 @@ class _Progress:
 
 
 def _require_brought(found: Exchange) -> None:
-    """Refuse a copy that went on by itself: there is no way to make the two the same.
+    """Require that the target copy has no records of its own.
 
     Raises:
-        VerificationError: Naming how they stand.
+        VerificationError: If it has; the error names the relation.
     """
     if found.relation is Relation.DIVERGED:
         raise VerificationError(
@@ -578,7 +578,7 @@ def _copy(reader: Reader, bank: str) -> Replica:
 
 
 def _vectors(source: Replica, store: Store) -> int:
-    """Carry the vectors of all records of a log, some at a time."""
+    """Copy the vectors of all records of a log, in batches."""
     number = 0
     for some in read_log_from(source, 0):
         ids = [row.id for row, logged in some if logged is not None]
@@ -589,7 +589,7 @@ def _vectors(source: Replica, store: Store) -> int:
 
 
 def _notes() -> list[str]:
-    """Return what wins over a configuration file, so that nobody takes the switch for done."""
+    """Return a note if another setting overrides the configuration file that was switched."""
     return [
         f"the environment variable {name} is set, and overrides the configuration file"
         for name in _VARIABLES
@@ -615,7 +615,7 @@ _OF_A_STORE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationEnds:
-    """What is to be left, and what to go to: as configurations, or as addresses."""
+    """Source and target: as configuration files or as addresses."""
 
     from_config: Path | None = None
     to_config: Path | None = None
@@ -626,16 +626,16 @@ class MigrationEnds:
 def resolve_ends(
     said: MigrationEnds, *, home: Path | None = None, config: Path | None = None
 ) -> tuple[Settings, ...]:
-    """Return the surroundings of both ends; what the environment says of a store is for neither.
+    """Return the settings of both ends; the store in the environment is ignored.
 
     Args:
         said: The ends.
-        home: Where keys and trust are, as for ``load_settings``.
-        config: The configuration that holds for addresses.
+        home: Folder of keys and trust, as for ``load_settings``.
+        config: The configuration to use with addresses.
 
     Raises:
-        UsageError: If one end is missing, or said in both ways.
-        ConfigError: If a configuration is wrong.
+        UsageError: If one end is missing, or given in both ways.
+        ConfigError: If a configuration is invalid.
     """
     configs, stores = (said.from_config, said.to_config), (said.from_store, said.to_store)
     env = {name: value for name, value in os.environ.items() if name not in _OF_A_STORE}

@@ -1,7 +1,7 @@
-"""Bringing two copies of one bank together: ``pull`` from another store, ``push`` to it.
+"""Synchronize two copies of one bank: ``pull`` from another store, ``push`` to it.
 
-What one copy has beyond the other is carried as it is. Where both went on, nothing is carried
-until somebody asks for a merge, which takes in what is new as an import.
+What one copy has beyond the other is copied unchanged. Diverged copies are only merged on request:
+new records are added like an import.
 """
 
 from abc import ABC, abstractmethod
@@ -55,76 +55,76 @@ _CARRIED = frozenset({Relation.NEW, Relation.AHEAD})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeOptions:
-    """What a pull or push is asked to do."""
+    """Options of a pull or push."""
 
     bank: str | None = None
-    """Which bank, as ``find_bank`` takes it."""
+    """Name or ID of the bank, as for ``find_bank``."""
 
     merge: bool = False
-    """Whether copies that went different ways are merged."""
+    """Whether to merge diverged copies."""
 
     on_conflict: MergeConflictPolicy = MergeConflictPolicy.LATER
     dry_run: bool = False
-    """Say how the copies stand to each other, and change nothing."""
+    """Report the relation of the copies, and change nothing."""
 
     progress: Progress | None = None
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a pull or push found and did."""
+    """Result of a pull or push."""
 
     bank: str
     name: str | None = None
     source: str
-    """The store that was read."""
+    """Address of the source store."""
 
     target: str
-    """The store that was written."""
+    """Address of the target store."""
 
     relation: Relation
-    """How the copy that was read stood to the other one."""
+    """Relation of the source copy to the target copy before."""
 
     common: int
-    """Records that both logs began with."""
+    """Number of records in the common prefix of both logs."""
 
     source_size: int
     target_size: int
     dry_run: bool = False
     carried: int = 0
-    """Records that were carried as they are."""
+    """Number of records that were copied unchanged."""
 
     new: int = 0
-    """Of copies that diverged: records that only the one that was read has."""
+    """Of diverged copies: number of records that only the source has."""
 
     merged: MergeResult | None = None
     emptied: int = 0
     blobs: int = 0
     blobs_missing: int = 0
     trust: str | None = None
-    """What the bank now is to this machine; for a pull."""
+    """Trust of this machine in the bank now; for a pull."""
 
     notes: list[str] = []
 
     @property
     def is_open(self) -> bool:
-        """Whether something that only one copy has was not brought over."""
+        """Whether records that only the source has were not copied."""
         return self.relation is Relation.DIVERGED and self.new > 0 and self.merged is None
 
 
 def pull(settings: Settings, source: str, options: ExchangeOptions | None = None) -> Exchange:
-    """Bring what another store has of a bank into the configured one.
+    """Copy what another store has of a bank to the configured one.
 
     Args:
-        settings: Where the configured store is.
-        source: The address of the other.
-        options: What is asked.
+        settings: Settings with the configured store.
+        source: Address of the other store.
+        options: Options of the pull.
 
     Raises:
         UnknownBankError: If the other has no such store or bank.
         RolledBackError: If the other is older than what this machine saw.
         ForkedError: If this machine saw another history.
-        AdoptedError: If somebody adopted the other whom this machine does not know.
-        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        AdoptedError: If an unknown key adopted the other copy.
+        VerificationError: If a copy is not what was signed. Nothing is stored then.
         ReadOnlyStoreError: If this machine may not merge.
     """
     require_owner(settings, "pull")
@@ -148,17 +148,17 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
 
 
 def push(settings: Settings, target: str, options: ExchangeOptions | None = None) -> Exchange:
-    """Bring what the configured store has of a bank to another one, which may be new.
+    """Copy what the configured store has of a bank to another one, created if missing.
 
     Args:
-        settings: Where the configured store is.
-        target: The address of the other.
-        options: What is asked.
+        settings: Settings with the configured store.
+        target: Address of the other store.
+        options: Options of the push.
 
     Raises:
         UnknownBankError: If there is no such bank here.
-        AdoptedError: If the bank was adopted here, and the other copy's owner had no part in it.
-        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        AdoptedError: If the bank was adopted here without the other copy's owner.
+        VerificationError: If a copy is not what was signed. Nothing is stored then.
         ReadOnlyStoreError: If this machine may not merge there.
     """
     require_owner(settings, "push")
@@ -178,10 +178,10 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
 
 
 class _LogExchange(ABC):
-    """One copy brought to another."""
+    """A transfer from one copy of a bank to another."""
 
     writes_here: ClassVar[bool]
-    """Whether the copy that is written is this machine's."""
+    """Whether the target copy is this machine's."""
 
     def __init__(
         self, settings: Settings, source: Store, target: Store, bank: str, asked: ExchangeOptions
@@ -193,7 +193,7 @@ class _LogExchange(ABC):
         self.asked = asked
 
     def run(self) -> Exchange:
-        """Compare, and bring over what can be."""
+        """Compare the copies, and copy or merge what is new."""
         with self.source.reading() as reader:
             source = _copy(self.source, reader, self.bank)
             self.require_source()
@@ -259,21 +259,21 @@ class _LogExchange(ABC):
         )
 
     def require_source(self) -> None:  # noqa: B027 - one of the two ways has nothing to do
-        """Require that the copy that is read is what this machine saw of it."""
+        """Require that the source copy agrees with what this machine saw."""
 
     def require_target(self) -> None:  # noqa: B027 - one of the two ways has nothing to do
-        """Require that the copy that is written is what this machine saw of it."""
+        """Require that the target copy agrees with what this machine saw."""
 
     @abstractmethod
     def judged(self, source: Replica, target: Replica | None) -> Verdict:
-        """Return what the copy that is read is to the one that it is carried to."""
+        """Return the verdict on the source copy, as seen from the target."""
 
     def note(self, source: Replica, verdict: Verdict) -> None:  # noqa: B027 - one of the two ways has nothing to do
-        """Witness what was carried."""
+        """Record the new head in the witness."""
 
     @abstractmethod
     def ledger(self) -> Ledger:
-        """Return what appends to the copy that is written."""
+        """Return the ledger of the target copy."""
 
 
 class _Pull(_LogExchange):
@@ -298,7 +298,7 @@ class _Pull(_LogExchange):
         return judge(found.head, found.authority, source.tree, seen, owners)
 
     def note(self, source: Replica, verdict: Verdict) -> None:
-        # An untrusted bank would become one's own by being witnessed.
+        # Witnessing an untrusted bank would make it this machine's own.
         if verdict.standing is BankStanding.OWN:
             signed = msgspec.json.decode(source.found.stored.signed)
             witness_of(self.settings).record(signed, given_up=verdict.given_up)
@@ -310,7 +310,7 @@ class _Pull(_LogExchange):
 class _Push(_LogExchange):
     """From this machine's store to another.
 
-    This machine's witness is of its own copy, so nothing of the other is recorded in it.
+    This machine's witness is about its own copy; nothing about the other is recorded.
     """
 
     writes_here = False
@@ -367,7 +367,7 @@ def _notes(done: FastForwardResult | MergeResult) -> list[str]:
 
 @contextmanager
 def opened_at(settings: Settings, address: str, *, read_only: bool) -> Iterator[Store]:
-    """Open the store at an address, and close it again."""
+    """Open the store at an address; it is closed at the end of the block."""
     store = open_store(address, read_only=read_only, unlocking=settings.unlocking)
     try:
         yield store
@@ -376,10 +376,10 @@ def opened_at(settings: Settings, address: str, *, read_only: bool) -> Iterator[
 
 
 def require_other(settings: Settings, address: str) -> None:
-    """Refuse the address of the very store that is configured.
+    """Require that an address is not that of the configured store.
 
     Raises:
-        UsageError: If it is that.
+        UsageError: If it is.
     """
     if is_same(settings.store, address):
         raise UsageError(
@@ -390,7 +390,7 @@ def require_other(settings: Settings, address: str) -> None:
 
 
 def _require_same_bank(target: Store, source: Store, bank: str, wanted: str | None) -> None:
-    """Refuse a name that means one bank in one store and another in the other."""
+    """Require that a name is of the same bank in both stores."""
     with source.reading() as reader:
         name = wanted or name_of(reader, bank)
     if name is None or bank == name:

@@ -1,4 +1,4 @@
-"""Following a bank's log into a sink: at least once, in its order, each record proved."""
+"""Follow the log of a bank to a sink: each record verified, in order, at least once."""
 
 import io
 import json
@@ -35,12 +35,12 @@ from satchel.runtime.files import PRIVATE_FILE, atomic_write, target_error
 from satchel.runtime.private_files import private_folder, secure_database
 
 TOGETHER = 1000
-"""Rows that are written at a time."""
+"""Number of rows in one write."""
 
 _BYTES_TOGETHER = 8 * 2**20
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the places of the log done and those there are."""
+"""Called with the number of log positions done and the total."""
 
 _TIMES = (
     *("created_at", "updated_at", "occurred_at"),
@@ -51,21 +51,21 @@ _OWNERS = ("user", "agent", "run", "app", "session")
 
 @dataclass(slots=True)
 class DrainResult:
-    """What went into a sink."""
+    """Result of following a log."""
 
     rows: int = 0
     seq: int = -1
-    """The last place of the log that is there; -1 for none."""
+    """Last log position in the sink; -1 for none."""
 
     waiting: int = 0
-    """Places from the first import on that is not complete: they go when it is."""
+    """Number of positions from the first incomplete import on; they are written later."""
 
 
 def drain(view: View, sink: Sink, progress: Progress | None = None) -> DrainResult:
     """Write what a sink lacks of a bank.
 
-    What comes after the beginning of an import that is not complete waits: nobody sees it yet, and
-    the order of the log is kept.
+    Records from the start of an incomplete import on are not written yet: they are not visible, and
+    the order of the log is preserved.
 
     Raises:
         VerificationError: If the sink followed another history of the bank, or the bank is not
@@ -161,55 +161,55 @@ def _json(value: Any) -> str | None:
 
 
 SCHEMES = ("sqlite", "postgresql", "parquet", "file", "s3", "gs", "az", "memory")
-"""What the address of a sink may begin with; ``parquet+s3`` and the like, too."""
+"""Schemes of addresses of sinks; also ``parquet+s3`` and the like."""
 
 _PARQUET = "parquet"
 
 
 class SinkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went into a sink of one bank."""
+    """Result of following the log of one bank."""
 
     bank: str
     name: str | None = None
     rows: int = 0
-    """Rows that were written now."""
+    """Number of rows written now."""
 
     seq: int = -1
-    """The last place of the log that is there; -1 for none."""
+    """Last log position in the sink; -1 for none."""
 
     waiting: int = 0
-    """Places that wait for an import to be complete."""
+    """Number of positions that wait for an import to complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowOptions:
-    """How banks are followed."""
+    """Options for following banks."""
 
     bank: str | None = None
-    """Which, as ``find_bank`` takes it; all when None."""
+    """Name or ID of the bank, as for ``find_bank``; None for all."""
 
     interval: float = 2.0
-    """Seconds between looking again."""
+    """Seconds between polls."""
 
     told: Callable[[SinkResult], None] | None = None
-    """Is told of what went, when something did."""
+    """Called with the result when something was written."""
 
     progress: Progress | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    """Ends the following when it is set."""
+    """Stops following when set."""
 
 
 def open_sink(settings: Settings, address: str) -> Sink:
     """Open the sink at an address.
 
     Args:
-        settings: Of this machine.
+        settings: Settings of this machine.
         address: ``sqlite:///FILE``, ``postgresql://...``, ``parquet:///FOLDER``, ``file:///FOLDER``
             (JSON lines), ``s3://BUCKET/PREFIX`` and other object storage (JSON lines), or
             ``parquet+s3://...``.
 
     Raises:
-        UsageError: If it cannot be meant, or an extra is missing.
+        UsageError: If the address is invalid, or an extra is missing.
         TargetError: If it cannot be opened.
     """
     require_owner(settings, "sink")
@@ -236,7 +236,7 @@ def _segments(address: str, kind: str, place: str) -> Sink:
     inner = f"{where}://{address.partition('://')[2]}"
     files = LocalFiles(_path(inner)) if where == "file" else ObjectFiles(inner)
     if is_parquet:
-        as_parquet([])  # what is missing is said before anything is read
+        as_parquet([])  # a missing extra is reported before anything is read
         return SegmentSink(files, as_parquet, "parquet")
     return SegmentSink(files, as_jsonl, "jsonl")
 
@@ -256,10 +256,10 @@ def _path(address: str) -> Path:
 
 
 def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[SinkResult]:
-    """Write what a sink lacks of banks, and end.
+    """Write what a sink lacks of banks once.
 
     Raises:
-        UnknownBankError: If there is none, or not this one.
+        UnknownBankError: If there is no bank, or not the given one.
         VerificationError: If a bank is not what was signed, or the sink followed another history.
         TargetError: If the sink cannot be written; what it has stays.
     """
@@ -271,10 +271,10 @@ def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[
 
 
 def follow(settings: Settings, sink: Sink, options: FollowOptions) -> list[SinkResult]:
-    """Write what a sink lacks of banks, again and again, until ``options.stop`` is set.
+    """Write what a sink lacks of banks repeatedly, until ``options.stop`` is set.
 
     Raises:
-        UsageError: If the interval is no time.
+        UsageError: If the interval is invalid.
         SatchelError: As ``follow_once``.
     """
     require_owner(settings, "sink")
@@ -315,7 +315,7 @@ _QUOTED = {name: f'"{name}"' for name in COLUMNS}  # `user` and others are words
 
 
 def tables() -> list[str]:
-    """Return the statements that make the tables where they are not there."""
+    """Return the statements that create missing tables."""
     kinds = {name: "BIGINT" if name in _INTEGERS else "TEXT" for name in COLUMNS}
     columns = ", ".join(f"{_QUOTED[name]} {kind}" for name, kind in kinds.items())
     return [
@@ -327,21 +327,21 @@ def tables() -> list[str]:
 
 
 def adding(mark: str) -> str:
-    """Return the statement that adds a row, or leaves the same one that is there."""
+    """Return the statement that adds a row, or keeps an existing equal one."""
     names, marks = ", ".join(_QUOTED.values()), ", ".join(mark for _ in COLUMNS)
     what = f"INSERT INTO {TABLE} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours only
     return f"{what} ON CONFLICT (bank, seq) DO NOTHING"
 
 
 def emptying(mark: str) -> str:
-    """Return the statement that takes the words of an erased record away: of bank and id."""
+    """Return the statement that removes the text of an erased record; parameters: bank, ID."""
     words = ", ".join(f"{_QUOTED[name]} = NULL" for name in WORDS)
     where = f"bank = {mark} AND id = {mark}"
     return f"UPDATE {TABLE} SET {words} WHERE {where}"  # noqa: S608 - names of ours only
 
 
 def moving(mark: str) -> str:
-    """Return the statement that sets the last row: bank, place, id, version."""
+    """Return the statement that sets the last row; parameters: bank, position, ID, version."""
     marks = ", ".join([mark] * 4)
     what = f"INSERT INTO {POSITIONS} (bank, seq, id, version) VALUES ({marks})"  # noqa: S608 - idem
     new = "seq = excluded.seq, id = excluded.id, version = excluded.version"
@@ -349,7 +349,7 @@ def moving(mark: str) -> str:
 
 
 def asking(mark: str) -> str:
-    """Return the query for the last row of a bank: place, id, version."""
+    """Return the query for the last row of a bank: position, ID, version."""
     return f"SELECT seq, id, version FROM {POSITIONS} WHERE bank = {mark}"  # noqa: S608 - idem
 
 
@@ -361,10 +361,10 @@ class SqliteSink:
     """Rows in an SQLite file.
 
     Args:
-        path: The file; made, for its owner only, when it is not there.
+        path: The file; created with mode 0600 if missing.
 
     Raises:
-        PathRefusedError: If a link or anything but a file of ours is there.
+        PathRefusedError: If it is a link or not a regular file of this user.
         TargetError: If it cannot be opened, or is a store.
     """
 
@@ -391,7 +391,7 @@ class SqliteSink:
         return position_of(rows, self.name)
 
     def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
-        """Add rows and the place in one commit, so each is there once."""
+        """Add rows and the position in one commit, so that each is written once."""
         if not rows:
             return
         end = (bank, rows[-1].seq, rows[-1].id, SCHEMA_VERSION)
@@ -417,10 +417,10 @@ class SqliteSink:
 
 
 def position_of(rows: Sequence[Sequence[object]], name: str) -> Position | None:
-    """Return a position from what was asked of a database.
+    """Return the position in the result of a query.
 
     Raises:
-        TargetError: If it is of another version.
+        TargetError: If it has another schema version.
     """
     if not rows:
         return None
@@ -431,7 +431,7 @@ def position_of(rows: Sequence[Sequence[object]], name: str) -> Position | None:
 
 
 class PostgresSink:
-    """Rows in a table of the database that an address names.
+    """Rows in a table of a PostgreSQL database.
 
     Args:
         address: ``postgresql://USER@HOST/DATABASE``.
@@ -464,7 +464,7 @@ class PostgresSink:
         return position_of(rows, self.name)
 
     def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
-        """Add rows and the place in one commit, so each is there once."""
+        """Add rows and the position in one commit, so that each is written once."""
         if not rows:
             return
         end = (bank, rows[-1].seq, rows[-1].id, SCHEMA_VERSION)
@@ -489,13 +489,13 @@ class PostgresSink:
         try:
             yield
         except self._error as error:
-            # What the server says can hold the address, and that a password.
+            # The server's message may contain the address, and that a password.
             what = str(error).splitlines()[0] if getattr(error, "sqlstate", None) else "no answer"
             raise TargetError(f"PostgreSQL error: {what}", file=self.name) from None
 
 
 def _held(value: Any) -> Any:
-    """Return a text without what PostgreSQL has no place for: it replaces a NUL by its picture."""
+    """Return a text for PostgreSQL, with NUL replaced by its symbol."""
     return value.replace("\0", "\u2400") if isinstance(value, str) else value
 
 
@@ -504,11 +504,11 @@ _PREFIX = "blake3:"
 _NAME = re.compile(r"^(\d{15})-(\d{15})-([0-9a-f]{16})\.v(\d+)\.(jsonl|parquet)$")
 
 Encode = Callable[[Sequence[SinkRow]], bytes]
-"""Gives the content of a file."""
+"""Returns the content of a file."""
 
 
 class SegmentFiles(Protocol):
-    """Where files are put."""
+    """A place for files."""
 
     name: str
 
@@ -517,7 +517,7 @@ class SegmentFiles(Protocol):
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Put a file; it is there whole and durable when this returns."""
+        """Write a file atomically and durably."""
         ...
 
 
@@ -525,9 +525,9 @@ class SegmentSink:
     """Rows in files.
 
     Args:
-        files: Where they are put.
-        encode: Gives their content.
-        ending: Of their names.
+        files: The place for the files.
+        encode: Returns their content.
+        ending: Suffix of their names.
     """
 
     def __init__(self, files: SegmentFiles, encode: Encode, ending: str) -> None:
@@ -551,7 +551,7 @@ class SegmentSink:
         return self._last.get(bank)
 
     def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
-        """Put a file with the rows."""
+        """Write a file with the rows."""
         if not rows:
             return
         digits = rows[-1].id.removeprefix(_PREFIX)[:_ID_DIGITS]
@@ -561,7 +561,7 @@ class SegmentSink:
         self._last[bank] = Position(rows[-1].seq, _PREFIX + digits)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def _of(name: str) -> "re.Match[str] | None":
@@ -569,7 +569,7 @@ def _of(name: str) -> "re.Match[str] | None":
 
 
 def _folder(bank: str) -> str:
-    # The id's digits alone: no name of a bank becomes a path.
+    # Only the digits of the ID: the name of a bank never becomes a path.
     return bank.removeprefix(_PREFIX)
 
 
@@ -577,7 +577,7 @@ class LocalFiles:
     """Files in a folder of this machine.
 
     Args:
-        folder: The folder; made, for its owner only, when it is not there.
+        folder: The folder; created with mode 0700 if missing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -607,11 +607,11 @@ class ObjectFiles:
     """Objects in object storage.
 
     Args:
-        address: ``s3://BUCKET/PREFIX``, ``gs://``, ``az://``, or ``memory://`` to try it. Who may
-            write is told by the environment, as that storage's own tools have it.
+        address: ``s3://BUCKET/PREFIX``, ``gs://``, ``az://``, or ``memory://`` for tests.
+            Credentials are read from the environment, as by the tools of that storage.
 
     Raises:
-        UsageError: If the driver is not installed, or the address cannot be meant.
+        UsageError: If the driver is not installed, or the address is invalid.
     """
 
     def __init__(self, address: str) -> None:
@@ -643,7 +643,7 @@ class ObjectFiles:
             raise self._failed(error) from error
 
     def put(self, path: str, data: bytes) -> None:
-        """Put an object, which is whole or not there."""
+        """Write an object atomically."""
         try:
             self._obstore.put(self._store, path, data)
         except self._error as error:
@@ -655,7 +655,7 @@ class ObjectFiles:
 
 
 def as_jsonl(rows: Sequence[SinkRow]) -> bytes:
-    """Return rows as JSON lines; a column without a value is left out."""
+    """Return rows as JSON lines; columns without a value are omitted."""
     lines = (
         {name: value for name, value in msgspec.structs.asdict(row).items() if value is not None}
         for row in rows
@@ -667,10 +667,10 @@ def as_jsonl(rows: Sequence[SinkRow]) -> bytes:
 
 
 def as_parquet(rows: Sequence[SinkRow]) -> bytes:
-    """Return rows as a Parquet file; its metadata says ``satchel.schema``.
+    """Return rows as a Parquet file with ``satchel.schema`` in its metadata.
 
     Raises:
-        UsageError: If what writes Parquet is not installed.
+        UsageError: If the extra for Parquet is not installed.
     """
     try:
         import pyarrow as pa

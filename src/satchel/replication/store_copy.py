@@ -1,8 +1,8 @@
-"""Copying a whole store to another, of whatever kind: ``satchel store copy``.
+"""Copy a whole store to another of any kind: ``satchel store copy``.
 
-Each bank goes with its ids, log, places, times, signed head, vectors, blobs and unlogged values,
-in commits that a later run goes on from. What is there at the end is held to what was signed before
-the bank is given its head there, and read again after that.
+Each bank is copied with its IDs, log, positions, times, signed head, vectors, blobs and unlogged
+values, in commits from which a later run can resume. The copy is verified against the signed head
+before it gets that head, and read back afterwards.
 """
 
 import shlex
@@ -54,58 +54,58 @@ from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder
 
 Progress = Callable[[int, int], None]
-"""Is told of records that were brought, then compared, and of how many there are in both."""
+"""Called with the number of records copied plus compared, and twice the total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """What the copying of a store is asked to do."""
+    """Options of a store copy."""
 
     banks: tuple[str, ...] = ()
-    """Which, as ``find_bank`` takes them; all when empty."""
+    """Names or IDs of the banks; empty for all."""
 
     dry_run: bool = False
     progress: Progress | None = None
 
 
 class CopiedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one bank, or would."""
+    """Result for one bank."""
 
     bank: str
     relation: Relation
-    """How the copy that was read stood to the other one."""
+    """Relation of the source copy to the target copy before."""
 
     size: int
-    """Records in its log."""
+    """Number of records in its log."""
 
     root: str
     name: str | None = None
     carried: int = 0
-    """Records that went now."""
+    """Number of records copied now."""
 
     earlier: int = 0
-    """Records that were there before, such as those of a run that was cut short."""
+    """Number of records that were there before, such as those of an interrupted run."""
 
     compared: dict[str, int] = {}
-    """Records of each type that were read again where they went, and are the same."""
+    """Number of records of each type that were read back and are equal."""
 
     vectors: int = 0
     blobs: int = 0
     side: int = 0
-    """Unlogged values that went along."""
+    """Number of unlogged values copied."""
 
     trust: BankStanding | None = None
-    """What the bank is to this machine."""
+    """Trust of this machine in the bank."""
 
     receipt: str | None = None
     default: bool = False
-    """Whether it is the default bank of the store that was written."""
+    """Whether it is the default bank of the target store."""
 
     notes: list[str] = []
 
 
 class StoreCopy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the copying of a store did, or would do."""
+    """Result of a store copy, or of a dry run."""
 
     source: str
     target: str
@@ -117,26 +117,26 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def copy_store(
     settings: Settings, source: str, target: str, options: CopyOptions | None = None
 ) -> StoreCopy:
-    """Copy the banks of a store to another one, which may be new; the first is only read.
+    """Copy the banks of a store to another one, created if missing; the source is only read.
 
-    A run that was cut short is run again, and goes on. Nothing is written where a bank is there
-    already with another log.
+    An interrupted run is resumed by running it again. Nothing is written for a bank that exists
+    there with another log.
 
     Args:
-        settings: The surroundings: keys, trust, witness, receipts.
-        source: The address of the store that is read.
-        target: The address of the other.
-        options: What is asked.
+        settings: Settings of the machine: keys, trust, witness, receipts.
+        source: Address of the source store.
+        target: Address of the target store.
+        options: Options of the copy.
 
     Raises:
         UsageError: If both are the same store.
-        UnknownBankError: If there is no store, or not the bank that is named.
-        EmptyInputError: If there is no bank at all.
-        TargetExistsError: If a bank is there already, and its log is no beginning of this one.
+        UnknownBankError: If there is no store, or a named bank does not exist.
+        EmptyInputError: If there is no bank.
+        TargetExistsError: If a bank exists there, and its log is not a prefix of this one.
         RolledBackError: If the source is older than what this machine saw.
         VerificationError: If a record is not what was signed. The bank has no head there then.
-        StoreBusyError: If somebody else writes the same bank there.
-        StoreError: If a store cannot be read or written; what was committed is gone on from.
+        StoreBusyError: If another process writes the same bank there.
+        StoreError: If a store cannot be read or written; a later run resumes the copy.
     """
     require_owner(settings, "store")
     asked = options or CopyOptions()
@@ -172,16 +172,16 @@ def copy_store(
 def inherited_default(
     settings: Settings, store: Store, chosen: str | None, banks: Sequence[str]
 ) -> tuple[str | None, list[str]]:
-    """Give a store the default bank of the one that its banks are from, if it has none.
+    """Set the default bank of a target store to that of the source, if it has none.
 
     Args:
-        settings: The surroundings with the store that was written.
-        store: That store.
-        chosen: ID of the default bank of the other store.
+        settings: Settings with the target store.
+        store: The target store.
+        chosen: ID of the default bank of the source store.
         banks: IDs of the banks that were copied.
 
     Returns:
-        ID of its default bank; where there is none, and several banks, a note on choosing one.
+        ID of its default bank; if it has none and several banks, a note on choosing one.
     """
     default = inherit_default_bank(settings, chosen, banks)
     with store.reading() as reader:
@@ -200,7 +200,7 @@ def _made(settings: Settings, address: str) -> AbstractContextManager[Store]:
 
 
 def _wanted(store: Store, names: Sequence[str]) -> list[str]:
-    """Return the ids of the banks that are meant, each once."""
+    """Return the IDs of the selected banks, without duplicates."""
     if names:
         return list(dict.fromkeys(find_bank(store, name) for name in names))
     with store.reading() as reader:
@@ -216,14 +216,14 @@ def _wanted(store: Store, names: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class _CopyTask:
-    """The banks on their way."""
+    """The copy of several banks."""
 
     settings: Settings
     source: str
     target: str
     here: Store
     there: Store | None
-    """Where they go; None while it is not made."""
+    """The target store; None until it is created."""
 
     asked: CopyOptions
     total: int = 0
@@ -231,7 +231,7 @@ class _CopyTask:
     named: BankNames | None = field(default=None)
 
     def planned(self, bank: str) -> CopiedBank:
-        """Return how a bank stands, and refuse one that cannot go there."""
+        """Return the relation of a bank's copies; refuse one that cannot be copied."""
         seen = self._seen(bank)
         with self.here.reading() as reader:
             source, target, begun = _copy(reader, bank), None, None
@@ -258,7 +258,7 @@ class _CopyTask:
         )
 
     def copied(self, plan: CopiedBank) -> CopiedBank:
-        """Copy one bank, compare it, and keep a receipt of that."""
+        """Copy one bank, compare it, and store a receipt."""
         began, before, seen = now(), self.done, self._seen(plan.bank)
         with self.here.reading() as reader:
             found = self._brought(_copy(reader, plan.bank), plan, seen)
@@ -312,7 +312,7 @@ class _CopyTask:
         )
 
     def _went_on(self, source: Replica) -> int:
-        """Carry what a whole copy there lacks of the log, in one commit; return how much."""
+        """Copy what a complete copy there lacks of the log, in one commit; return the number."""
         store = self._store()
         with store.writing() as writing:
             target = load_replica(writing, source.bank)
@@ -330,7 +330,7 @@ class _CopyTask:
         return done.records
 
     def _seen(self, bank: str) -> list[SeenHead]:
-        """Return what this machine saw; before the source is read, which can only be newer then."""
+        """Return the heads that this machine saw; called before the source is read."""
         witnessed = witness_of(self.settings).last(bank)
         return (
             [] if witnessed is None else [SeenHead(witnessed.head, "this machine", witnessed=True)]
@@ -339,7 +339,7 @@ class _CopyTask:
     def _judge_copy(
         self, source: Replica, target: Replica | None, seen: Sequence[SeenHead]
     ) -> Verdict:
-        """Judge what is read by what this machine saw, and by the copy that it goes to."""
+        """Verify the source copy against what this machine saw and against the target copy."""
         owners, found = known_owners(self.settings, source.bank), source.found
         if target is not None:
             own = bool(seen) or target.found.authority.owned_by(owners)

@@ -1,4 +1,4 @@
-"""What is done with whole stores and their copies, as every interface offers it."""
+"""Operations on whole stores and their copies, as every interface offers them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -33,47 +33,49 @@ from satchel.runtime.private_files import private_folder
 
 
 class StoreEncryption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a store."""
+    """Result of encrypting or decrypting a store."""
 
     store: str
     encrypted: bool
-    """Whether it is now."""
+    """Whether it is encrypted now."""
 
     begun: bool = False
-    """Whether it is a new one: there was none."""
+    """Whether the store was created."""
 
     key: str | None = None
-    """The file with its key: a copy of it belongs where copies of keys are."""
+    """The file with its key, of which you need a copy."""
 
     recipients: tuple[str, ...] = ()
-    """Whom the key is encrypted to."""
+    """Recipients of the key."""
 
     passphrase: bool = False
-    """Whether a passphrase opens it."""
+    """Whether a passphrase decrypts the key."""
 
     plain: tuple[str, ...] = ()
-    """Copies of the store that are beside it, still in plain."""
+    """Unencrypted copies of the store next to it."""
 
 
 def rekey_store(
     settings: Settings, lock: Lock, *, progress: Progress | None = None
 ) -> StoreEncryption:
-    """Encrypt the configured store, put it under another key, or begin it encrypted.
+    """Encrypt the configured store, change its key, or create it encrypted.
 
-    It is written anew under a new key, looked through, and takes the place of the old file; at any
-    moment one of the two is there, whole. Nobody else can have it open meanwhile.
+    The key is random, and stored encrypted in a file next to the store, ``satchel.db.key``: without
+    that file the store is lost. The store is written again under the new key, verified, and
+    replaces the old file; at any moment one of the two is complete. No other program may have it
+    open.
 
     Args:
-        settings: The surroundings.
-        lock: Whom the key is for: identities, a passphrase, or both.
-        progress: Told of the bytes that are written, and how many there are about.
+        settings: Settings with the store.
+        lock: Recipients of the key: identities, a passphrase, or both.
+        progress: Called with the number of bytes written and the approximate total.
 
     Raises:
-        UsageError: If it is for nobody, or the store is no file of SQLite's.
-        MissingExtraError: If what encrypts is not installed.
-        EncryptionError: If it is encrypted, and nothing here opens it.
+        UsageError: If there is no recipient, or the store is not an SQLite file.
+        MissingExtraError: If the extra for encryption is not installed.
+        EncryptionError: If it is encrypted, and no identity here decrypts it.
         StoreBusyError: If another program has it open.
-        TargetError: If there is no room for it; it is as it was.
+        TargetError: If there is no space; the store is unchanged.
         StoreError: If it cannot be read.
     """
     from satchel.stores.sqlite import encryption
@@ -117,16 +119,16 @@ def rekey_store(
 
 
 def remove_encryption(settings: Settings, *, progress: Progress | None = None) -> StoreEncryption:
-    """Put the configured store in plain again; cut short, the same goes on.
+    """Decrypt the configured store; an interrupted call is resumed by the next.
 
     Args:
-        settings: The surroundings.
-        progress: As for ``encrypt_store``.
+        settings: Settings with the store.
+        progress: As for ``rekey_store``.
 
     Raises:
         UnknownBankError: If there is no store.
-        UsageError: If it is in plain, or no file of SQLite's.
-        EncryptionError, StoreBusyError, TargetError, StoreError: As ``encrypt_store``.
+        UsageError: If it is not encrypted, or not an SQLite file.
+        EncryptionError, StoreBusyError, TargetError, StoreError: As ``rekey_store``.
     """
     from satchel.stores.sqlite import connection, encryption
 
@@ -137,7 +139,7 @@ def remove_encryption(settings: Settings, *, progress: Progress | None = None) -
     if not encryption.is_keyed(path):
         raise UsageError("the store is not encrypted", file=str(path))
     done = partial(encryption.settle, path, encrypted=False)
-    if connection.is_plain(path):  # it was cut short when all but this was done
+    if connection.is_plain(path):  # an earlier call was interrupted right before this step
         _brought_up_to_date(path, None)
         done()
     else:
@@ -169,7 +171,7 @@ def _database_file(settings: Settings) -> Path:
 
 
 def _brought_up_to_date(path: Path, key: StoreKey | None) -> None:
-    """Have the store be one of ours, of this version; it is made where there is none."""
+    """Create the store or migrate it to the current schema."""
     from satchel.stores.sqlite import SqliteStore
 
     SqliteStore(path, key=key).close()
@@ -238,7 +240,7 @@ class PushOptions(ExchangeSettings):
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions(Options):
-    """Which sink to write, and for how long."""
+    """The sink to write, and for how long."""
 
     target: Annotated[
         str,
@@ -262,7 +264,7 @@ class SinkOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class HomeOptions(Options):
-    """Where keys, trust and the configuration are."""
+    """Folder of keys, trust and the configuration."""
 
     home: Annotated[
         PathText | None,
@@ -372,7 +374,7 @@ class DecryptStoreOptions(HomeOptions):
 
 @dataclass(frozen=True, slots=True)
 class EncryptStoreOptions(DecryptStoreOptions):
-    """Which store to encrypt, and for whom."""
+    """The store to encrypt, and its recipients."""
 
     encrypt_to: EncryptTo = ()
     passphrase: Annotated[
@@ -387,17 +389,17 @@ class EncryptStoreOptions(DecryptStoreOptions):
     absent=HERE_ONLY,
 )
 def pull(settings: Settings, options: PullOptions) -> Exchange:
-    """Bring what another store has of a bank into this one.
+    """Copy what another store has of a bank to this one.
 
-    What the other copy has beyond this one is carried as it is: positions, times and signed head;
+    What the other copy has beyond this one is copied unchanged: positions, times and signed head;
     each record is verified. If both copies have records of their own, that is reported, and
-    --merge takes in what only the other has. Exit status: 0 all is here, 1 they diverged.
+    --merge adds what only the other has. Exit status: 0 complete, 1 they diverged.
 
     Raises:
         UnknownBankError: If the other has no such store or bank.
         RolledBackError: If the other is older than what this machine saw.
         ForkedError: If this machine saw another history.
-        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        VerificationError: If a copy is not what was signed. Nothing is stored then.
         ReadOnlyStoreError: If this machine may not merge.
     """
     return replication_operations.pull(settings, str(options.source), _exchange(options))
@@ -410,13 +412,13 @@ def pull(settings: Settings, options: PullOptions) -> Exchange:
     absent=HERE_ONLY,
 )
 def push(settings: Settings, options: PushOptions) -> Exchange:
-    """Bring what this store has of a bank to another one, which is created if there is none.
+    """Copy what this store has of a bank to another one, which is created if there is none.
 
-    Exit status: 0 all is there, 1 they diverged.
+    Exit status: 0 complete, 1 they diverged.
 
     Raises:
         UnknownBankError: If there is no such bank here.
-        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        VerificationError: If a copy is not what was signed. Nothing is stored then.
         ReadOnlyStoreError: If this machine may not merge there.
     """
     return replication_operations.push(settings, str(options.target), _exchange(options))
@@ -447,11 +449,11 @@ def run_sink(
 ) -> list[SinkResult]:
     """Write what a sink lacks of the logs of banks, in order: each record at least once.
 
-    The sink itself stores how far it is; an interrupted run is resumed by the next. A change of
-    state is a row of its own. It is for analysis: nothing is read back from there.
+    The sink stores its own position; an interrupted run is resumed by the next. A change of state
+    is a row of its own. Sinks are for analysis: nothing is read back from them.
 
     Raises:
-        UsageError: If the target cannot be meant, or needs an extra.
+        UsageError: If the target is invalid, or needs an extra.
         VerificationError: If the sink followed another history.
         TargetError: If it cannot be written; what it has stays.
     """
@@ -470,17 +472,17 @@ def run_sink(
     absent=HERE_ONLY,
 )
 def copy_store(settings: Settings, options: StoreCopyOptions) -> StoreCopy:
-    """Copy a whole store to another one, of the same kind or of any other.
+    """Copy a whole store to another one of the same or another kind.
 
-    Each bank keeps its IDs, its log, its signed head, and what is beside the log: vectors, blobs,
-    unlogged values. All of it is read again and compared before the bank is there, and each has a
-    signed receipt. An interrupted copy is resumed by the same command. A bank that is there with
+    Each bank keeps its IDs, its log, its signed head, its vectors, blobs and unlogged values.
+    Everything is read back and compared before the bank becomes visible, and each has a signed
+    receipt. An interrupted copy is resumed by the same command. A bank that exists there with
     another log is refused; one that is behind is updated.
 
     Raises:
-        UnknownBankError: If there is no such store, or not the bank that is named.
-        EmptyInputError: If there is no bank at all.
-        TargetExistsError: If a bank is there already with another log; nothing is written then.
+        UnknownBankError: If there is no such store, or a named bank does not exist.
+        EmptyInputError: If there is no bank.
+        TargetExistsError: If a bank exists there with another log; nothing is written then.
         RolledBackError: If the source is older than what this machine saw.
         VerificationError: If a record is not what was signed.
         StoreError: If a store cannot be read or written.
@@ -498,19 +500,19 @@ def copy_store(settings: Settings, options: StoreCopyOptions) -> StoreCopy:
     absent=HERE_ONLY,
 )
 def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> StoreEncryption:
-    """Encrypt the store at rest: its file, its log, and what SQLite writes beside it.
+    """Encrypt the store at rest: its file, its log, and the temporary files of SQLite.
 
-    It is written again under a new key, which is stored encrypted beside it; a store that is
-    encrypted already gets another key, and one that is not there is created. An identity without a
-    passphrase opens it unattended; one with a passphrase has to be named (satchel --identity
-    FILE). No other program may have the store open during this.
+    It is written again under a new key, which is stored encrypted next to it. A store that is
+    already encrypted gets another key; a missing one is created. An identity without a passphrase
+    opens it unattended; one with a passphrase must be named (satchel --identity FILE). No other
+    program may have the store open during this.
 
     Raises:
-        UsageError: If it is for nobody, or the store is no file of SQLite's.
-        MissingExtraError: If what encrypts is not installed.
-        EncryptionError: If it is encrypted, and nothing here opens it.
+        UsageError: If there is no recipient, or the store is not an SQLite file.
+        MissingExtraError: If the extra for encryption is not installed.
+        EncryptionError: If it is encrypted, and no identity here decrypts it.
         StoreBusyError: If another program has it open.
-        StoreError: If it cannot be read or written; it is as it was.
+        StoreError: If it cannot be read or written; it is unchanged.
     """
     lock = lock_for(settings, texts(options.encrypt_to), options.passphrase)
     return rekey_store(settings, lock, progress=options.progress)
@@ -527,10 +529,10 @@ def decrypt_store(settings: Settings, options: DecryptStoreOptions) -> StoreEncr
 
     Raises:
         UnknownBankError: If there is no store.
-        UsageError: If it is not encrypted, or no file of SQLite's.
-        EncryptionError: If nothing here opens it.
+        UsageError: If it is not encrypted, or not an SQLite file.
+        EncryptionError: If no identity here decrypts it.
         StoreBusyError: If another program has it open.
-        StoreError: If it cannot be read or written; it is as it was.
+        StoreError: If it cannot be read or written; it is unchanged.
     """
     return remove_encryption(settings, progress=options.progress)
 
@@ -550,16 +552,16 @@ def migrate(
     """Migrate all banks of one store to another, verified, and switch to it.
 
     Each bank keeps its IDs, its log and its head, and is read back completely; each has a receipt.
-    When all are done, the active configuration becomes the new one, and the old one is kept beside
-    it. What a product has no place for is a loss, and leaves the configuration as it is, unless
-    `--accept-loss` names it; so do banks that are not asked for and that the new store lacks,
-    unless `--leave-others`. An interrupted migration is resumed by the same command. Exit status:
-    0 all done, 1 a copy differs or the configuration was not switched, 5 one could not be written.
+    When all are done, the new configuration becomes the active one; the old one is stored next to
+    it. The configuration is not switched if a product cannot hold something, unless `--accept-loss`
+    names it, or if the new store lacks banks that were not selected, unless `--leave-others`. An
+    interrupted migration is resumed by the same command. Exit status: 0 all done, 1 a copy differs
+    or the configuration was not switched, 5 a bank could not be written.
 
     Raises:
         UsageError: If an end is missing.
-        UnknownBankError: If a bank that is named is not there; nothing is written then.
-        TargetError: If the configuration cannot be switched; the banks are done then.
+        UnknownBankError: If a named bank does not exist; nothing is written then.
+        TargetError: If the configuration cannot be switched; the banks are migrated then.
     """
     require_owner(settings, "migrate")
     new = None if options.to_config is None else Path(options.to_config)
@@ -594,7 +596,7 @@ def migrate(
 
 
 def settings_of(options: HomeOptions) -> Settings:
-    """Return the surroundings that the options of a function name."""
+    """Return the settings that the options name."""
     named: Any = options
     store = getattr(named, "store", None)
     settings = load_settings(
@@ -603,5 +605,5 @@ def settings_of(options: HomeOptions) -> Settings:
         store=None if store is None else str(store),
     )
     identities = tuple(map(str, texts(getattr(named, "identities", ()))))
-    more = settings.unlocking.also(identities, getattr(named, "file_passphrase", None))
+    more = settings.unlocking.with_sources(identities, getattr(named, "file_passphrase", None))
     return structs.replace(settings, unlocking=more)

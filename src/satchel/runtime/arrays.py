@@ -1,8 +1,8 @@
-"""numpy, loaded when it is first needed.
+"""numpy, loaded on first use.
 
-Loaded as it comes, it takes twice the processor time: OpenBLAS starts a thread for each further
-processor, each of which spins for 2**26 cycles before it sleeps, and Python looks for cycles in
-what is there for good (docs/decisions/0113).
+A plain import takes twice the processor time: OpenBLAS starts a thread for each further processor,
+each of which spins for 2**26 cycles before it sleeps, and Python's cycle collector scans objects
+that are never freed (docs/decisions/0113).
 """
 
 import gc
@@ -15,16 +15,16 @@ from threading import RLock
 from typing import Any
 
 _PATIENCE, _LEAST = "OPENBLAS_THREAD_TIMEOUT", "4"
-"""The logarithm of the cycles for which a thread of OpenBLAS spins; read once, at loading."""
+"""Logarithm of the cycles for which a thread of OpenBLAS spins; read once, on import."""
 
 _lock = RLock()
 
 
 def numpy() -> Any:
-    """Return numpy, with what the environment says of its threads as it was.
+    """Return numpy, and leave the environment's settings of its threads unchanged.
 
     Raises:
-        ImportError: If it is not installed.
+        ImportError: If numpy is not installed.
     """
     if "numpy" not in sys.modules:
         with _lock, _frugal():
@@ -34,7 +34,7 @@ def numpy() -> Any:
 
 @contextmanager
 def _frugal() -> Iterator[None]:
-    """Have threads of libraries that are loaded in the block sleep soon, and no cycles sought."""
+    """Import libraries in the block with threads that sleep early, and without cycle collection."""
     collects, is_said = gc.isenabled(), _PATIENCE in os.environ
     gc.disable()
     if not is_said:

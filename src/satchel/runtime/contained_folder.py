@@ -1,9 +1,9 @@
-"""A folder that nothing said to it can lead out of.
+"""A folder whose files are opened by relative paths that cannot leave it.
 
-Names come from files that others made. Each part of a path is opened below the descriptor of the
-folder before it, and never followed, so neither ``..`` nor a link gets out: also not one that takes
-a folder's place between two calls. (A folder that is itself moved away while something is written
-in it takes that along; nobody can prevent this who does not own the folder alone.)
+Names come from files of others. Each part of a path is opened relative to the descriptor of the
+folder before it, and links are not followed, so neither ``..`` nor a link leads out, not even a
+link that replaces a folder between two calls. (If the folder itself is moved during a write, the
+file moves with it; only an owner of the whole path can prevent that.)
 """
 
 import os
@@ -29,13 +29,13 @@ from satchel.runtime.files import (
 from satchel.runtime.private_files import make_folders, open_private_folder
 
 RelativePath = str | tuple[str, ...]
-"""Where in the folder: the parts, or the parts joined by ``/``; a part holds no ``/`` itself."""
+"""A path in the folder: its parts, or the parts joined by ``/``; no part contains ``/``."""
 
 LONGEST_NAME = 255
-"""Bytes of UTF-8 in one part."""
+"""Maximum bytes of UTF-8 in one part."""
 
 LONGEST_PLACE = 4_000
-"""Bytes in all parts with what joins them; what is longer, other programs could not open."""
+"""Maximum bytes of all parts with separators; other programs cannot open longer paths."""
 
 Kind = Literal["file", "folder", "link", "other"]
 
@@ -47,15 +47,15 @@ class FolderItem(NamedTuple):
     kind: Kind
 
 
-def parts_of(place: RelativePath) -> tuple[str, ...]:
-    """Return the parts of a place, each fit to be a name in a folder.
+def parts_of(path: RelativePath) -> tuple[str, ...]:
+    """Return the parts of a path, each a valid name in a folder.
 
     Raises:
-        PathRefusedError: If there is no part, or one is empty, ``.`` or ``..``, holds ``/``, a
-            backslash or NUL, is longer than 255 bytes or not Unicode; an absolute path has an
-            empty first part. Also if all is longer than 4,000 bytes.
+        PathRefusedError: If there is no part, or one is empty, ``.`` or ``..``, contains ``/``, a
+            backslash or NUL, is longer than 255 bytes or not Unicode; an absolute path has an empty
+            first part. Also if the path is longer than 4,000 bytes.
     """
-    parts = tuple(place.split("/")) if isinstance(place, str) else place
+    parts = tuple(path.split("/")) if isinstance(path, str) else path
     if not parts:
         raise PathRefusedError("a path must have at least one part")
     total = sum(_length_of(part) + 1 for part in parts)
@@ -84,24 +84,26 @@ def _length_of(part: str) -> int:
 
 
 class ContainedFolder(OpenDescriptor):
-    """A folder, held open, whose files are reached by names that cannot leave it.
+    """An open folder whose files are reached by names that cannot leave it.
 
-    A context manager; it may be used from several threads. Everything made in it has mode 0600 or
-    0700. Methods raise ``PathRefusedError`` for a place that ``parts_of`` refuses and for a link,
-    pipe, socket or device anywhere on the way.
+    A context manager; it may be used from several threads. Files and folders created in it have
+    mode 0600 and 0700. Methods raise ``PathRefusedError`` for a path that ``parts_of`` refuses and
+    for a link, pipe, socket or device anywhere on the way.
 
     Args:
         path: The folder. It may not be a link; folders above may.
-        create: Make it, with mode 0700, when there is none.
-        private: It is ours alone: what is opened in it must belong to us, a file must have no
-            second name, and a mode that lets others in is put right, which ``repairs`` tells.
-        within: Descriptor of the folder that holds it, where the way there was judged already; not
-            with ``create`` or ``private``.
+        create: Create it with mode 0700 if it does not exist.
+        private: It belongs to this user alone: files opened in it must, too, and must have no
+            second name, and a mode that grants access to others is corrected and listed in
+            ``repairs``.
+        within: Descriptor of the parent folder, if the path to it was verified; not with ``create``
+            or ``private``.
 
     Raises:
-        PathRefusedError: If it is a link or not a folder, or not ours when ``private``.
+        PathRefusedError: If it is a link or not a folder, or, if ``private``, belongs to another
+            user.
         UnreadableError: If it cannot be opened.
-        TargetError: If it cannot be made or its mode cannot be put right.
+        TargetError: If it cannot be created or its mode cannot be corrected.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class ContainedFolder(OpenDescriptor):
         self.path = path
         self.private = private
         self.repairs: list[ModeRepair] = []
-        """What had to be put right so far."""
+        """The modes that were corrected so far."""
         with file_errors(path, writes=create):
             if private:
                 self._handle, repairs = open_private_folder(path, create=create)
@@ -125,47 +127,47 @@ class ContainedFolder(OpenDescriptor):
                     make_folders(path)
                 self._handle = open_folder(path, within=within)
 
-    def open(self, place: RelativePath) -> BinaryIO:
+    def open(self, name: RelativePath) -> BinaryIO:
         """Open a file for reading; the caller closes it.
 
         Raises:
             UnreadableError: If it is missing or may not be read.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         with file_errors(path, writes=False), self._folder(parts[:-1]) as folder:
             handle = open_file(path, os.O_RDONLY, within=folder)
             return os.fdopen(self._checked(handle, path), "rb")
 
-    def read(self, place: RelativePath, *, limit: int | None = None) -> bytes:
+    def read(self, name: RelativePath, *, limit: int | None = None) -> bytes:
         """Return all bytes of a file.
 
         Args:
-            place: The file.
-            limit: The most bytes it may have.
+            name: The file.
+            limit: Maximum size in bytes.
 
         Raises:
             UnreadableError: If it is missing or cannot be read.
             LimitError: If it has more than ``limit`` bytes.
         """
-        path = self._shown(parts_of(place))
-        with self.open(place) as stream, file_errors(path, writes=False):
+        path = self._shown(parts_of(name))
+        with self.open(name) as stream, file_errors(path, writes=False):
             data = stream.read() if limit is None else stream.read(limit + 1)
         if limit is not None and len(data) > limit:
             raise LimitError(f"the file has more than {limit:,} bytes", file=str(path))
         return data
 
-    def create(self, place: RelativePath) -> BinaryIO:
-        """Make a file that was not there and open it for reading and writing.
+    def create(self, name: RelativePath) -> BinaryIO:
+        """Create a new file and open it for reading and writing.
 
-        For files that grow; ``write`` is for those that appear whole. The caller closes it, and
-        forces it to disk when that matters.
+        For files that grow; ``write`` is for files that appear whole. The caller closes it, and
+        syncs it if necessary.
 
         Raises:
-            TargetExistsError: If there is something of that name, also a link that leads nowhere.
-            TargetError: If it cannot be made.
+            TargetExistsError: If the name exists, also as a dangling link.
+            TargetError: If it cannot be created.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         with file_errors(path, writes=True), self._folder(parts[:-1]) as folder:
@@ -176,16 +178,14 @@ class ContainedFolder(OpenDescriptor):
             return os.fdopen(handle, "w+b")
 
     @contextmanager
-    def writing(self, place: RelativePath, *, overwrite: bool = True) -> Iterator[BinaryIO]:
-        """Give a file to write that appears, whole and on disk, when the block ends well.
-
-        A link or a file with other names at ``place`` is replaced, never written through.
+    def writing(self, name: RelativePath, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+        """Yield a stream for a file that appears whole and on disk at the end of the block.
 
         Raises:
-            TargetExistsError: If there is something already and ``overwrite`` is False.
-            TargetError: If it cannot be written; what was there before is untouched.
+            TargetExistsError: If the name exists and ``overwrite`` is False.
+            TargetError: If it cannot be written; an existing file is unchanged.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         with (
             file_errors(path, writes=True),
@@ -194,18 +194,18 @@ class ContainedFolder(OpenDescriptor):
         ):
             yield stream
 
-    def write(self, place: RelativePath, data: bytes, *, overwrite: bool = True) -> None:
-        """Write a whole file; as ``writing``."""
-        with self.writing(place, overwrite=overwrite) as stream:
+    def write(self, name: RelativePath, data: bytes, *, overwrite: bool = True) -> None:
+        """Write a whole file; see ``writing``."""
+        with self.writing(name, overwrite=overwrite) as stream:
             stream.write(data)
 
-    def listing(self, place: RelativePath = ()) -> list[FolderItem]:
-        """Return the names in a folder, sorted; in the folder itself by default.
+    def listing(self, name: RelativePath = ()) -> list[FolderItem]:
+        """Return the names in a folder, sorted; in this folder by default.
 
         Raises:
-            UnreadableError: If there is no such folder.
+            UnreadableError: If the folder does not exist.
         """
-        parts = parts_of(place) if place != () else ()
+        parts = parts_of(name) if name != () else ()
         with (
             file_errors(self._shown(parts), writes=False),
             self._folder(parts) as folder,
@@ -214,29 +214,29 @@ class ContainedFolder(OpenDescriptor):
             return sorted(FolderItem(entry.name, _kind(entry)) for entry in found)
 
     @contextmanager
-    def held(self) -> Iterator[int]:
-        """Give a descriptor of the folder itself, for whoever walks through it step by step."""
+    def open_handle(self) -> Iterator[int]:
+        """Yield a descriptor of this folder, for callers that traverse it themselves."""
         with file_errors(self.path, writes=False), self._folder(()) as handle:
             yield handle
 
-    def make_folder(self, place: RelativePath) -> None:
-        """Make a folder and those above it; one that is there already is good.
+    def make_folder(self, name: RelativePath) -> None:
+        """Create a folder and its missing parents; it may exist.
 
         Raises:
-            TargetError: If one cannot be made.
+            TargetError: If one cannot be created.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         with file_errors(self._shown(parts), writes=True), self._folder(parts, make=True):
             pass
 
-    def remove(self, place: RelativePath) -> None:
+    def remove(self, name: RelativePath) -> None:
         """Remove a file, a link itself, or an empty folder.
 
         Raises:
-            UnreadableError: If there is nothing of that name.
-            TargetError: If it cannot be removed, such as a folder with something in it.
+            UnreadableError: If the name does not exist.
+            TargetError: If it cannot be removed, such as a folder that is not empty.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         with file_errors(path, writes=True), self._folder(parts[:-1]) as folder:
             if stat.S_ISDIR(_present(path, folder).st_mode):
@@ -246,20 +246,20 @@ class ContainedFolder(OpenDescriptor):
             os.fsync(folder)
 
     def rename(self, old: RelativePath, new: RelativePath, *, overwrite: bool = False) -> None:
-        """Give a file or folder another place, in one step.
+        """Move a file or folder, in one step.
 
         A link is moved as it is.
 
         Args:
-            old: What to move.
-            new: Its place afterwards; the folder is there already.
-            overwrite: Replace what is at ``new``, unless it is a folder. Without it, what another
-                process makes in the same moment is replaced all the same: hold a lock.
+            old: The path to move.
+            new: The new path; its folder exists.
+            overwrite: Replace ``new``, unless it is a folder. Even if False, a file that another
+                process creates at the same moment is replaced: hold a lock.
 
         Raises:
-            UnreadableError: If there is nothing at ``old``.
-            TargetExistsError: If there is something at ``new`` and ``overwrite`` is False.
-            TargetError: If it cannot be done.
+            UnreadableError: If ``old`` does not exist.
+            TargetExistsError: If ``new`` exists and ``overwrite`` is False.
+            TargetError: If it cannot be moved.
         """
         from_parts, to_parts = parts_of(old), parts_of(new)
         source, target = self._shown(from_parts), self._shown(to_parts)
@@ -280,19 +280,19 @@ class ContainedFolder(OpenDescriptor):
 
     @contextmanager
     def _folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-        """Give the descriptor of a folder in here, reached step by step."""
-        # A new descriptor of the root, too: two that list the same one disturb each other.
+        """Yield the descriptor of a folder in this one, opened part by part."""
+        # A new descriptor of the root as well: two listings of one descriptor disturb each other.
         handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._handle)
-        with ExitStack() as held:
-            held.callback(os.close, handle)
+        with ExitStack() as stack:
+            stack.callback(os.close, handle)
             path = self.path
             for part in parts:
                 path /= part
                 if make:
                     _make(path, handle)
                 handle = open_folder(path, within=handle)
-                held.pop_all().close()
-                held.callback(os.close, handle)
+                stack.pop_all().close()
+                stack.callback(os.close, handle)
                 if self.private:
                     self._note(enforce(handle, path, PRIVATE_FOLDER))
             yield handle

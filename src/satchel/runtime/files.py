@@ -1,4 +1,9 @@
-"""Opening what a person named, with an error that says what is wrong with it."""
+"""Regular files: opened without surprises, and written whole or not at all.
+
+Files named by a person are opened with errors that explain what is wrong. Files and folders in an
+open folder are opened by one step, and links are not followed. ``atomic_write`` writes a file
+beside its target and renames it once it is complete and on disk.
+"""
 
 import errno
 import io
@@ -22,7 +27,7 @@ from satchel.errors import (
 )
 
 _BUFFER = 1 << 17
-"""Bytes that are read at a time."""
+"""Bytes read at once."""
 
 
 class Closable:
@@ -52,15 +57,15 @@ class OpenDescriptor(Closable):
 
 
 class OpenFile(OpenDescriptor):
-    """A regular file that is held open, so that all that is read of it is of one and the same file.
+    """An open regular file, so that everything read from it is from the same file.
 
-    Whatever takes its name meanwhile, and however often it is read: each stream starts at the
-    first byte and keeps a position of its own. A context manager; it may be read by several
-    threads, each with its own stream.
+    That holds if its name is reused in the meantime, and however often it is read: each stream
+    starts at the first byte and has its own position. A context manager; several threads may read
+    it, each with its own stream.
 
     Args:
-        handle: Its descriptor, which is closed with it.
-        path: What to call it in errors.
+        handle: Its descriptor; closed with this object.
+        path: Its path in errors.
     """
 
     def __init__(self, handle: int, path: Path) -> None:
@@ -69,10 +74,10 @@ class OpenFile(OpenDescriptor):
 
     @classmethod
     def named(cls, path: Path) -> Self:
-        """Open a file by its name; links on the way are followed.
+        """Open a file by its name; links are followed.
 
         Raises:
-            UnreadableError: As ``reading``.
+            UnreadableError: As ``open_input``.
         """
         return cls(_regular(path), path)
 
@@ -81,15 +86,15 @@ class OpenFile(OpenDescriptor):
 
     @property
     def status(self) -> os.stat_result:
-        """What the system says of it now."""
+        """Its current status."""
         return os.fstat(self._handle)
 
     def stream(self) -> BinaryIO:
-        """Return its bytes from the first; closing that leaves the file open."""
+        """Return a stream from the first byte; closing it leaves the file open."""
         return io.BufferedReader(_Bytes(self), _BUFFER)
 
     def read_at(self, position: int, into: Any) -> int:
-        """Fill a buffer from a position, and return how many bytes there were."""
+        """Fill a buffer from a position, and return the number of bytes read."""
         return os.preadv(self._handle, [into], position)
 
     def fileno(self) -> int:
@@ -98,7 +103,7 @@ class OpenFile(OpenDescriptor):
 
 
 class _Bytes(io.RawIOBase):
-    """The bytes of an open file, with a position of its own."""
+    """The bytes of an open file, with a position of their own."""
 
     def __init__(self, file: OpenFile) -> None:
         self._file = file
@@ -135,16 +140,16 @@ class _Bytes(io.RawIOBase):
 
 
 InputPath = Path | OpenFile
-"""A file by its name, or open already."""
+"""A file by its path, or an open one."""
 
 
 @contextmanager
 def open_input(path: InputPath) -> Iterator[BinaryIO]:
-    """Open a regular file for reading, and name it in errors that escape.
+    """Open a regular file for reading, and add its path to errors.
 
     Raises:
-        UnreadableError: If there is no such file, it is a directory, a pipe or a device, or
-            permission is missing.
+        UnreadableError: If it does not exist, is a directory, a pipe or a device, or may not be
+            read.
     """
     with open_regular(path) as stream:
         try:
@@ -159,7 +164,7 @@ def open_regular(path: InputPath) -> BinaryIO:
     """Open a regular file for reading; the caller closes it.
 
     Raises:
-        UnreadableError: As ``reading``.
+        UnreadableError: As ``open_input``.
     """
     if isinstance(path, OpenFile):
         return path.stream()
@@ -169,7 +174,7 @@ def open_regular(path: InputPath) -> BinaryIO:
 def _regular(path: Path) -> int:
     """Return the descriptor of a regular file.
 
-    Opened without blocking, so that a pipe laid in a file's place cannot hang the program.
+    It is opened without blocking, so that a pipe in place of the file cannot block the program.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -186,7 +191,7 @@ def _regular(path: Path) -> int:
 
 
 def unreadable(path: InputPath, error: OSError) -> UnreadableError:
-    """Return the error to raise when the system refuses to read ``path``."""
+    """Return the error to raise if the system refuses to read ``path``."""
     hints = {
         FileNotFoundError: "Check the name.",
         PermissionError: "Check its permissions.",
@@ -197,29 +202,30 @@ def unreadable(path: InputPath, error: OSError) -> UnreadableError:
 
 
 _SETTLED_NS = 2_000_000_000
-"""The clock of file times is coarse, at worst (FAT) two seconds: a file changed since could look
-the same, so a younger one is looked into."""
+"""The clock of file times is coarse, at worst (FAT) two seconds. A file changed since then may have
+the same stamp, so the content of a younger file is compared.
+"""
 
 
 class Stamp(NamedTuple):
-    """What changes when a file does."""
+    """Attributes that change when a file changes."""
 
     inode: int
     size: int
     changed_ns: int
 
 
-def _stamp(found: os.stat_result) -> Stamp:
-    return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def stable_stamp(found: os.stat_result) -> Stamp | None:
-    """Return the stamp of a file, None while a later change could have the same one."""
-    return _stamp(found) if time.time_ns() - found.st_mtime_ns > _SETTLED_NS else None
+def stable_stamp(status: os.stat_result) -> Stamp | None:
+    """Return the stamp of a file; None if a later change could have the same one."""
+    return _stamp(status) if time.time_ns() - status.st_mtime_ns > _SETTLED_NS else None
 
 
 def is_unchanged(path: Path, stamp: Stamp | None) -> bool:
-    """Tell whether a file has the stamp still; False when there is no file or no stamp."""
+    """Return whether a file still has a stamp; False if there is no file or no stamp."""
     try:
         return stamp is not None and stamp == _stamp(path.lstat())
     except OSError:
@@ -229,10 +235,10 @@ def is_unchanged(path: Path, stamp: Stamp | None) -> bool:
 _END = ".tmp"
 
 PRIVATE_FILE = 0o600
-"""Mode of what only the owner may read: keys, state."""
+"""Mode of files that only the owner may read: keys, state."""
 
 PRIVATE_FOLDER = 0o700
-"""Mode of the folders such files are in."""
+"""Mode of the folders of such files."""
 
 _ADVICE = {
     errno.ENOSPC: "The disk is full; no partial file was left. Free disk space and run again.",
@@ -246,11 +252,11 @@ _ADVICE = {
 
 @contextmanager
 def atomic_write(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Give a file to write that becomes ``path`` when the block ends without an error.
+    """Yield a stream for a file that becomes ``path`` when the block ends without an error.
 
     Args:
         path: The target. A symbolic link there is replaced, never followed.
-        overwrite: False refuses a target that exists, also one that appears meanwhile.
+        overwrite: False refuses an existing target, also one that appears during the block.
         mode: Permissions before the umask; ``PRIVATE_FILE`` for secrets.
 
     Raises:
@@ -269,13 +275,13 @@ def atomic_write(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> It
 def writing_at(
     folder: int, path: Path, *, overwrite: bool = True, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """As ``writing``, in a folder that is open already and cannot be exchanged meanwhile.
+    """As ``atomic_write``, in an open folder that cannot be exchanged.
 
     Args:
         folder: Descriptor of the folder; it stays open.
         path: Its last part is the target's name in ``folder``; the rest is for messages.
-        overwrite: As ``writing``.
-        mode: As ``writing``.
+        overwrite: As ``atomic_write``.
+        mode: As ``atomic_write``.
     """
     with draft_at(folder, path, overwrite=overwrite, mode=mode) as draft:
         with draft.writing() as stream:
@@ -284,13 +290,13 @@ def writing_at(
 
 
 class Draft:
-    """A file beside its target that may take the target's name.
+    """A file beside its target that may be renamed to it.
 
     Args:
-        folder: Descriptor of the folder that both are in.
+        folder: Descriptor of their folder.
         path: The target.
-        overwrite: As ``writing``.
-        name: What it is called meanwhile.
+        overwrite: As ``atomic_write``.
+        name: Its temporary name.
         handle: Its descriptor, which ``writing`` closes.
     """
 
@@ -300,17 +306,17 @@ class Draft:
 
     @contextmanager
     def writing(self) -> Iterator[BinaryIO]:
-        """Give it to write, once; it is on the disk when the block ends."""
+        """Yield its stream, once; the file is on disk when the block ends."""
         with os.fdopen(self._handle, "w+b") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
 
     def publish(self) -> None:
-        """Give it the target's name.
+        """Rename it to its target.
 
         Raises:
-            TargetExistsError: If the name was taken meanwhile, and is not to be.
+            TargetExistsError: If the target appeared and may not be replaced.
             TargetError: If the system refuses.
         """
         try:
@@ -323,9 +329,9 @@ class Draft:
 def draft_at(
     folder: int, path: Path, *, overwrite: bool = True, mode: int = 0o666
 ) -> Iterator[Draft]:
-    """Give a file that may take the name of ``path`` in an open folder.
+    """Yield a draft of ``path`` in an open folder.
 
-    It is gone when the block ends, unless it was published.
+    It is removed at the end of the block, unless it was published.
     """
     found = _temporary(folder, path, overwrite=overwrite, mode=mode)
     with found as (name, handle):
@@ -334,16 +340,17 @@ def draft_at(
 
 @contextmanager
 def writing_by_name(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give the name of an empty private file that becomes ``path`` when the block ends well.
+    """Yield the path of an empty private file that becomes ``path`` at the end of the block.
 
-    For what opens files itself, such as SQLite; it has closed the file when the block ends.
+    For programs that open files by name, such as SQLite; they must have closed it at the end of the
+    block.
 
     Args:
         path: The target.
-        overwrite: False refuses a target that exists, also one that appears meanwhile.
+        overwrite: False refuses an existing target, also one that appears during the block.
 
     Raises:
-        TargetExistsError: If there is something at ``path``, and it is not to be replaced.
+        TargetExistsError: If the target exists and ``overwrite`` is False.
         TargetError: If the system refuses; the message says what to do.
     """
     _refuse_no_name(path)
@@ -364,7 +371,7 @@ def writing_by_name(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def _folder(folder: Path, path: Path) -> Iterator[int]:
-    """Give the descriptor of the folder that ``path`` is written in."""
+    """Yield the descriptor of the folder of ``path``."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -377,12 +384,12 @@ def _folder(folder: Path, path: Path) -> Iterator[int]:
 
 @contextmanager
 def _temporary(folder: int, path: Path, *, overwrite: bool, mode: int) -> Iterator[tuple[str, int]]:
-    """Give the name and the descriptor of a new file beside the target; the name is gone after.
+    """Yield the name and descriptor of a new file beside the target; its name is then removed.
 
-    The receiver closes the descriptor.
+    The caller closes the descriptor.
     """
     _refuse_odd_target(folder, path, overwrite=overwrite)
-    # A name has at most 255 bytes, a character at most 4, and the rest of this one is 22.
+    # A name has at most 255 bytes, a character at most 4, and the rest of this name is 22.
     temporary = f"{_start(path)}{secrets.token_hex(8)}{_END}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -402,7 +409,7 @@ def _publish(folder: int, temporary: str, path: Path, *, overwrite: bool) -> Non
     if overwrite:
         os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     else:
-        try:  # unlike a rename, fails when the name is taken
+        try:  # unlike a rename, fails if the name exists
             os.link(
                 temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False
             )
@@ -413,14 +420,14 @@ def _publish(folder: int, temporary: str, path: Path, *, overwrite: bool) -> Non
 
 def _refuse_odd_target(folder: int, path: Path, *, overwrite: bool) -> None:
     try:
-        found = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+        status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
     except OSError as error:
         raise target_error(path, error) from error
     if not overwrite:
         raise _exists(path)
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise TargetError("the target is not a regular file", file=str(path), hint="Give a file.")
 
 
@@ -438,7 +445,7 @@ def _exists(path: Path) -> TargetExistsError:
 
 
 def target_error(path: Path, error: OSError) -> TargetError:
-    """Return the error to raise when the system refuses to write ``path``."""
+    """Return the error to raise if the system refuses to write ``path``."""
     return TargetError(
         f"cannot write: {error.strerror or error}",
         file=str(path),
@@ -447,9 +454,9 @@ def target_error(path: Path, error: OSError) -> TargetError:
 
 
 def leftover_files(path: Path) -> list[Path]:
-    """Return what writers of ``path`` that were killed left beside it.
+    """Return the temporary files that killed writers of ``path`` left beside it.
 
-    One that is being written now looks the same: hold a lock, or know that there is none.
+    A file that is being written looks the same: hold a lock, or know that there is no writer.
     """
     return [
         found
@@ -464,40 +471,40 @@ def _start(path: Path) -> str:
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # without waiting: it may be a pipe
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # do not block: it may be a pipe
 
 _MODE = 0o777
 _OTHERS = 0o077
 
 
 class ModeRepair(NamedTuple):
-    """A mode that was not the private one, and was made so."""
+    """A mode that was corrected to the private one."""
 
     path: Path
     was: int
     now: int
 
     def __str__(self) -> str:
-        what = (
+        description = (
             "it was accessible to others"
             if self.was & _OTHERS
             else "it was not fully accessible to us"
         )
-        return f"{self.path}: {what} (mode {self.was:04o}); the mode is {self.now:04o} now"
+        return f"{self.path}: {description} (mode {self.was:04o}); the mode is {self.now:04o} now"
 
 
 def open_folder(path: Path, *, within: int | None = None, passing: bool = False) -> int:
     """Open a folder and return its descriptor; the caller closes it.
 
     Args:
-        path: The folder. Its last part is not followed when it is a link.
-        within: Descriptor of the folder that holds it: then only the last part is used, and the
-            rest is for messages.
-        passing: Only to open what is in it, which is possible where it may not be listed.
+        path: The folder. Its last part may not be a link.
+        within: Descriptor of its parent: then only the last part is used, and the rest is for
+            messages.
+        passing: Open it for traversal only, which needs no permission to list it.
 
     Raises:
         PathRefusedError: If it is a link or not a folder.
-        OSError: Whatever else the system says.
+        OSError: Any other error of the system.
     """
     name = path if within is None else path.name
     try:
@@ -518,13 +525,13 @@ def open_file(
     Args:
         path: Its last part is the name in ``within``; the rest is for messages.
         access: ``os.O_RDONLY`` or ``os.O_RDWR``, and flags to add, such as ``os.O_CREAT``.
-        within: Descriptor of the folder that holds it.
-        mode: Permissions, before the umask, of a file that is made.
-        sole: Refuse a file that has a second name (a hard link): it counts as somebody else's.
+        within: Descriptor of its folder.
+        mode: Permissions, before the umask, of a new file.
+        sole: Refuse a file with a second name (a hard link), which may belong to another user.
 
     Raises:
         PathRefusedError: If it is a link, a folder, a pipe, a socket or a device.
-        OSError: Whatever else the system says.
+        OSError: Any other error of the system.
     """
     try:
         handle = os.open(path.name, access | _FILE, mode, dir_fd=within)
@@ -534,11 +541,11 @@ def open_file(
         if error.errno in {errno.EISDIR, errno.ENXIO, errno.ENODEV}:
             raise _no_file(path) from error
         raise
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise _no_file(path)
-    if sole and found.st_nlink > 1:  # none is a file that was replaced since it was opened
+    if sole and status.st_nlink > 1:  # 0: the file was replaced since it was opened
         os.close(handle)
         raise PathRefusedError(
             "this file has another hard link elsewhere",
@@ -548,68 +555,67 @@ def open_file(
     return handle
 
 
-def refuse_foreign(found: os.stat_result, path: Path) -> None:
-    """Refuse what another user could have laid there.
+def refuse_foreign(status: os.stat_result, path: Path) -> None:
+    """Refuse a file that another user could have put there.
 
     Raises:
-        PathRefusedError: If it is a link, belongs to another user, or is a file that has a second
-            name somewhere.
+        PathRefusedError: If it is a link, belongs to another user, or is a file with a second name.
     """
-    _refuse_link(found, path)
-    if found.st_uid != os.geteuid():
+    _refuse_link(status, path)
+    if status.st_uid != os.geteuid():
         raise PathRefusedError(
-            f"this belongs to another user (uid {found.st_uid}; ours is {os.geteuid()})",
+            f"this belongs to another user (uid {status.st_uid}; ours is {os.geteuid()})",
             file=str(path),
             hint="Run this as that user, or change the owner with chown.",
         )
-    if not stat.S_ISDIR(found.st_mode) and found.st_nlink != 1:
-        raise many_names(found, path)
+    if not stat.S_ISDIR(status.st_mode) and status.st_nlink != 1:
+        raise other_names_error(status, path)
 
 
-def refuse_other_names(found: os.stat_result, path: Path) -> None:
-    """Refuse a file that is reached by other names, which may be anywhere.
+def refuse_other_names(status: os.stat_result, path: Path) -> None:
+    """Refuse a file that has other names, which may be anywhere.
 
-    One that has lost its name since it was opened is good.
+    A file that lost its name since it was opened is accepted.
 
     Raises:
         PathRefusedError: If it is a link, no regular file, or has a second name.
     """
-    refuse_odd(found, path)
-    if found.st_nlink > 1:
-        raise many_names(found, path)
+    refuse_irregular(status, path)
+    if status.st_nlink > 1:
+        raise other_names_error(status, path)
 
 
-def many_names(found: os.stat_result, path: Path) -> PathRefusedError:
+def other_names_error(status: os.stat_result, path: Path) -> PathRefusedError:
     """Return the error for a file with hard links."""
     return PathRefusedError(
-        f"this file has {found.st_nlink} names (hard links)",
+        f"this file has {status.st_nlink} names (hard links)",
         file=str(path),
         hint="Remove the other links, or replace it with a copy.",
     )
 
 
-def refuse_odd(found: os.stat_result, path: Path) -> None:
-    """Refuse what is not a regular file.
+def refuse_irregular(status: os.stat_result, path: Path) -> None:
+    """Refuse anything but a regular file.
 
     Raises:
         PathRefusedError: If it is a link, a folder, a pipe, a socket or a device.
     """
-    _refuse_link(found, path)
-    if not stat.S_ISREG(found.st_mode):
+    _refuse_link(status, path)
+    if not stat.S_ISREG(status.st_mode):
         raise _no_file(path)
 
 
 def enforce(handle: int, path: Path, mode: int) -> ModeRepair | None:
-    """Make an open file or folder ours alone, and return what had to be changed.
+    """Restrict an open file or folder to this user, and return what was changed.
 
     Args:
         handle: Its descriptor.
         path: For messages.
-        mode: The permissions it must have, exactly.
+        mode: The exact permissions to set.
 
     Raises:
         PathRefusedError: As ``refuse_foreign``.
-        OSError: If the system does not let the mode be changed.
+        OSError: If the mode cannot be changed.
     """
     found = os.fstat(handle)
     refuse_foreign(found, path)
@@ -617,13 +623,15 @@ def enforce(handle: int, path: Path, mode: int) -> ModeRepair | None:
     if was == mode:
         return None
     os.fchmod(handle, mode)
-    if os.fstat(handle).st_mode & _MODE != mode:  # FAT and its like agree and do nothing
-        raise keeps_no_modes(path)
+    if (
+        os.fstat(handle).st_mode & _MODE != mode
+    ):  # FAT and similar file systems accept the call and do nothing
+        raise no_modes_error(path)
     return ModeRepair(path, was, mode)
 
 
-def keeps_no_modes(path: Path) -> PathRefusedError:
-    """Return the error for a file system on which nothing can be private."""
+def no_modes_error(path: Path) -> PathRefusedError:
+    """Return the error for a file system without permissions."""
     return PathRefusedError(
         "the file system does not store permissions, so others may read this",
         file=str(path),
@@ -633,10 +641,10 @@ def keeps_no_modes(path: Path) -> PathRefusedError:
 
 @contextmanager
 def file_errors(path: Path, *, writes: bool) -> Iterator[None]:
-    """Turn what the system says in the block into an error that names ``path``.
+    """Convert system errors in the block to errors that name ``path``.
 
     Raises:
-        PathRefusedError: If the name holds a NUL; the block is not run.
+        PathRefusedError: If the path contains NUL; the block is not run.
         TargetError: If the system refuses and the block ``writes``.
         UnreadableError: If it refuses and the block only reads.
     """
@@ -648,8 +656,8 @@ def file_errors(path: Path, *, writes: bool) -> Iterator[None]:
         raise (target_error if writes else unreadable)(path, error) from error
 
 
-def _refuse_link(found: os.stat_result, path: Path) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def _refuse_link(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISLNK(status.st_mode):
         raise _link(path)
 
 

@@ -1,4 +1,4 @@
-"""SQLite files of other programs: read without changing them, or written as their owners do."""
+"""SQLite files of other programs: read without changing them, or written as their programs do."""
 
 import os
 import shutil
@@ -27,19 +27,19 @@ Values = tuple[Any, ...]
 class Database:
     """One SQLite file of another program.
 
-    For reading, the file is left as it is: nothing is made beside it. What its owner left half
-    done, a journal or a log beside it, is finished in a copy.
+    Reading leaves the file unchanged and creates nothing beside it. An unfinished journal or log
+    beside it is applied in a copy.
 
     Args:
         path: The file.
-        most_bytes: The longest text or blob that is read.
-        writes: Whether it is written, and made when it is not there.
-        name: What to call it in errors; by its path otherwise.
+        most_bytes: Maximum bytes of a text or blob.
+        writes: Whether to open it for writing, and create it if it does not exist.
+        name: Its name in errors; its path by default.
 
     Raises:
         UnreadableError: If it cannot be opened.
-        LockedError: If somebody is writing to it.
-        MalformedError: If it is no database, or damaged.
+        LockedError: If another program is writing to it.
+        MalformedError: If it is not a database, or damaged.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class Database:
             raise
 
     def columns(self, table: str) -> list[str]:
-        """Return the names of a table's columns; none when there is no such table.
+        """Return the names of a table's columns; none if the table does not exist.
 
         Raises:
-            MalformedError: If what has the name computes its rows: it could do so for ever.
+            MalformedError: If it is not a plain table: a view could compute rows without end.
         """
-        found = list(self.rows("SELECT type FROM sqlite_schema WHERE name = ?", table))
+        types = list(self.rows("SELECT type FROM sqlite_schema WHERE name = ?", table))
         columns = list(self.rows("SELECT name, hidden FROM pragma_table_xinfo(?)", table))
-        if found and (found != [("table",)] or any(hidden for _, hidden in columns)):
+        if types and (types != [("table",)] or any(hidden for _, hidden in columns)):
             raise MalformedError(f"`{table}` is not a plain table", file=self._name, field=table)
-        return [name for name, _ in columns] if found else []
+        return [name for name, _ in columns] if types else []
 
     def require_whole(self) -> None:
-        """Refuse a file whose pages do not fit together.
+        """Refuse a file whose pages are inconsistent.
 
         Raises:
             MalformedError: Naming the first problem.
@@ -81,7 +81,7 @@ class Database:
             raise MalformedError(f"a damaged database: {problem}", file=self._name, byte=0)
 
     def rows(self, statement: str, *values: Any) -> Iterator[Values]:
-        """Yield what a statement gives.
+        """Yield the rows of a statement.
 
         Raises:
             MalformedError: If the file is damaged.
@@ -90,17 +90,17 @@ class Database:
             yield from self._open().execute(statement, values)
 
     def run(self, statement: str, rows: list[Values]) -> None:
-        """Do something for each row.
+        """Run a statement for each row.
 
         Raises:
-            TargetError: If it cannot be done.
+            TargetError: If it fails.
         """
         with self._explained():
             self._open().executemany(statement, rows)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all of a block or nothing; on the disk when it ends.
+        """Write all of a block or nothing; it is on disk at the end.
 
         Raises:
             TargetError: If it cannot be written.
@@ -116,7 +116,7 @@ class Database:
                     connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Let go of it; a second time is no error."""
+        """Close the database; a second call does nothing."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(apsw.Error):
@@ -138,19 +138,19 @@ class Database:
             path, flags = self._copied(path), apsw.SQLITE_OPEN_READWRITE
         address = "file:" + quote_from_bytes(os.fsencode(path.parent.resolve() / path.name))
         flags |= apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-        found = apsw.Connection(address, flags=flags)
-        found.set_busy_timeout(_BUSY_MS)
-        found.limit(apsw.SQLITE_LIMIT_LENGTH, most_bytes)
-        found.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        found.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        found.pragma("cache_size", -_CACHE_KIB)
+        connection = apsw.Connection(address, flags=flags)
+        connection.set_busy_timeout(_BUSY_MS)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, most_bytes)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.pragma("cache_size", -_CACHE_KIB)
         if self._writes:
-            found.pragma("synchronous", "FULL")
+            connection.pragma("synchronous", "FULL")
         else:
-            # Held to the end, so that all pages are of one moment.
-            found.execute("BEGIN")
-        found.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-        return found
+            # Held to the end, so that all pages are from one moment.
+            connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        return connection
 
     def _copied(self, path: Path) -> Path:
         self._copy = tempfile.TemporaryDirectory(prefix="satchel-")
@@ -179,7 +179,7 @@ class Database:
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Tell whether reading the file alone would miss something, or make files beside it."""
+    """Return whether reading the file alone would miss data, or create files beside it."""
     for end in ("-journal", "-wal"):
         with suppress(FileNotFoundError):
             if path.with_name(path.name + end).stat().st_size:
@@ -189,10 +189,10 @@ def _is_unfinished(path: Path) -> bool:
 
 
 class SortedRows:
-    """Rows under a key, in a temporary database: in memory when few, on the disk when many."""
+    """Rows by key, in a temporary database: in memory if few, on disk if many."""
 
     def __init__(self) -> None:
-        # An empty name is a database of its own that goes with the connection.
+        # An empty name is a temporary database that is removed with the connection.
         self._db: apsw.Connection | None = apsw.Connection("")
         self._db.pragma("journal_mode", "OFF")
         self._db.pragma("synchronous", "OFF")
@@ -200,28 +200,28 @@ class SortedRows:
         self._db.execute("CREATE TABLE held(key, place INTEGER, value BLOB)")
 
     def fill(self, rows: Iterator[tuple[str, int, bytes]]) -> None:
-        """Take rows of a key, a place among those of the key, and a value."""
-        assert self._db is not None  # noqa: S101 - nobody fills what is closed
+        """Add rows of a key, a position among those of the key, and a value."""
+        assert self._db is not None  # noqa: S101 - it is filled before it is closed
         with self._db:
             self._db.executemany("INSERT INTO held VALUES (?, ?, ?)", rows)
         self._db.execute("CREATE INDEX by_key ON held(key, place)")
 
     def of(self, key: str) -> list[bytes]:
-        """Return the values of a key, in their order."""
+        """Return the values of a key, in order."""
         return [value for _, value in self.since(key, None)]
 
-    def since(self, key: str, place: int | None, limit: int = -1) -> list[tuple[int, bytes]]:
-        """Return places and values of a key after a place."""
+    def since(self, key: str, position: int | None, limit: int = -1) -> list[tuple[int, bytes]]:
+        """Return positions and values of a key after a position."""
         assert self._db is not None  # noqa: S101 - as above
-        found = self._db.execute(
+        rows = self._db.execute(
             "SELECT place, value FROM held WHERE key = ? AND (? IS NULL OR place > ?)"
             " ORDER BY place LIMIT ?",
-            (key, place, place, limit),
+            (key, position, position, limit),
         )
-        return list(found)
+        return list(rows)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         connection, self._db = self._db, None
         if connection is not None:
             connection.close()

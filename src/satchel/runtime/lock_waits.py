@@ -1,4 +1,4 @@
-"""Waiting for a lock: who holds it, and what is shown while it is held."""
+"""Waits for a lock: its holder, and the progress to show."""
 
 import os
 import time
@@ -7,19 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 OnWait = Callable[[str, float], None]
-"""Called again and again while something is waited for: with that, and the seconds so far."""
+"""Called repeatedly during a wait, with what is waited for and the seconds so far."""
 
 _PAUSES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.05, 0.05, 0.1)
-"""Seconds, as SQLite's own."""
+"""Seconds, the same as SQLite's."""
 
 _ASKED_EVERY = 0.5
-"""Seconds after which it is looked up again who holds the lock."""
+"""Seconds after which the holder is looked up again."""
 
 _SHOWN = 60
-"""Characters of a command."""
+"""Maximum characters of a command."""
 
 _LOG_LOCKS = range(120, 128)
-"""Bytes of a log's index (``-shm``) that SQLite locks; the first is that of who writes."""
+"""Bytes of a log's index (``-shm``) that SQLite locks; the first is the writer's."""
 
 
 _watcher: OnWait | None = None
@@ -27,8 +27,8 @@ _watcher: OnWait | None = None
 
 @contextmanager
 def watched(watcher: OnWait) -> Iterator[None]:
-    """Have somebody told of every wait of this process in a block."""
-    global _watcher  # noqa: PLW0603 - one person looks at one process
+    """Call a watcher for every wait of this process in the block."""
+    global _watcher  # noqa: PLW0603 - one watcher per process
     before, _watcher = _watcher, watcher
     try:
         yield
@@ -37,7 +37,7 @@ def watched(watcher: OnWait) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Tell whether somebody is told of waits."""
+    """Return whether waits are watched."""
     return _watcher is not None
 
 
@@ -45,13 +45,13 @@ class Wait:
     """One wait for a lock.
 
     Args:
-        what: The name of what is locked.
-        patience: Seconds after which it is given up.
-        holder: Says who holds the lock, where it is another process that lives.
+        what: Name of the locked resource.
+        patience: Seconds until the wait ends.
+        holder: Returns the holder of the lock, if it is another living process.
     """
 
-    def __init__(self, what: str, patience: float, holder: Callable[[], str | None]) -> None:
-        self._what = what
+    def __init__(self, resource: str, patience: float, holder: Callable[[], str | None]) -> None:
+        self._what = resource
         self._holder_now = holder
         self._began = time.monotonic()
         self._end = self._began + patience
@@ -60,7 +60,7 @@ class Wait:
         self._holder: str | None = None
 
     def goes_on(self) -> bool:
-        """Pause for a moment; tell whether to try again, or to give up."""
+        """Pause for a moment and return whether to try again."""
         now = time.monotonic()
         if _watcher is not None and self._pauses >= len(_PAUSES):
             if now - self._asked_at >= _ASKED_EVERY:
@@ -77,11 +77,11 @@ class Wait:
 
 
 class BusyHandler:
-    """What SQLite calls while another connection has a database locked.
+    """Called by SQLite while another connection locks a database.
 
     Args:
         path: The database.
-        busy_ms: Milliseconds after which it is given up.
+        busy_ms: Milliseconds until the wait ends.
     """
 
     def __init__(self, path: Path, busy_ms: int) -> None:
@@ -90,7 +90,7 @@ class BusyHandler:
         self._wait: Wait | None = None
 
     def __call__(self, before: int) -> bool:
-        """Wait for a moment; tell whether to try again."""
+        """Wait for a moment and return whether to try again."""
         if before == 0 or self._wait is None:
             path = self._path
             self._wait = Wait(
@@ -100,7 +100,7 @@ class BusyHandler:
 
 
 def describe_process(pid: int | None) -> str | None:
-    """Return a process with its command, if that is the same user's; None where there is none."""
+    """Return a process with its command if it is this user's; None for no process."""
     if pid is None:
         return None
     name = f"process {pid}"
@@ -119,16 +119,16 @@ def describe_process(pid: int | None) -> str | None:
 
 
 def _command(words: list[str]) -> str:
-    """Return a command as its user wrote it: without the interpreter, and the folder it is in."""
+    """Return a command as typed: without the interpreter, and without its folder."""
     at = next((at for at, word in enumerate(words) if Path(word).name == "satchel"), 0)
     return " ".join([Path(words[at]).name, *words[at + 1 :]]).strip()
 
 
 def database_holder(path: Path) -> int | None:
-    """Return the process that writes a database, or else one that reads it; where the system tells.
+    """Return the process that writes a database, or else one that reads it, if the system lists it.
 
-    By the locks that Linux lists (proc(5)); without opening a file, since closing it would drop the
-    locks that this process has on it.
+    It uses the locks that Linux lists (proc(5)) and opens no file, since closing it would drop this
+    process's own locks on it.
     """
     index = path.with_name(f"{path.name}-shm")
     found = _locks(index, _LOG_LOCKS) or _locks(path, None)
@@ -136,11 +136,11 @@ def database_holder(path: Path) -> int | None:
 
 
 def _locks(path: Path, locked: range | None) -> list[tuple[bool, int]]:
-    """Return who has locks on a file: whether it writes, and its process.
+    """Return the holders of locks on a file: whether each writes, and its process.
 
     Args:
         path: The file.
-        locked: The bytes whose locks count; None for those of writers anywhere.
+        locked: The relevant bytes; None for writers' locks on any byte.
     """
     result = list[tuple[bool, int]]()
     try:
@@ -151,7 +151,7 @@ def _locks(path: Path, locked: range | None) -> list[tuple[bool, int]]:
     for line in lines:
         fields = line.split()
         if len(fields) != 8 or fields[5].rpartition(":")[2] != str(inode):  # noqa: PLR2004
-            continue  # one that waits has one field more
+            continue  # a waiting one has another field
         is_write, pid, first = fields[3] == "WRITE", int(fields[4]), int(fields[6])
         if pid <= 0 or pid == os.getpid():
             continue

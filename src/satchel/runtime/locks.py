@@ -1,8 +1,8 @@
-"""Locks between processes, that say who holds them.
+"""Locks between processes that name their holder.
 
-The system keeps the lock (``flock`` on a file that is never deleted) and drops it when its holder
-ends in whatever way, so no lock is ever stale. What the file says about the holder is for people:
-it is shown when the process it names is seen to live, and decides nothing.
+The system holds the lock (``flock`` on a file that is never deleted) and drops it when its holder
+ends, however it ends, so no lock is ever stale. The text in the file is for people: it is shown if
+its process is alive, and decides nothing.
 """
 
 import fcntl
@@ -28,19 +28,21 @@ from satchel.runtime.private_files import open_private
 _LONGEST_LINE = 4096
 _FIRST_PAUSE = 0.001
 _WRITING_A_NAME = 10
-"""Pauses given to a holder that has just come and has not written its name yet."""
+"""Pauses for a new holder that has not written its name yet."""
 
 
 class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds a lock, as one line of JSON in the lock file."""
+    """The holder of a lock, as one line of JSON in the lock file."""
 
     pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     host: Annotated[str, Meta(max_length=255)]
     started: str
-    """When the program started, in UTC; to the system's clock tick where it tells."""
+    """Start time of the program, in UTC; exact to the system's clock tick if available."""
 
     ticks: int | None = None
-    """The same as the system counts it, from its own start: tells a later process of that pid."""
+    """The same in clock ticks since the system's start: distinguishes a later process with this
+    PID.
+    """
 
     purpose: Annotated[str, Meta(max_length=200)] = ""
 
@@ -53,27 +55,28 @@ class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
 class ProcessLock:
     """A lock that processes share by the name of a file.
 
-    It keeps other processes out, and other ``ProcessLock`` objects of this process just the same:
-    make one object for a path. The threads of the process share what the object holds: each
-    ``acquire`` is matched by a ``release``, and the last one frees the lock. So it is reentrant,
-    but does not keep threads from each other.
+    It excludes other processes, and other ``ProcessLock`` objects of this process too: create one
+    object for a path. The threads of the process share the lock of the object: each ``acquire`` is
+    matched by a ``release``, and the last one frees the lock. So it is reentrant, but does not
+    exclude threads from each other.
 
-    Who wants it alone may wait long while others keep sharing it: there is no queue.
+    There is no queue: a process that waits for the exclusive lock may wait long while others share
+    it.
 
-    A child made by ``fork`` does not hold what its parent holds, and cannot free it.
+    A child made by ``fork`` does not have its parent's lock and cannot free it.
 
     Args:
-        path: The lock file; made with mode 0600 when missing. Never delete it: who waits for the
-            deleted file and who makes a new one would not see each other.
-        purpose: What it is held for, in a few words for a person.
-        own_folder: As ``satchel.runtime.private_files.open_private``.
+        path: The lock file; created with mode 0600. Never delete it: a process that waits for the
+            deleted file and one that creates a new one would not exclude each other.
+        purpose: Its purpose, in a few words for a person.
+        own_folder: See ``private_files.open_private``.
     """
 
     def __init__(self, path: Path, *, purpose: str = "", own_folder: bool = True) -> None:
         self.path = path
         self.purpose = purpose
         self.repairs: list[ModeRepair] = []
-        """What had to be put right when the file was opened."""
+        """The modes that were corrected when the file was opened."""
         self._own_folder = own_folder
         self._handle: int | None = None
         self._shared = False
@@ -87,20 +90,20 @@ class ProcessLock:
         return self._handle is not None and self._pid == os.getpid()
 
     def acquire(self, *, shared: bool = False, wait: float = 0.0) -> None:
-        """Take the lock.
+        """Acquire the lock.
 
         Args:
-            shared: With others that also share it; otherwise alone. Who holds it alone may also
-                ask for it shared.
-            wait: Seconds to try for; ``math.inf`` for as long as it takes. Who is shown for whom
-                it waits waits longer; see ``disk.waiting``.
+            shared: Share it with others; otherwise exclusively. A holder of the exclusive lock may
+                also acquire it shared.
+            wait: Seconds to wait; ``math.inf`` for no limit. A watched wait is longer; see
+                ``lock_waits``.
 
         Raises:
-            LockedError: If another holds it; names the process and says what to do.
-            UsageError: If this object shares it and is asked for it alone: another that shares
-                it could ask the same, and both would wait for ever.
-            PathRefusedError: If a link or anything but a file of ours is at the path.
-            TargetError: If the lock file cannot be made, or the file system has no locks.
+            LockedError: If another process holds it; names the process and says what to do.
+            UsageError: If this object shares it and the exclusive lock is requested: another that
+                shares it could do the same, and both would wait forever.
+            PathRefusedError: If the path is a link, or not a file of this user.
+            TargetError: If the lock file cannot be created, or the file system has no locks.
         """
         waiting = Wait(self.path.name, wait, self._other) if wait > 0 else None
         while not self._try(shared=shared):
@@ -108,7 +111,7 @@ class ProcessLock:
                 raise self._locked()
 
     def release(self) -> None:
-        """Give back what one ``acquire`` took; does nothing when nothing is held."""
+        """Undo one ``acquire``; does nothing if the lock is not held."""
         self._leave_parents()
         with _threads:
             if self._handle is None:
@@ -127,20 +130,20 @@ class ProcessLock:
 
     @contextmanager
     def exclusive(self, *, wait: float = 0.0) -> Iterator[None]:
-        """Hold it alone for the block; as ``acquire``."""
+        """Hold it exclusively during the block; see ``acquire``."""
         with self._holding(shared=False, wait=wait):
             yield
 
     @contextmanager
     def shared(self, *, wait: float = 0.0) -> Iterator[None]:
-        """Hold it with others for the block; as ``acquire``."""
+        """Share it during the block; see ``acquire``."""
         with self._holding(shared=True, wait=wait):
             yield
 
     def holder(self) -> LockHolder | None:
-        """Return who holds it alone, as far as the file tells; for people, not for decisions.
+        """Return the exclusive holder according to the file; for people, not for decisions.
 
-        None when the file names nobody, or a process of this host that is not there any more.
+        None if the file names nobody, or a process of this host that has ended.
         """
         try:
             with file_errors(self.path, writes=False):
@@ -155,7 +158,7 @@ class ProcessLock:
         return found if _may_live(found) else None
 
     def _other(self) -> str | None:
-        """Return who holds it, where it is another process."""
+        """Return the holder, if it is another process."""
         holder = self.holder()
         if holder is None or (holder.pid, holder.host) == (os.getpid(), _host()):
             return None
@@ -168,7 +171,7 @@ class ProcessLock:
         try:
             yield
         finally:
-            if os.getpid() == pid:  # a child that leaves its parent's block gives nothing back
+            if os.getpid() == pid:  # a child that leaves its parent's block releases nothing
                 self.release()
 
     def _try(self, *, shared: bool) -> bool:
@@ -190,7 +193,7 @@ class ProcessLock:
             return True
 
     def _locked_handle(self, how: int) -> int | None:
-        """Return a descriptor of the lock file that has the lock, or None if another has."""
+        """Return a descriptor of the lock file with the lock, or None if another process has it."""
         while True:
             opened = open_private(self.path, create=True, own_folder=self._own_folder)
             self.repairs += opened.repairs
@@ -206,20 +209,20 @@ class ProcessLock:
             os.close(opened.handle)
             if not got:
                 return None
-            # Someone deleted the file between opening and locking it: lock the one there is now.
+            # The file was deleted between opening and locking it: lock the current one.
 
     def _is_at_path(self, handle: int) -> bool:
-        """Tell whether the locked file is the one that others would lock."""
+        """Return whether the locked file is the one that others would lock."""
         try:
             return os.path.samestat(os.fstat(handle), self.path.lstat())
         except FileNotFoundError:
             return False
 
     def _sign(self, handle: int, *, alone: bool) -> None:
-        """Write who holds it; whatever is there was left by one that was killed."""
+        """Write the holder; an existing text is from a killed process."""
         os.ftruncate(handle, 0)
         if alone:
-            # A full disk must not keep people from what they hold the lock for.
+            # A full disk must not prevent the work that the lock is for.
             with suppress(OSError):
                 os.pwrite(handle, msgspec.json.encode(_myself(self.purpose)) + b"\n", 0)
 
@@ -246,7 +249,7 @@ class ProcessLock:
         return LockedError(f"in use by {holder}", file=str(self.path), hint=hint)
 
     def _leave_parents(self) -> None:
-        """Drop what a parent holds when this is a child that no one told so."""
+        """Drop the parent's lock if this is a forked child that was not notified."""
         if self._pid != os.getpid():
             self._forget()
 
@@ -261,11 +264,11 @@ class ProcessLock:
 _all: weakref.WeakSet[ProcessLock] = weakref.WeakSet()
 
 _threads = threading.RLock()
-"""Held while a lock changes hands, and by who forks: a child then knows of every descriptor."""
+"""Held while a lock changes hands, and during a fork: a child then knows every descriptor."""
 
 
 def _forget_in_child() -> None:
-    # A descriptor left open in a child would keep the lock when the parent is killed.
+    # A descriptor left open in a child would hold the lock after the parent is killed.
     for lock in list(_all):
         lock._forget()  # noqa: SLF001 - the same module
     _threads.release()
@@ -309,9 +312,9 @@ _imported = time.time()
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks, where the system tells (Linux, proc(5))."""
+    """Return the start of a process in clock ticks, if the system tells (Linux, proc(5))."""
     try:
-        # The second field is the program's name in parentheses and may hold anything.
+        # The second field is the program's name in parentheses and may contain anything.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return int(fields[19])
     except (OSError, ValueError, IndexError):
@@ -319,7 +322,7 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _may_live(holder: LockHolder) -> bool:
-    """Tell whether the process is there, or is on a host that cannot be asked."""
+    """Return whether the process is alive, or on a host that cannot be asked."""
     if holder.host != _host():
         return True
     try:

@@ -1,7 +1,7 @@
-"""Where a file is written: a name in a folder that is held open from the first look to the last.
+"""Output files: a name in a folder that stays open from the first check to the last.
 
-Who exchanges the folder's name for a link meanwhile changes nothing: what is written, read back or
-removed is in the folder that was opened.
+Replacing the folder by a link in the meantime has no effect: files are written, read back and
+removed in the folder that was opened.
 """
 
 import os
@@ -32,22 +32,22 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Outlet(OpenDescriptor):
-    """A name that a file is going to have. A context manager.
+    """A name for an output file. A context manager.
 
     Args:
-        folder: Descriptor of the folder, which is closed with it.
+        folder: Descriptor of the folder; closed with this object.
         path: Its last part is the name; the rest is for messages.
-        strict: What is there already may be replaced only if it is a file with no other name.
+        strict: Replace an existing file only if it has no other name.
     """
 
     kept: Path | None = None
-    """Where is now what had the name before, if it was kept."""
+    """The new path of the file or folder that had the name before, if it was saved."""
 
     before: bytes | None = None
-    """What is in the file that something is written into; None where that is not asked for."""
+    """Content of the file that a part is written into; None if not needed."""
 
     called: str | None = None
-    """What receipts call it, where its path is gone as soon as it was fetched."""
+    """Its name in receipts, if its path is temporary."""
 
     def __init__(self, folder: int, path: Path, *, strict: bool) -> None:
         self.path = path
@@ -59,14 +59,14 @@ class Outlet(OpenDescriptor):
 
     @classmethod
     def named(cls, path: Path, *, called: str | None = None) -> Self:
-        """Open the folder of a path; links on the way are followed, one of that name is replaced.
+        """Open the folder of a path, following links; a link with the name itself is replaced.
 
         Args:
             path: The path.
-            called: What receipts call it, where the path will mean nothing to anybody.
+            called: Its name in receipts, if the path is temporary.
 
         Raises:
-            TargetError: If there is no such folder, or it may not be used.
+            TargetError: If the folder does not exist, or may not be used.
         """
         if "\0" in str(path):
             raise TargetError("a file name cannot contain NUL", file=repr(str(path)))
@@ -78,11 +78,11 @@ class Outlet(OpenDescriptor):
     def __str__(self) -> str:
         return str(self.path)
 
-    def beside(self, name: str) -> "Outlet":
-        """Return another name in the same folder, such as that of a receipt; its holder closes it.
+    def sibling(self, name: str) -> "Outlet":
+        """Return another name in the same folder, such as that of a receipt; the caller closes it.
 
         Raises:
-            PathRefusedError: If it is no name.
+            PathRefusedError: If it is not a valid name.
         """
         if name in {"", ".", ".."} or {"/", "\0"} & set(name):
             raise PathRefusedError("not a valid file name", file=repr(name))
@@ -90,7 +90,7 @@ class Outlet(OpenDescriptor):
 
     @property
     def status(self) -> os.stat_result | None:
-        """What there is of that name, a link being one itself; None for nothing."""
+        """The status of the name, a link being itself; None if it does not exist."""
         with file_errors(self.path, writes=True):
             try:
                 return os.stat(self.path.name or ".", dir_fd=self._handle, follow_symlinks=False)
@@ -98,28 +98,28 @@ class Outlet(OpenDescriptor):
                 return None
 
     def is_same(self, file: OpenFile) -> bool:
-        """Tell whether the name leads to a file, through links where they would be replaced."""
+        """Return whether the name leads to a file, through links if they would be replaced."""
         try:
             follow = not self._strict
             found = os.stat(self.path.name, dir_fd=self._handle, follow_symlinks=follow)
-        except OSError:  # what is wrong with it is said when it is used
+        except OSError:  # reported when it is used
             return False
         return os.path.samestat(found, file.status)
 
     @contextmanager
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
-        """Give a file to write that takes the name when the block ends without an error.
+        """Yield a stream for a file that gets the name when the block ends without an error.
 
-        Within ``proving`` it takes the name when that block ends.
+        Within ``defer_publication`` it gets the name at the end of that block.
 
         Args:
-            overwrite: False refuses what is there already, also what appears meanwhile.
+            overwrite: False refuses an existing file, also one that appears during the block.
             mode: Its permissions, before the umask.
 
         Raises:
-            PathRefusedError: If it is strict, and a link or a file with other names is there.
-            TargetExistsError: If there is something and ``overwrite`` is False.
-            TargetError: If the system refuses; what was there before is untouched.
+            PathRefusedError: If it is strict, and the name is a link or a file with other names.
+            TargetExistsError: If the name exists and ``overwrite`` is False.
+            TargetError: If the system refuses; an existing file is unchanged.
         """
         found = self.status
         if self._strict and overwrite and found is not None:
@@ -139,13 +139,13 @@ class Outlet(OpenDescriptor):
         self._written = written.st_dev, written.st_ino
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
-        """Keep what is written from its name until the block ends without an error.
+    def defer_publication(self) -> Iterator[None]:
+        """Publish what is written in the block only when the block ends without an error.
 
-        So it can be read back while what has the name is still what was there before.
+        So it can be read back while the name still leads to the previous file.
 
         Raises:
-            TargetExistsError: If the name was taken meanwhile, and is not to be.
+            TargetExistsError: If the name appeared and may not be replaced.
             TargetError: If the system refuses.
         """
         with ExitStack() as drafts:
@@ -157,23 +157,23 @@ class Outlet(OpenDescriptor):
             finally:
                 self._drafts, self._draft = None, None
 
-    def earlier(self) -> OpenFile:
-        """Open what has the name before anything is written; the caller closes it.
+    def open_previous(self) -> OpenFile:
+        """Open the file with the name before the write; the caller closes it.
 
         Raises:
-            PathRefusedError: If it is a link or no file.
-            UnreadableError: If there is nothing.
+            PathRefusedError: If it is a link or not a file.
+            UnreadableError: If it does not exist.
         """
         with file_errors(self.path, writes=False):
             handle = open_file(self.path, os.O_RDONLY, within=self._handle)
             return OpenFile(handle, self.path)
 
     def written(self) -> OpenFile:
-        """Open what was written or has the name now, to read it back; the caller closes it.
+        """Open the written file, or the one with the name, to read it back; the caller closes it.
 
         Raises:
-            PathRefusedError: If it is a link or no file; or, when strict, not what was written.
-            UnreadableError: If it is gone.
+            PathRefusedError: If it is a link or not a file; or, if strict, not the written one.
+            UnreadableError: If it does not exist.
         """
         with file_errors(self.path, writes=False):
             there = self.path.with_name(self._draft.name) if self._draft else self.path
@@ -188,11 +188,11 @@ class Outlet(OpenDescriptor):
                 )
         return file
 
-    def there(self) -> OpenFile | None:
-        """Open what has the name, whoever wrote it, or None for nothing; the caller closes it.
+    def open_existing(self) -> OpenFile | None:
+        """Open the file with the name, or return None if it does not exist; the caller closes it.
 
         Raises:
-            PathRefusedError: If it is a link or no file.
+            PathRefusedError: If it is a link or not a file.
             UnreadableError: If it may not be read.
         """
         with file_errors(self.path, writes=False):
@@ -204,10 +204,10 @@ class Outlet(OpenDescriptor):
 
     @contextmanager
     def staging(self) -> Iterator["StagedFolder"]:
-        """Give an empty folder beside the name that may take it; else it is gone at the end.
+        """Yield an empty folder beside the name; unless published, it is removed at the end.
 
         Raises:
-            TargetError: If it cannot be made.
+            TargetError: If it cannot be created.
         """
         name = f".{self.path.name[:48]}.{secrets.token_hex(8)}.tmp"
         with file_errors(self.path, writes=True):
@@ -219,13 +219,13 @@ class Outlet(OpenDescriptor):
             shutil.rmtree(name, ignore_errors=True, dir_fd=self._handle)
 
     def stored(self) -> OpenFile:
-        """Open the very bytes that are on the disk; the caller closes it. Raises as ``written``."""
+        """Open the bytes as they are on disk; the caller closes it. Raises as ``written``."""
         return self.written()
 
     def remove(self) -> None:
-        """Take what has the name away, if there is something; a link itself.
+        """Remove the file or link with the name, if it exists.
 
-        Within ``proving`` it is what was written that goes.
+        Within ``defer_publication`` it removes the written file.
         """
         if self._drafts is not None:
             self._draft = None
@@ -238,10 +238,10 @@ class Outlet(OpenDescriptor):
 
 
 class WrappedOutlet(Outlet):
-    """An outlet made over another one, which has the name; what is written is not what is there.
+    """An outlet around another one, which has the name; the written bytes differ from the stored.
 
     Args:
-        inner: The other one.
+        inner: The other outlet.
     """
 
     def __init__(self, inner: Outlet) -> None:
@@ -249,30 +249,30 @@ class WrappedOutlet(Outlet):
         self._inner = inner
 
     def close(self) -> None:
-        """Do what closing the outlet does that it is made over."""
+        """Close the inner outlet."""
         self._inner.close()
 
-    def beside(self, name: str) -> Outlet:
-        """Return another name in the same folder, as it is."""
-        return self._inner.beside(name)
+    def sibling(self, name: str) -> Outlet:
+        """Return another name in the same folder, without the wrapper."""
+        return self._inner.sibling(name)
 
     @property
     def status(self) -> os.stat_result | None:
-        """What there is of that name."""
+        """The status of the name."""
         return self._inner.status
 
     def is_same(self, file: OpenFile) -> bool:
-        """Tell whether the name leads to a file."""
+        """Return whether the name leads to a file."""
         return self._inner.is_same(file)
 
 
 class StagedFolder:
-    """A folder beside its target that may take the target's name.
+    """A folder beside its target that may be renamed to it.
 
     Args:
-        above: Descriptor of the folder that both are in.
+        above: Descriptor of their folder.
         path: The target.
-        folder: The folder, open; files are made in it.
+        folder: The open folder; files are created in it.
     """
 
     def __init__(self, above: int, path: Path, folder: ContainedFolder) -> None:
@@ -280,13 +280,13 @@ class StagedFolder:
         self._above, self._path = above, path
 
     def publish(self, *, overwrite: bool) -> Path | None:
-        """Give it the target's name, and return where a folder is kept that had it before.
+        """Rename it to its target, and return the new path of a folder that it replaced.
 
-        An empty folder of that name is replaced.
+        An empty folder is replaced.
 
         Raises:
-            TargetExistsError: If there is something, and ``overwrite`` is False.
-            TargetError: If there is something that is no folder, or the system refuses.
+            TargetExistsError: If the target exists and ``overwrite`` is False.
+            TargetError: If the target is not a folder, or the system refuses.
         """
         try:
             try:
@@ -336,10 +336,10 @@ class StagedFolder:
 
 
 def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
-    """Refuse an output that is there, before any work is done.
+    """Refuse an existing output before any work is done.
 
     Raises:
-        TargetExistsError: If there is something, and it is not to be replaced.
+        TargetExistsError: If it exists and ``overwrite`` is False.
     """
     if not overwrite and output.status is not None:
         raise TargetExistsError(

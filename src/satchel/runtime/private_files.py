@@ -1,7 +1,7 @@
-"""Files and folders that are the owner's alone: state, databases, keys.
+"""Files and folders of this user alone: state, databases, keys.
 
-Each open makes sure of it anew: a link is refused before anything is made, so is what belongs to
-another user or has a second name, and a mode that lets others in is put right and reported.
+Each open verifies it again: links, files of other users and files with a second name are refused
+before anything is created, and a mode that grants access to others is corrected and reported.
 """
 
 import fcntl
@@ -20,15 +20,15 @@ from satchel.runtime.files import (
     ModeRepair,
     enforce,
     file_errors,
-    keeps_no_modes,
+    no_modes_error,
     open_file,
     open_folder,
     refuse_foreign,
-    refuse_odd,
+    refuse_irregular,
 )
 
 COMPANIONS = ("-wal", "-shm", "-journal")
-"""What SQLite adds to a database's name for the files it keeps beside it."""
+"""Suffixes of the files that SQLite keeps beside a database."""
 
 _PLAIN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -38,10 +38,10 @@ _making = threading.Lock()
 
 
 class PrivateFile(NamedTuple):
-    """An open file, and what had to be put right to make it private."""
+    """An open file, and the modes that were corrected to make it private."""
 
     handle: int
-    """Its descriptor; the receiver closes it."""
+    """Its descriptor; the caller closes it."""
 
     repairs: tuple[ModeRepair, ...]
 
@@ -49,23 +49,23 @@ class PrivateFile(NamedTuple):
 def open_private(
     path: Path, access: int = os.O_RDWR, *, create: bool = False, own_folder: bool = True
 ) -> PrivateFile:
-    """Open a state file that is a plain file of ours with mode 0600.
+    """Open a state file that is a regular file of this user with mode 0600.
 
-    Not for a file that SQLite has open in this process: closing the descriptor would drop
-    SQLite's locks. ``secure_database`` is for those.
+    Not for a file that SQLite has open in this process: closing the descriptor would drop SQLite's
+    locks. Use ``secure_database`` for those.
 
     Args:
         path: The file. Neither it nor its folder may be a link; folders above may.
         access: ``os.O_RDONLY`` or ``os.O_RDWR``, and ``os.O_APPEND`` if wanted.
-        create: Make the file, and folders that are missing, when there is none.
-        own_folder: The folder holds nothing but our state: it is made when missing, must be ours,
-            and has mode 0700 afterwards. False for a folder that a person chose.
+        create: Create the file and missing folders.
+        own_folder: The folder contains only state of this program: it is created if missing, must
+            belong to this user, and gets mode 0700. False for a folder that a person chose.
 
     Raises:
         PathRefusedError: If the file or its folder is a link, belongs to another user, is not a
-            regular file or has a second name. Nothing was made.
+            regular file or has a second name. Nothing was created.
         UnreadableError: If it cannot be opened for reading.
-        TargetError: If it cannot be made or opened for writing, or the mode cannot be put right.
+        TargetError: If it cannot be created or opened for writing, or the mode cannot be corrected.
     """
     _refuse_no_name(path)
     writes = create or access & os.O_ACCMODE != os.O_RDONLY
@@ -73,35 +73,35 @@ def open_private(
         file_errors(path, writes=writes),
         _folder_of(path, create=create, ours=own_folder) as (folder, repairs),
     ):
-        handle, made = _make_or_open(path, access, within=folder, create=create)
+        handle, is_new = _make_or_open(path, access, within=folder, create=create)
         try:
             repair = enforce(handle, path, PRIVATE_FILE)
-            if made:
+            if is_new:
                 os.fsync(folder)  # or the file may be gone after a power loss
         except BaseException:
             os.close(handle)
             raise
-        # A mode that the umask made of ours is no news.
-        return PrivateFile(handle, (*repairs, repair) if repair and not made else repairs)
+        # A mode of a new file that the umask changed is not reported.
+        return PrivateFile(handle, (*repairs, repair) if repair and not is_new else repairs)
 
 
 def secure_database(path: Path, *, own_folder: bool = True) -> tuple[ModeRepair, ...]:
-    """Make an SQLite database safe to open by name, and return what had to be put right.
+    """Make an SQLite database safe to open by name, and return the corrected modes.
 
-    Makes an empty one with mode 0600 when there is none (SQLite would follow the umask, and gives
-    its companions the mode of the database). In a folder of our own nobody can exchange anything
-    between this and SQLite's own opening.
+    Creates an empty one with mode 0600 if it does not exist (SQLite would follow the umask, and
+    gives its companions the mode of the database). In a folder of this user nobody can exchange
+    anything between this call and SQLite's own opening.
 
-    Existing files are looked at without opening them for real: when a program closes any
-    descriptor of a database, the system drops all locks that SQLite holds on it for that program.
+    Existing files are checked without opening them: when a program closes any descriptor of a
+    database, the system drops all locks that SQLite holds on it for that program.
 
     Args:
-        path: The database; its companions (``COMPANIONS``) are looked at, too.
+        path: The database; its companions (``COMPANIONS``) are checked, too.
         own_folder: As ``open_private``.
 
     Raises:
         PathRefusedError: As ``open_private``, for the database and each companion.
-        TargetError: If it cannot be made or a mode cannot be put right.
+        TargetError: If it cannot be created or a mode cannot be corrected.
     """
     _refuse_no_name(path)
     with (
@@ -109,9 +109,9 @@ def secure_database(path: Path, *, own_folder: bool = True) -> tuple[ModeRepair,
         _folder_of(path, create=True, ours=own_folder) as (folder, repairs),
     ):
         found = [path.with_name(path.name + ending) for ending in ("", *COMPANIONS)]
-        # All are judged before one is made: a planted companion leaves nothing behind.
+        # All are checked before one is created: a planted companion leaves nothing behind.
         changes = [_unopened(file, within=folder) for file in found]
-        # Another thread that waits here opens the database only when this descriptor is closed.
+        # Another thread that waits here opens the database only after this descriptor is closed.
         with _making, suppress(FileExistsError):
             handle = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, within=folder)
             try:
@@ -123,33 +123,33 @@ def secure_database(path: Path, *, own_folder: bool = True) -> tuple[ModeRepair,
 
 
 def database_files(path: Path) -> dict[str, os.stat_result]:
-    """Look at an SQLite database that is only read, and its companions; nothing is opened.
+    """Check an SQLite database that is only read, and its companions; nothing is opened.
 
-    Whose they are does not matter: a backup may be anybody's.
+    Their owner does not matter: a backup may belong to anybody.
 
     Returns:
-        What is there, by what is added to the database's name (``COMPANIONS``; "" for itself).
+        The status of each existing file, by suffix (``COMPANIONS``; "" for the database).
 
     Raises:
         PathRefusedError: If one of them is a link or not a regular file.
         UnreadableError: If the folder cannot be entered.
     """
-    found = {}
+    statuses = {}
     with file_errors(path, writes=False):
         for ending in ("", *COMPANIONS):
             file = path.with_name(path.name + ending)
             with suppress(FileNotFoundError):
-                found[ending] = file.lstat()
-                refuse_odd(found[ending], file)
-    return found
+                statuses[ending] = file.lstat()
+                refuse_irregular(statuses[ending], file)
+    return statuses
 
 
 def secure_modes(path: Path) -> tuple[ModeRepair, ...]:
-    """Put right the modes of a file of ours and of what SQLite keeps beside it; read no byte.
+    """Correct the modes of a private file and its SQLite companions, without opening them.
 
     Raises:
         PathRefusedError: If one is a link, another user's, or has a second name.
-        TargetError: If a mode cannot be put right.
+        TargetError: If a mode cannot be corrected.
     """
     with (
         file_errors(path, writes=True),
@@ -161,14 +161,14 @@ def secure_modes(path: Path) -> tuple[ModeRepair, ...]:
 
 
 def secure_files(folder: Path) -> tuple[ModeRepair, ...]:
-    """Make a folder of ours and the files in it private; none of these is opened.
+    """Make a folder of this user and the files in it private; no file is opened.
 
-    For files that a program makes as the umask says, and opens by name.
+    For files that a program creates according to the umask and opens by name.
 
     Raises:
         PathRefusedError: If it or one of them is a link or another user's, or a file has a second
             name.
-        TargetError: If a mode cannot be put right.
+        TargetError: If a mode cannot be corrected.
     """
     with file_errors(folder, writes=True):
         handle, repairs = open_private_folder(folder, create=False)
@@ -180,18 +180,18 @@ def secure_files(folder: Path) -> tuple[ModeRepair, ...]:
     return (*repairs, *(change for change in changes if change))
 
 
-def _is_folder(found: os.stat_result) -> bool:
-    return stat.S_ISDIR(found.st_mode)
+def _is_folder(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode)
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder that only its owner may enter, and return it.
+    """Create a folder that only its owner may enter, and return it.
 
-    Folders above that are missing are made the same way.
+    Missing parents are created the same way.
 
     Raises:
         PathRefusedError: If it is a link, not a folder, or another user's.
-        TargetError: If it cannot be made.
+        TargetError: If it cannot be created.
     """
     with file_errors(path, writes=True):
         handle, _ = open_private_folder(path, create=True)
@@ -200,20 +200,20 @@ def private_folder(path: Path) -> Path:
 
 
 def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[ModeRepair, ...]]:
-    """Open a folder of ours; return its descriptor, for the caller to close, and repairs.
+    """Open a folder of this user; return its descriptor, for the caller to close, and repairs.
 
     Args:
         path: The folder. It may not be a link; folders above may.
-        create: Make it, and those above, when missing.
+        create: Create it and its parents if missing.
 
     Raises:
         PathRefusedError: If it is a link, not a folder, another user's, or the system's.
-        OSError: Whatever else the system says.
+        OSError: Any other error of the system.
     """
     try:
         handle = open_folder(path)
     except (FileNotFoundError, PathRefusedError) as error:
-        # What was not there may be there now: another process makes it, too.
+        # Another process may have created it in the meantime.
         if not create or (isinstance(error, PathRefusedError) and os.path.lexists(path)):
             raise
         make_folders(path)
@@ -227,9 +227,9 @@ def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[ModeRep
     return handle, (repair,) if repair else ()
 
 
-def _refuse_everyones(found: os.stat_result, path: Path) -> None:
-    """Refuse a folder that others need, such as the one for temporary files, before closing it."""
-    if found.st_mode & stat.S_ISVTX or os.path.samestat(found, _ROOT.stat()):
+def _refuse_everyones(status: os.stat_result, path: Path) -> None:
+    """Refuse a folder that others need, such as the temporary folder, before restricting it."""
+    if status.st_mode & stat.S_ISVTX or os.path.samestat(status, _ROOT.stat()):
         raise PathRefusedError(
             "this folder is shared by all users; state needs a private folder",
             file=str(path),
@@ -238,18 +238,18 @@ def _refuse_everyones(found: os.stat_result, path: Path) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and those above it that are missing, each with mode 0700.
+    """Create a folder and its missing parents, each with mode 0700.
 
     Raises:
-        OSError: What the system says.
+        OSError: Errors of the system.
     """
-    # Not mkdir(parents=True): that makes those above with the umask's mode.
+    # Not mkdir(parents=True): it creates parents with the umask's mode.
     for folder in reversed((path, *path.parents)):
         if os.path.lexists(folder):
             continue
         with suppress(FileExistsError):
             folder.mkdir(mode=PRIVATE_FOLDER)
-        # Who may write in the folder above but not list it cannot ask for this.
+        # This fails for a user that may write in the parent folder but not list it.
         with suppress(PermissionError), _closing(os.open(folder.parent, _PLAIN)) as above:
             os.fsync(above)
 
@@ -258,7 +258,7 @@ def make_folders(path: Path) -> None:
 def _folder_of(
     path: Path, *, create: bool, ours: bool
 ) -> Iterator[tuple[int, tuple[ModeRepair, ...]]]:
-    """Give the descriptor of the folder that ``path`` is in, and repairs."""
+    """Yield the descriptor of the folder of ``path``, and repairs."""
     if ours:
         handle, repairs = open_private_folder(path.parent, create=create)
     else:
@@ -276,7 +276,7 @@ def _closing(handle: int) -> Iterator[int]:
 
 
 def _make_or_open(path: Path, access: int, *, within: int, create: bool) -> tuple[int, bool]:
-    """Return the descriptor, and whether the file was made."""
+    """Return the descriptor, and whether the file was created."""
     if create:
         with suppress(FileExistsError):
             return open_file(path, access | os.O_CREAT | os.O_EXCL, within=within), True
@@ -285,39 +285,39 @@ def _make_or_open(path: Path, access: int, *, within: int, create: bool) -> tupl
 
 def _unopened(path: Path, *, within: int) -> ModeRepair | None:
     """Enforce a file's mode without a descriptor whose closing would drop locks."""
-    found = _status(path.name, within)
-    if found is None:
+    status = _status(path.name, within)
+    if status is None:
         return None
-    refuse_foreign(found, path)
-    refuse_odd(found, path)
-    was = stat.S_IMODE(found.st_mode)
+    refuse_foreign(status, path)
+    refuse_irregular(status, path)
+    was = stat.S_IMODE(status.st_mode)
     if was == PRIVATE_FILE:
         return None
     with suppress(FileNotFoundError):
         _change_mode(path.name, within)
-    found = _status(path.name, within)
-    if found is None:  # SQLite removes companions when the last one leaves
+    status = _status(path.name, within)
+    if status is None:  # SQLite removes companions with the last connection
         return None
-    if stat.S_IMODE(found.st_mode) != PRIVATE_FILE:
-        raise keeps_no_modes(path)
+    if stat.S_IMODE(status.st_mode) != PRIVATE_FILE:
+        raise no_modes_error(path)
     return ModeRepair(path, was, PRIVATE_FILE)
 
 
 def _status(name: str, within: int) -> os.stat_result | None:
     try:
-        found = os.stat(name, dir_fd=within, follow_symlinks=False)
+        status = os.stat(name, dir_fd=within, follow_symlinks=False)
     except FileNotFoundError:
         return None
     # Some file systems still find a file by its name while another process removes it.
-    return found if found.st_nlink else None
+    return status if status.st_nlink else None
 
 
 def _change_mode(name: str, within: int) -> None:
     if not hasattr(os, "O_PATH"):
         os.chmod(name, PRIVATE_FILE, dir_fd=within, follow_symlinks=False)
         return
-    # Older C libraries cannot change a mode without following; this descriptor never follows,
-    # and is not one that holds or drops locks.
+    # Older C libraries cannot change a mode without following links; this descriptor never follows,
+    # and neither holds nor drops locks.
     with _closing(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)) as it:
         if stat.S_ISREG(os.fstat(it).st_mode):
             Path(f"/proc/self/fd/{it}").chmod(PRIVATE_FILE)
@@ -329,45 +329,45 @@ def _refuse_no_name(path: Path) -> None:
 
 
 class Exposure(NamedTuple):
-    """Why a file with a secret is refused."""
+    """The reason to refuse a file with a secret."""
 
     problem: str
     command: str
-    """What puts it right."""
+    """The command that corrects it."""
 
 
-def require_secret(path: Path, found: os.stat_result, what: str) -> None:
-    """Refuse a file with a secret that others may know or replace.
+def require_secret(path: Path, status: os.stat_result, content: str) -> None:
+    """Refuse a file with a secret that others may read or replace.
 
     Args:
         path: The file.
-        found: Its status, once it is open.
-        what: What it holds, for a sentence.
+        status: Its status, if it is open.
+        content: Its content, for the message.
 
     Raises:
-        PathRefusedError: If they may.
+        PathRefusedError: If others may.
     """
-    exposed = exposure(path, found)
+    exposed = exposure(path, status)
     if exposed is not None:
         raise PathRefusedError(
-            f"{what} is not safe: {exposed.problem}",
+            f"{content} is not safe: {exposed.problem}",
             file=str(path),
             hint=f"If not, restrict it: {exposed.command}",
         )
 
 
-def exposure(path: Path, found: os.stat_result | None = None) -> Exposure | None:
-    """Return why others may know or replace the secret in a file; None where nobody can.
+def exposure(path: Path, file_status: os.stat_result | None = None) -> Exposure | None:
+    """Return why others may read or replace the secret in a file; None if they cannot.
 
     Args:
         path: The file.
-        found: Its status, where it is open; of the file at the path otherwise.
+        file_status: Its status, if it is open; that of the path by default.
 
     Raises:
-        OSError: If it cannot be looked at.
+        OSError: If its status cannot be read.
     """
-    status = path.stat() if found is None else found
-    if not stat.S_ISREG(status.st_mode):  # a pipe is its reader's alone
+    status = path.stat() if file_status is None else file_status
+    if not stat.S_ISREG(status.st_mode):  # only its reader has a pipe
         return None
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (os.geteuid(), 0):
@@ -388,19 +388,19 @@ def exposure(path: Path, found: os.stat_result | None = None) -> Exposure | None
 
 @contextmanager
 def open_unshared(path: Path, flags: int, *, within: int | None = None) -> Iterator[int]:
-    """Open a file that nobody else has a name for; it is closed when the block ends.
+    """Open a file that has no other name; it is closed at the end of the block.
 
-    No link is followed, be it the file or its folder, no pipe is waited for, and a file with a
-    second name (a hard link) counts as somebody else's.
+    Links are not followed, for the file and its folder, a pipe does not block, and a file with a
+    second name (a hard link), which may belong to another user, is refused.
 
     Args:
         path: The file.
-        flags: As for ``os.open``; a file that ``O_CREAT`` makes is its owner's alone.
-        within: Descriptor of its folder, where that is open already; it stays open.
+        flags: As for ``os.open``; a new file has mode 0600.
+        within: Descriptor of its folder, if open; it stays open.
 
     Raises:
-        OSError: As the system says, such as ``FileNotFoundError``.
-        PathRefusedError: If there is something else at the path, or its folder is a link.
+        OSError: Errors of the system, such as ``FileNotFoundError``.
+        PathRefusedError: If the path is not such a file, or its folder is a link.
     """
     folder = _open_folder_of(path) if within is None else within
     try:
@@ -418,30 +418,30 @@ def _open_folder_of(path: Path) -> int:
     try:
         return open_folder(path.parent)
     except PathRefusedError as error:
-        if not os.path.lexists(path.parent):  # a file where a folder above it should be
+        if not os.path.lexists(path.parent):  # a parent that is a file
             raise NotADirectoryError(str(path.parent)) from error
         raise
 
 
 @contextmanager
 def lock_file(path: Path, *, within: int | None = None) -> Iterator[None]:
-    """Hold a lock, against other processes and other threads, until the block ends.
+    """Hold a lock, against other processes and threads, until the block ends.
 
-    Waits as long as it takes and names nobody: for steps of milliseconds. ``locks.ProcessLock``
-    is for what is held longer. The file stays, empty: one that is removed could be held twice.
+    It waits without limit and names no holder: for steps of milliseconds. Use ``locks.ProcessLock``
+    for longer ones. The file stays, empty: a removed file could be locked twice.
 
     Args:
-        path: The file; made when it is not there.
-        within: As ``opened``.
+        path: The file; created if it does not exist.
+        within: As ``open_unshared``.
 
     Raises:
-        OSError: If the file cannot be made or opened.
-        PathRefusedError: As ``opened``.
+        OSError: If the file cannot be created or opened.
+        PathRefusedError: As ``open_unshared``.
     """
     with open_unshared(path, os.O_RDWR | os.O_CREAT, within=within) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            # Said, not left to the closing: a process forked meanwhile holds the file open too.
+            # Unlocked explicitly: a process forked in the meantime has the file open, too.
             fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,8 +1,9 @@
-"""Work in a process of its own beside this one, where a fork is safe.
+"""Processes: work in a forked process beside this one, and cleanup after a fork.
 
 A process is forked only while this one has a single thread, since a fork copies locks that other
-threads may hold. What the other process fails at, or does not finish because it was killed, is to
-be done here: its errors are not passed on.
+threads may hold. Work that the other process fails at, or does not finish because it was killed, is
+repeated here; its errors are not passed on. After a fork, locks that other threads of the parent
+hold stay locked in the child, so objects reset theirs with ``in_child``.
 """
 
 import fcntl
@@ -26,11 +27,11 @@ _GO, _END = b"\0", b"\1"
 
 
 class UnfinishedError(Exception):
-    """The other process did not get to its end."""
+    """The other process ended before it was done."""
 
 
 def may_fork() -> bool:
-    """Tell whether a process can be forked here, and gains something."""
+    """Return whether a process can be forked here, and is useful."""
     import multiprocessing
 
     return (
@@ -43,26 +44,26 @@ def may_fork() -> bool:
 
 @contextmanager
 def run_in_fork(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memoryview]]:
-    """Run work in a forked process, and give what it yields, in its order.
+    """Run work in a forked process and yield its frames, in order.
 
-    It is ended when the block ends. The pipe between the two bounds how far it is ahead.
+    The process is killed when the block ends. The pipe between the two limits how far it is ahead.
 
     Args:
-        frames: What to run there; nothing else of this process goes on there.
+        frames: The work; nothing else of this process continues there.
 
     Raises:
-        UnfinishedError: From the iterator, where the other process fails or is killed.
+        UnfinishedError: From the iterator, if the other process fails or is killed.
     """
     import multiprocessing
 
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    with suppress(OSError):  # more than a user may have; then it is as large as it was
+    with suppress(OSError):  # over the user's limit; the pipe then has its default size
         fcntl.fcntl(sender.fileno(), fcntl.F_SETPIPE_SZ, _AHEAD)
     process = context.Process(target=_run, args=(receiver, sender, frames), daemon=True)
     is_frozen = gc.get_freeze_count() > 0
     try:
-        gc.freeze()  # who looks for cycles in what both share has a copy made of it
+        gc.freeze()  # the collector would copy the memory that both share
         process.start()
         sender.close()  # so that the end of the other process is seen here
         yield _received(receiver)
@@ -94,7 +95,7 @@ def _run(
     receiver.close()  # so that this process ends soon after its parent was killed
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     gc.disable()
-    with suppress(Exception):  # the parent does the work again, and meets the same error
+    with suppress(Exception):  # the parent repeats the work, and meets the same error
         for frame in frames():
             sender.send_bytes(_GO + frame)
         sender.send_bytes(_END)
@@ -104,7 +105,7 @@ _wanted: list["weakref.WeakMethod[Callable[[], Any]]"] = []
 
 
 def in_child(method: Callable[[], Any]) -> None:
-    """Call a method in each process that is forked from this one, as long as its object lives."""
+    """Call a method in each process forked from this one, as long as its object exists."""
     _wanted.append(weakref.WeakMethod(method, _wanted.remove))
 
 

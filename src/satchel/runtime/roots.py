@@ -1,9 +1,9 @@
-"""Folders that paths from outside may lead into, and nothing said or laid there leads out of.
+"""Folders that paths from outside may lead into, and cannot lead out of.
 
-A path is judged by its words first, before anything is looked at. Then it is walked from ``/``,
-each part opened below the one before and never followed: what was judged is what is opened.
-A root is walked the same way: one that is reached through a link is refused, since a word for word
-comparison with it would prove nothing.
+A path is first checked as text, before anything is opened. Then it is walked from ``/``, each part
+opened relative to the one before, and links are not followed: the checked path is the opened one. A
+root is walked the same way; a root that is reached through a link is refused, since comparing it as
+text would mean nothing.
 """
 
 import os
@@ -19,7 +19,7 @@ from satchel.runtime.files import OpenFile, file_errors, open_file, open_folder,
 from satchel.runtime.output import Outlet
 
 PathInput = str | os.PathLike[str]
-"""A path as somebody says it."""
+"""A path from outside."""
 
 _Parts = tuple[str, ...]
 
@@ -28,7 +28,7 @@ _ODD = re.compile(
     "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # bidirectional, invisible
     "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""What makes a name look like another one, or end where it does not."""
+"""Characters that make a name look like another one, or end early."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
@@ -37,14 +37,14 @@ _SYSTEM = frozenset({"dev", "proc", "sys"})
 
 
 class Roots:
-    """The folders that are allowed.
+    """The allowed folders.
 
     Args:
-        lists: Lists of folders, absolute. A path has to be in one of each list, so a second list
-            can only narrow what the first allows; an empty one allows nothing.
+        lists: Lists of absolute folders. A path must be in one folder of each list, so a second
+            list can only restrict the first; an empty one allows nothing.
 
     Raises:
-        ContainmentError: If a root is relative, or could not be the name of one folder.
+        ContainmentError: If a root is relative, or not a valid path.
     """
 
     def __init__(self, *lists: Iterable[PathInput]) -> None:
@@ -55,9 +55,9 @@ class Roots:
 
         Raises:
             ContainmentError: If the path is not in the roots.
-            PathRefusedError: If there is a link on the way, or another user's folder, or what is
-                there is no regular file or has a second name.
-            UnreadableError: If there is no such file, or it may not be read.
+            PathRefusedError: If there is a link or another user's folder on the way, or it is not a
+                regular file or has a second name.
+            UnreadableError: If it does not exist, or may not be read.
         """
         parts, depth = self._allowed(path)
         shown = Path("/", *parts)
@@ -76,12 +76,12 @@ class Roots:
             return file
 
     def open_folder(self, path: PathInput) -> ContainedFolder:
-        """Open a folder for reading what is in it, a root too; the caller closes it.
+        """Open a folder, which may be a root, for reading its files; the caller closes it.
 
         Raises:
             ContainmentError: If the path is not in the roots.
-            PathRefusedError: If there is a link on the way, or another user's folder.
-            UnreadableError: If there is no such folder, or it may not be read.
+            PathRefusedError: If there is a link or another user's folder on the way.
+            UnreadableError: If it does not exist, or may not be read.
         """
         parts, depth = self._allowed(path, itself=True)
         shown = Path("/", *parts)
@@ -93,16 +93,16 @@ class Roots:
                 os.close(passed)
 
     def open_outlet(self, path: PathInput, *, makes: bool = False) -> Outlet:
-        """Open the folder of a file that is to be written; the caller closes it.
+        """Open the folder of an output file; the caller closes it.
 
         Args:
             path: The file.
-            makes: Whether folders that are missing below the root are made, for their owner only.
+            makes: Whether to create missing folders below the root, with mode 0700.
 
         Raises:
             ContainmentError: If the path is not in the roots.
-            PathRefusedError: If there is a link on the way, or another user's folder.
-            TargetError: If there is no such folder, or it may not be used.
+            PathRefusedError: If there is a link or another user's folder on the way.
+            TargetError: If the folder does not exist, or may not be used.
         """
         parts, depth = self._allowed(path)
         shown = Path("/", *parts)
@@ -115,7 +115,7 @@ class Roots:
             return Outlet(folder, shown, strict=True)
 
     def _allowed(self, path: PathInput, *, itself: bool = False) -> tuple[_Parts, int]:
-        """Return the parts of a path, absolute, and how many of them are the root's."""
+        """Return the absolute parts of a path, and how many of them are the root's."""
         text, parts = _words(path)
         if not text.startswith("/"):
             parts = (*_here(text), *parts)
@@ -137,20 +137,21 @@ class Roots:
         return ContainmentError("the path is outside the allowed folders", file=text, roots=shown)
 
 
-def absolute_root(said: PathInput) -> PathInput:
-    """Return a root of a call from ``/``: a relative one is below the current folder.
+def absolute_root(path: PathInput) -> PathInput:
+    """Return a root of a call as an absolute path, relative to the current folder.
 
-    What an operator sets has to be absolute, since nobody sees in which folder a server runs.
+    Roots that an operator sets must be absolute, since the current folder of a server is not
+    visible.
     """
-    text: str | bytes = os.fspath(said)
+    text: str | bytes = os.fspath(path)
     if isinstance(text, bytes) or not text or text.startswith("/"):
-        return said
+        return path
     parts = [part for part in text.split("/") if part not in ("", ".")]
     return "/" + "/".join((*_here(text), *parts))
 
 
 def refuse_control(path: PathInput) -> None:
-    """Refuse a path with a control character in it, wherever it may lead.
+    """Refuse a path with a control character.
 
     Raises:
         ContainmentError: If there is one.
@@ -162,8 +163,8 @@ def refuse_control(path: PathInput) -> None:
         )
 
 
-def _root(said: PathInput) -> _Parts:
-    text, parts = _words(said)
+def _root(path: PathInput) -> _Parts:
+    text, parts = _words(path)
     if not text.startswith("/"):
         raise ContainmentError(
             "a root must be an absolute path",
@@ -175,11 +176,11 @@ def _root(said: PathInput) -> _Parts:
     return parts
 
 
-def _words(said: PathInput) -> tuple[str, _Parts]:
-    """Return a path as text, and its parts, each of them fit to be one plain name."""
-    text = os.fspath(said)
+def _words(path: PathInput) -> tuple[str, _Parts]:
+    """Return a path as text, and its parts, each verified to be a plain name."""
+    text = os.fspath(path)
     if not isinstance(text, str):
-        raise ContainmentError("a path must be text", file=repr(said))
+        raise ContainmentError("a path must be text", file=repr(path))
     if odd := _ODD.search(text):
         raise ContainmentError(
             f"a path cannot contain the character U+{ord(odd[0]):04X}", file=ascii(text)
@@ -204,7 +205,7 @@ def _words(said: PathInput) -> tuple[str, _Parts]:
 
 
 def _here(text: str) -> _Parts:
-    """Return the parts of the current folder, of which the system knows no links."""
+    """Return the parts of the current folder, which the system reports without links."""
     try:
         return tuple(part for part in os.getcwd().split("/") if part)  # noqa: PTH109 - no Path
     except OSError:
@@ -216,12 +217,12 @@ def _is_in(parts: _Parts, root: _Parts) -> bool:
 
 
 def _walked(parts: _Parts, depth: int, *, makes: bool = False) -> int:
-    """Return the descriptor of a folder, of use for opening what is in it.
+    """Return the descriptor of a folder, for opening files in it.
 
     Args:
         parts: Its path from ``/``.
-        depth: How many of them are the root's; from there on, nobody else may write.
-        makes: Whether what is missing from there on is made.
+        depth: Number of parts of the root; from there on, other users may not write.
+        makes: Whether to create missing folders from there on.
     """
     path = Path("/")
     handle = open_folder(path, passing=True)
@@ -243,15 +244,15 @@ def _walked(parts: _Parts, depth: int, *, makes: bool = False) -> int:
     return handle
 
 
-def _refuse_shared(found: os.stat_result, path: Path) -> None:
-    """Refuse a folder in which another user could exchange our files."""
-    if found.st_uid not in {0, os.geteuid()}:
+def _refuse_shared(status: os.stat_result, path: Path) -> None:
+    """Refuse a folder in which another user could exchange files."""
+    if status.st_uid not in {0, os.geteuid()}:
         raise PathRefusedError(
-            f"this folder belongs to another user (uid {found.st_uid}; ours is {os.geteuid()})",
+            f"this folder belongs to another user (uid {status.st_uid}; ours is {os.geteuid()})",
             file=str(path),
             hint="Use one that belongs to the user this runs as.",
         )
-    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
         raise PathRefusedError(
             "every user may write in this folder",
             file=str(path),

@@ -1,4 +1,7 @@
-"""Tables for one piece of work, on disk where they are large, and gone with it."""
+"""Temporary space for one piece of work: tables, streams and folders, gone with the process.
+
+Small data is in memory; large data is on disk, in files without a name unless a program needs one.
+"""
 
 import sqlite3
 import struct
@@ -16,15 +19,15 @@ from satchel.runtime.files import Closable
 
 
 def scratch(tables: str, *, cache_kib: int) -> sqlite3.Connection:
-    """Open SQLite's temporary database, with tables in it.
+    """Open a temporary SQLite database with tables.
 
-    It keeps what is small in memory and spills what is large by itself, into a file without a name:
-    a program that is killed leaves nothing. Nothing is forced to disk, and nothing can be taken
-    back: all of it is one transaction.
+    It keeps small data in memory and spills large data into a file without a name, so a killed
+    program leaves nothing. Nothing is synced, and nothing can be rolled back: all of it is one
+    transaction.
 
     Args:
-        tables: The statements that make them, each ended by a semicolon.
-        cache_kib: How much is kept in memory, in KiB.
+        tables: The statements that create them, each ended by a semicolon.
+        cache_kib: Size of the cache in memory, in KiB.
     """
     database = sqlite3.connect("", isolation_level=None)
     database.executescript(
@@ -35,13 +38,13 @@ def scratch(tables: str, *, cache_kib: int) -> sqlite3.Connection:
 
 
 class Scratch(Closable):
-    """What works on such tables. To be closed, or used as a context manager."""
+    """An object with temporary tables."""
 
     def __init__(self, tables: str, *, cache_kib: int) -> None:
         self._db = scratch(tables, cache_kib=cache_kib)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         self._db.close()
 
 
@@ -49,20 +52,20 @@ _TABLE = "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID;"
 _ADD = "INSERT OR IGNORE INTO held VALUES (?, ?)"
 
 MOST_IN_MEMORY = 1 << 21
-"""Bytes of keys and values, with what holds them, from which they are moved to disk."""
+"""Bytes of keys and values, with overhead, from which they are moved to disk."""
 
 PLAN_TIMES = 8
-"""How much more the maps of an import's plan hold, which are asked about each record."""
+"""Factor for the maps of an import's plan, which are read for each record."""
 
 A_KEY, A_VALUE = 100, 50
-"""Bytes that a key takes beside its own, with its share of a table; and a value that has some."""
+"""Overhead in bytes: of a key, with its share of a table, and of a value."""
 
 
 class ScratchMap:
-    """Values by key. What is on disk is in a file without a name.
+    """Values by key, in memory or in a file without a name.
 
     Args:
-        times: How much more than others this map may hold in memory.
+        times: Factor by which this map may use more memory.
     """
 
     def __init__(self, *, times: int = 1) -> None:
@@ -72,7 +75,7 @@ class ScratchMap:
         self._db: sqlite3.Connection | None = None
 
     def add(self, key: bytes, value: bytes = b"") -> bool:
-        """Put a value in, and tell whether there was none; one that is there stays."""
+        """Add a value if the key is new, and return whether it was."""
         if self._db is None:
             if key in self._held:
                 return False
@@ -81,7 +84,7 @@ class ScratchMap:
         return bool(self._db.execute(_ADD, (key, value)).rowcount)
 
     def update(self, keys: Sequence[bytes]) -> None:
-        """Put in keys without a value; what is there stays."""
+        """Add keys without a value; existing values stay."""
         if self._db is not None:
             self._db.executemany(_ADD, ((key, b"") for key in keys))
             return
@@ -92,7 +95,7 @@ class ScratchMap:
         self._move_if_large()
 
     def add_new(self, keys: Sequence[bytes]) -> bool:
-        """Put in keys without a value, unless one is there or comes twice; tell whether it did."""
+        """Add keys without a value if all are new and distinct, and return whether they were."""
         new = dict.fromkeys(keys, b"")
         if len(new) < len(keys):
             return False
@@ -105,14 +108,14 @@ class ScratchMap:
         return is_new
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Put a value in, in the place of any other."""
+        """Set a value."""
         if self._db is None:
             self._put(key, value)
         else:
             self._db.execute("INSERT OR REPLACE INTO held VALUES (?, ?)", (key, value))
 
     def extend(self, key: bytes, more: bytes, *, most: int) -> None:
-        """Add to the end of a value, unless it would be longer than ``most`` bytes then."""
+        """Append to a value, unless it would become longer than ``most`` bytes."""
         value = self.get(key)
         if value is None:
             self.put(key, more)
@@ -120,14 +123,14 @@ class ScratchMap:
             self.put(key, value + more)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key; None where there is none."""
+        """Return the value of a key; None if there is none."""
         if self._db is None:
             return self._held.get(key)
         row = self._db.execute("SELECT value FROM held WHERE key = ?", (key,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def discard(self, key: bytes) -> None:
-        """Take a value out, if there is one."""
+        """Remove a key, if it exists."""
         if self._db is None:
             self._held.pop(key, None)
         else:
@@ -137,7 +140,7 @@ class ScratchMap:
         return isinstance(key, bytes) and self.get(key) is not None
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the keys, the smallest first."""
+        """Yield the keys in ascending order."""
         if self._db is None:
             yield from sorted(self._held)
             return
@@ -145,7 +148,7 @@ class ScratchMap:
             yield bytes(key)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         db, self._db = self._db, None
         self._held.clear()
         if db is not None:
@@ -164,7 +167,7 @@ class ScratchMap:
 
 
 CHUNK = 1 << 20
-"""Bytes moved at a time."""
+"""Bytes moved at once."""
 
 _NAME = "body"
 _LONGEST_SUFFIX = 32
@@ -175,10 +178,10 @@ _FRAME, _frame, _unframe = _framing.size, _framing.pack, _framing.unpack_from
 
 
 class Spool:
-    """An append-then-read temporary file.
+    """A temporary file that is appended to, then read.
 
-    Held in memory up to ``memory_bytes``, then in a nameless file in the system's temporary
-    folder (``TMPDIR``).
+    Up to ``memory_bytes`` it is in memory, then in a file without a name in the temporary folder
+    (``TMPDIR``).
     """
 
     def __init__(self, memory_bytes: int = 1 << 20) -> None:
@@ -191,7 +194,7 @@ class Spool:
         Raises:
             TargetError: If the temporary folder is full.
         """
-        # Records are small; a write each to the file would cost more than making them.
+        # Records are small; writing each to the file would cost more than creating it.
         self._held += data
         if len(self._held) >= _HOLD:
             self._flush()
@@ -203,27 +206,27 @@ class Spool:
         return self._file.tell()
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield everything written, from the start."""
+        """Yield all bytes, from the start."""
         self._flush()
         self._file.seek(0)
         while chunk := self._file.read(CHUNK):
             yield chunk
 
     def lines(self) -> Iterator[bytes]:
-        """Yield everything written, line by line, each with its LF."""
+        """Yield all bytes line by line, each with its LF."""
         self._flush()
         self._file.seek(0)
         yield from self._file
 
     def handle(self) -> BinaryIO:
-        """Return a file object at the start; it lives as long as the spool."""
+        """Return a file object at the start; it is valid as long as the spool."""
         self._flush()
         self._file.seek(0)
-        # A SpooledTemporaryFile is a BinaryIO in all but its declared name.
+        # A SpooledTemporaryFile is a BinaryIO in all but its declared type.
         return cast("BinaryIO", self._file)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         self._held.clear()
         self._file.close()
 
@@ -234,7 +237,7 @@ class Spool:
 
 
 class SpoolStreams:
-    """Many streams of bytes in one temporary file, each appended to and read by itself."""
+    """Many streams of bytes in one temporary file, each appended to and read separately."""
 
     _MOST_HELD = 1 << 21
 
@@ -251,11 +254,11 @@ class SpoolStreams:
         return made
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         self._file.close()
 
     def hold(self, size: int) -> None:
-        """Count bytes that a stream holds in memory; when they are many, all go to the file."""
+        """Count bytes that a stream has in memory; if they are many, all streams are flushed."""
         self._held += size
         if self._held > self._MOST_HELD:
             for one in self._all:
@@ -263,21 +266,21 @@ class SpoolStreams:
             self._held = 0
 
     def append(self, data: bytes) -> tuple[int, int]:
-        """Write to the end of the file, and return where it starts and ends there."""
+        """Write to the end of the file, and return the start and end of the written range."""
         start, self._end = self._end, self._end + len(data)
         self._file.seek(start)
         _guarded(self._file.write, data)
         return start, self._end
 
     def between(self, start: int, end: int) -> Iterator[bytes]:
-        """Yield a stretch of the file."""
+        """Yield the bytes of a range of the file."""
         for at in range(start, end, CHUNK):
             self._file.seek(at)  # others may have read in between
             yield self._file.read(min(CHUNK, end - at))
 
 
 class SpoolStream:
-    """One of the streams; made by ``Strands``."""
+    """One of the streams of ``SpoolStreams``."""
 
     def __init__(self, strands: SpoolStreams) -> None:
         self._strands = strands
@@ -294,7 +297,7 @@ class SpoolStream:
         self._strands.hold(len(data))
 
     def lines(self) -> Iterator[bytes]:
-        """Yield everything written so far, line by line, without their LF."""
+        """Yield all lines written so far, without their LF."""
         kept = chain.from_iterable(starmap(self._strands.between, list(self._spans)))
         rest = b""
         for found in chain(kept, [bytes(self._held)]):
@@ -304,7 +307,7 @@ class SpoolStream:
             yield rest
 
     def write_pack(self, data: bytes) -> None:
-        """Append ``data`` as one pack; a strand of packs has nothing else in it.
+        """Append ``data`` as one pack; a stream of packs has nothing else in it.
 
         Raises:
             TargetError: If the temporary folder is full.
@@ -315,7 +318,7 @@ class SpoolStream:
         """Yield the packs written so far.
 
         Raises:
-            TargetError: If one is not what was written: the temporary folder lost it.
+            TargetError: If one differs from what was written: the temporary folder damaged it.
         """
         kept = chain.from_iterable(starmap(self._strands.between, list(self._spans)))
         rest = bytearray()
@@ -332,17 +335,17 @@ class SpoolStream:
                 yield pack
 
     def flush(self) -> None:
-        """Move what is held in memory to the file."""
+        """Move the bytes in memory to the file."""
         if self._held:
             self._spans.append(self._strands.append(bytes(self._held)))
             self._held.clear()
 
 
 class PrivateFolder(Closable):
-    """A folder that only this process can read, with a file in it. A context manager.
+    """A folder that only this process can read, with one file. A context manager.
 
     Args:
-        name: What somebody called the file; only what its suffix says is kept of it.
+        name: A name for the file; only its suffix is used.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -353,13 +356,13 @@ class PrivateFolder(Closable):
         self.file = self.folder / (_NAME + (suffix if plain else ""))
 
     def close(self) -> None:
-        """Remove it, with what is in it."""
+        """Remove it with its contents."""
         self._folder.cleanup()
 
 
 @contextmanager
 def temporary_space() -> Iterator[None]:
-    """Say what is wrong where temporary bytes cannot be written.
+    """Convert errors in writing temporary data.
 
     Raises:
         TargetError: If the temporary folder is full.

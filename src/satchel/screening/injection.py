@@ -511,5 +511,5 @@ def judge_memory(
 
 def is_released(view: View, logged: VerifiedRecord) -> bool:
     """Tell whether the last that was said of a memory's quarantine is that it is released."""
-    states = [one.state for one in view.said(logged) if one.state in _JUDGED]
+    states = [one.state for one in view.status_events(logged) if one.state in _JUDGED]
     return bool(states) and states[-1] == "released"

@@ -174,7 +174,7 @@ def session_of(logged: VerifiedRecord) -> str:
 def is_current(view: View, logged: VerifiedRecord) -> bool:
     """Return whether a record that was read as of an earlier position is current and not held."""
     hold = logged.row.hold
-    for said in view.said(logged):
+    for said in view.status_events(logged):
         hold = HOLDS.get(said.state, hold)
     return not hold and view.retirement(logged.row) is None
 

@@ -144,7 +144,7 @@ def find(view: View, wanted: str, field: str = "session") -> VerifiedRecord:
         there = (
             [view.get([wanted]).get(wanted)]
             if is_id(wanted)
-            else view.starting(digits, limit=_MOST_SHOWN)
+            else view.with_prefix(digits, limit=_MOST_SHOWN)
         )
         found = [one for one in there if one is not None and _is_there(one)]
     if not found:
@@ -574,7 +574,7 @@ def _by_id(view: View, start: VerifiedRecord, wanted: str) -> SessionPoint | Non
     found = (
         list(view.get([wanted]).values())
         if is_id(wanted)
-        else view.starting(digits, limit=_MOST_SHOWN)
+        else view.with_prefix(digits, limit=_MOST_SHOWN)
     )
     if len(found) > 1:
         ids = ", ".join(sorted(one.record.id for one in found))

@@ -20,7 +20,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ledger.projection import Precondition
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Source
 from satchel.model.text import Message, Note, SessionChange, parse_message
 from satchel.model.values import Scope, now, resolved
@@ -205,7 +205,7 @@ class _Recording:
                 if tip_of(view, view.get([self._start])[self._start]) != self._tip:
                     raise ChangedError("another process added to the conversation")
                 given = Precondition(view.head.size, [], (self._tip.session,))
-        end = closing(self._source, now(), messages=self._messages)
+        end = closing_receipt(self._source, now(), messages=self._messages)
         found = about(tip.session, self._start or tip.session, tip=tip.element)
         ledger.append([end, found], given=given)
         self._source = None

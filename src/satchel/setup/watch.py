@@ -581,7 +581,8 @@ class _Look:
         settings, found = self._settings, standing_of(self._settings, self._name)
         there = None
         if has_store(settings):
-            with configured_store(settings, read_only=True) as store, suppress(UnknownBankError):
+            # For writing: a store whose creation was killed is completed.
+            with configured_store(settings) as store, suppress(UnknownBankError):
                 there = find_bank(store, self._name)
         if found.bank != there or there is None:
             found.bank, found.files = there, {}

@@ -83,7 +83,7 @@ def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
         chosen = _rarest(by_rows, few)
         needed = tuple(spread.term for spread in rare if spread.term in chosen)
         others = [spread.term for spread in by_rows if spread.term not in needed]
-        # The order of a handful is not worth counting in how many rows the common ones are.
+        # The order of a handful of rows is not worth counting the rows of common terms.
         handful = sum(spread.rows for spread in rare) <= HANDFUL
         helping = () if handful else (*others, *common)[:_HELPING]
         yield Search(needed, all_needed=False, helping=helping, newest=RANKED)
@@ -135,7 +135,7 @@ class Term(NamedTuple):
         """Return how often a text contains the term."""
         *first, last = self.tokens
         if not self.prefix and (not first or last not in tokens):
-            return 0 if first else tokens.count(last)  # most terms, and no step of it in Python
+            return 0 if first else tokens.count(last)  # most terms; all steps in C
         if not first:
             return sum(self._ends(token) for token in tokens)
         return sum(
@@ -161,7 +161,7 @@ class CorpusTotals(NamedTuple):
 def _stemmer() -> Callable[[str], list[str]]:
     import apsw
 
-    # Typed as what it returns for a text with neither offsets nor tokens at the same place.
+    # Typed as its result for a text without offsets and colocated tokens.
     tokenize: Any = apsw.Connection(":memory:").fts5_tokenizer(*_TOKENIZER)
     reason = apsw.FTS5_TOKENIZE_DOCUMENT
 

@@ -113,7 +113,7 @@ class _View:
         self._side = side
 
     def stamp(self) -> int:
-        return 0  # nobody else can
+        return 0  # no other program can
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         found = sorted(bank for bank, kept in self._banks.items() if kept.head.signed)
@@ -214,7 +214,7 @@ class _View:
     ) -> list[tuple[int, float]]:
         terms = matching.terms_of(text)
         texts = _searched(self._rows(bank))
-        # As in other stores: how rare a word is for ranking is seen in all banks together.
+        # As in other stores: the rarity of a word is computed over all banks.
         every = [tokens for each in self._banks for tokens in _searched(self._rows(each)).values()]
         totals = matching.CorpusTotals(len(every), sum(map(len, every)))
         seen = {
@@ -283,7 +283,7 @@ class _Transaction(_View):
             mine.rows[row.seq] = row
         mine.rows += commit.rows
         if commit.rows and mine.rows[-1].seq != len(mine.rows) - 1:
-            mine.rows.sort(key=attrgetter("seq"))  # some come before those that were there
+            mine.rows.sort(key=attrgetter("seq"))  # some come before existing ones
         refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
         mine.head = commit.head
@@ -452,7 +452,7 @@ class InMemoryStore:
             self._banks, self._side = mine._banks, mine._side  # noqa: SLF001 - its own view
 
     def scrub(self) -> None:
-        pass  # what nobody has any more is gone
+        pass  # all data is dropped
 
     def check(self) -> list[str]:
         return []

@@ -1,4 +1,4 @@
-"""Tables of records: what every engine that stores them in columns does alike.
+"""Tables of records: code that the engines share.
 
 ``place = number << bits | position`` is the integer key of SQLite's and LadybugDB's tables: the
 rows of a bank, a generation or a blob are one stretch of their table, in order.
@@ -17,7 +17,7 @@ from satchel.ports.rows import RecordLink, Row, derive_row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow
 
 ID_PREFIX = PREFIX
-"""What every ID begins with; columns hold the 32 bytes after it."""
+"""The prefix of every ID; columns have the 32 bytes after it."""
 
 SEQ_BITS = 40
 """Bits of ``place`` that hold the log position."""
@@ -47,7 +47,7 @@ class StoreTables(ABC):
     """The name of the store, for errors."""
 
     _UNTOUCHED: ClassVar[str] = "the file"
-    """What a user must not change once it is damaged."""
+    """The object that a user must not change once it is damaged."""
 
     @abstractmethod
     def _number(self, bank: str) -> int:

@@ -107,7 +107,7 @@ def _numpy_cosines(np: Any) -> _Cosines:
             if width == WIDTHS[1]:
                 most = abs(table).max(axis=1, keepdims=True)
                 table /= np.where(most == 0, 1, most)
-            # Not a product of matrices: there a row's last digits depend on the rows around it.
+            # Not a matrix product, in which the last digits of a row depend on other rows.
             lengths = np.sqrt(np.einsum("ij,ij->i", table, table))
             values = np.einsum("ij,j->i", table, np.array(unit))
             values = np.divide(values, lengths, out=np.zeros_like(values), where=lengths != 0)

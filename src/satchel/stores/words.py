@@ -33,7 +33,7 @@ from unicodedata import category, combining, normalize
 # ruff: noqa: RUF001 - Cyrillic it is
 
 _WORDS = (
-    # English, with what an apostrophe leaves behind.
+    # English, with the parts of contractions.
     "a about after all also am an and any are as at be because been before being both but by can "
     "could did do does doing during each few for from further had has have having he her here hers "
     "herself him himself his how i if in into is it its itself just ll me more most my myself no "
@@ -77,12 +77,12 @@ LONGEST_PHRASE = 32
 LONGEST_WORD = 128
 """The maximum of characters of a word, in the index and in a query; later ones are ignored."""
 
-# Nobody knows where the words of a long run end, so "any word" also means any of its pairs there.
+# Word boundaries in a long run are unknown, so "any word" also means any of its pairs there.
 # Korean: two syllables are the usual noun, the third may already be a particle.
 _ONE_WORD = {"unspaced": 4, "southeast": 4, "hangul": 2}
 
 _HANGUL = "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7fb"
-_UNSPACED = (  # the most frequent first: they are compared one after the other
+_UNSPACED = (  # the most frequent first: they are compared in order
     "\u4e00-\u9fff\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff"
     "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\uf900-\ufaff"
     "\U00020000-\U0003fffd"  # Han
@@ -104,7 +104,7 @@ _SPACE_OF_NO_WIDTH = "\u200b"
 
 _SPACED = rf"[^\W_{_HANGUL}{_UNSPACED}{_SOUTHEAST}]"
 _PIECE = (
-    # Most words are plain ones: that what follows is no letter is asked once, not at each of them.
+    # Most words are plain: one lookahead after the word, not one for each letter.
     f"(?P<plain>[a-z0-9]+(?!{_SPACED}|[{_ALIAS}]))"
     f"|(?P<word>{_SPACED}+(?:[{_ALIAS}]+{_SPACED}*)*|(?:[{_ALIAS}]+{_SPACED}*)+)"
     f"|(?P<hangul>[{_HANGUL}][{_HANGUL}{_ALIAS}]*)"
@@ -113,10 +113,10 @@ _PIECE = (
     f"|(?P<southeast>[{_SOUTHEAST}][{_SOUTHEAST}{_ALIAS}{_SPACE_OF_NO_WIDTH}]*)"
 )
 # After the signs that stack (Khmer coeng, Burmese virama) the next consonant belongs to the same
-# cluster. Nothing that people write needs more than 16; hostile text does not get longer terms.
+# cluster. No real text needs more than 16; hostile text gets no longer terms.
 _STACK = "\U000f17d2\U000f1039"
 _CLUSTER = re.compile(rf"([^{_ALIAS}](?:[{_STACK}][^{_ALIAS}]|[{_ALIAS}]){{0,15}})[{_ALIAS}]*")
-# What index and query make of plain characters: letters and digits without capitals, and spaces.
+# Plain characters in index and query: lower-case letters and digits, and spaces.
 _ASCII = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128))
 _ASCII += bytes(128)
 _WORD = re.compile("[a-z0-9]+")
@@ -158,7 +158,7 @@ class _Folding(dict[int, str]):
     def __missing__(self, code: int) -> str:
         """Return the folded form of one character of an NFKC text."""
         folded = _folded(chr(code))
-        if code < _TWO_PLANES:  # the rest is rare Han: hostile text does not fill the memory
+        if code < _TWO_PLANES:  # the rest is rare Han: hostile text cannot fill the memory
             self[code] = folded
         return folded
 
@@ -189,7 +189,7 @@ def index_text(text: str) -> str:
         return _ascii_terms(text)
     found: list[str] = []
     plain: list[str] = []
-    for stretch in text.split():  # only what has other letters in it needs more than capitals gone
+    for stretch in text.split():  # only other letters need more than lower case
         if stretch.isascii():
             plain.append(stretch)
             continue
@@ -307,7 +307,7 @@ def needle(text: str) -> str | None:
     last = pieces[-1]
     if last.end is None:
         return f" {' '.join(terms)} "
-    # The last run may go on in the other text, so how it ends here says nothing.
+    # The last run may continue in the other text, so its end here does not count.
     return f" {' '.join(terms[:-1])} " if last.tokens else f" {' '.join(terms)}"
 
 
@@ -383,7 +383,7 @@ def _clusters(run: str) -> Sequence[str]:
 
 @cache
 def _piece() -> re.Pattern[str]:
-    # It takes as long to compile as a memory to recall, and English does without.
+    # Compiling it takes as long as a recall, and English does not need it.
     return re.compile(_PIECE)
 
 
@@ -401,9 +401,9 @@ def _folded(character: str) -> str:
         return character.lower()
     kind = category(character)
     if kind == "Cf":
-        return ""  # soft hyphens, joiners, directions: nobody sees them, nobody types them
+        return ""  # soft hyphens, joiners, directions: invisible, and not typed
     if kind in {"Cc", "Cs", "Co"} or kind[0] in "PSZ":
-        # Co: private-use characters of a text go, so that the aliases are ours alone.
+        # Co: private-use characters of a text are dropped, since they are the aliases.
         return " "
     # Case first: folding can leave marks behind (Turkish İ).
     bare = "".join(filter(_tells, normalize("NFKD", character.casefold())))

@@ -33,7 +33,7 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.crypto.encryption import NOBODY, Lock, encrypted_outlet
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import EmptyInputError, UnreadableError, UsageError
@@ -411,7 +411,7 @@ def _source_record(name: str, digest: str, reading: ReadContext) -> Sealed:
             provider=name,
             format=name,
             digest=digest,
-            container=reading.container | numbers_of(reading.container),
+            container=reading.container | float_spellings(reading.container),
             trust=TrustClass.IMPORTED,
         )
     )

@@ -192,7 +192,7 @@ def decrypt_file(
 
 def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
     refuse_existing(outlet, overwrite=overwrite)
-    with outlet.proving():
+    with outlet.defer_publication():
         with open_input(file) as stream, outlet.writing(overwrite=overwrite) as sink:
             shutil.copyfileobj(stream, sink, CHUNK)
         with outlet.written() as made:

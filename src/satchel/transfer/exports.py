@@ -27,7 +27,14 @@ from satchel.ledger.heads import BankStanding
 from satchel.ledger.view import View
 from satchel.model.records import Entry
 from satchel.model.values import now
-from satchel.ports.format import Connector, Format, VersionedConnector, WriteContext, WriteResult
+from satchel.ports.format import (
+    Connector,
+    ConnectorOptions,
+    Format,
+    VersionedConnector,
+    WriteContext,
+    WriteResult,
+)
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.ports.vectors import Maker, VectorChecksum
@@ -50,12 +57,7 @@ from satchel.transfer.export_records import (
     scope_of,
 )
 from satchel.transfer.folders import output_for
-from satchel.transfer.live_products import (
-    ConnectorOptions,
-    connector_for,
-    display_address,
-    opened_connector,
-)
+from satchel.transfer.live_products import connector_for, display_address, opened_connector
 from satchel.transfer.outputs import (
     OutputJob,
     OutputVerification,

@@ -210,7 +210,7 @@ class FolderOutlet(WrappedOutlet):
         self._replaces = overwrite
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
+    def defer_publication(self) -> Iterator[None]:
         """Delay the renaming of the folder until the block ends; see ``Outlet``."""
         with ExitStack() as stack:
             self._stack = stack
@@ -270,9 +270,9 @@ class WithinOutlet(WrappedOutlet):
             yield stream
 
     @contextmanager
-    def proving(self) -> Iterator[None]:
+    def defer_publication(self) -> Iterator[None]:
         """Keep the original file until the block ends; refuse it if it changed during the block."""
-        with self._inner.proving():
+        with self._inner.defer_publication():
             yield
             if self._now() != self.before:
                 raise TargetError(
@@ -292,7 +292,7 @@ class WithinOutlet(WrappedOutlet):
         self._inner.remove()
 
     def _now(self) -> bytes | None:
-        file = self._inner.there()
+        file = self._inner.open_existing()
         if file is None:
             return None
         with file, open_input(file) as stream:
@@ -307,7 +307,7 @@ class WithinOutlet(WrappedOutlet):
             is_same = stream.read(MOST_WITHIN + 1) == self.before
         if self.before is None or is_same:
             return
-        with self.beside(f"{self.path.name}.bak") as beside:
+        with self.sibling(f"{self.path.name}.bak") as beside:
             with beside.writing(overwrite=True, mode=self._mode or PRIVATE_FILE) as sink:
                 sink.write(self.before)
             self.kept = beside.path

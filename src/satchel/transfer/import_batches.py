@@ -194,7 +194,7 @@ class ImportBatch:
         tally = Tally()
         with self._ledger.reading() as view:
             planned = chain.from_iterable(self._plan.stage.groups())
-            for row in view.held(self.source):
+            for row in view.pending_rows(self.source):
                 meant = next(planned, None)
                 if meant is None or (meant.id, meant.body) != (row.id, row.body):
                     break

@@ -338,7 +338,7 @@ class ImportPlan:
         assert self._view is not None  # noqa: S101 - it is there
         if place in self._undone:
             return None
-        model = self._view.told_at([place])[place].model
+        model = self._view.log_records_at([place])[place].model
         found = model.container.get(BANK) if isinstance(model, Source) else None
         return found if isinstance(found, str) else None
 

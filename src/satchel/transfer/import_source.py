@@ -17,7 +17,7 @@ import msgspec
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome, Verification
 from satchel.config.settings import Settings
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.sealed_records import Nonces, Sealed
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.inference.models import extractor
@@ -503,7 +503,7 @@ class ImportSource:
             digest=self.digest,
             container={
                 **self.reading.container,
-                **numbers_of(self.reading.container),
+                **float_spellings(self.reading.container),
                 **({BANK: self.bank} if self.bank else {}),
             },
             signer=self._signer,

@@ -42,6 +42,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ledger.projection import LogImport
+from satchel.ports.format import ConnectorOptions
 from satchel.ports.store import Store
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.archive import refuse_copy, save_receipts
@@ -63,12 +64,7 @@ from satchel.transfer.import_results import (
     Owners,
 )
 from satchel.transfer.import_source import ImportSource, open_rereadable
-from satchel.transfer.live_products import (
-    ConnectorOptions,
-    connector_for,
-    display_address,
-    list_source,
-)
+from satchel.transfer.live_products import connector_for, display_address, list_source
 from satchel.transfer.outputs import open_sidecar as found_beside
 from satchel.transfer.outputs import was_written_with_one
 

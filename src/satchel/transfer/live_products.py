@@ -10,21 +10,21 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import msgspec
 
 from satchel.config.settings import Settings
 from satchel.connectors._address import of_server, require_whole
-from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError, shown_address
 from satchel.model.records import AnyRecord, Model, State
 from satchel.model.values import resolved
 from satchel.ports.format import (
     Connector,
+    ConnectorOptions,
     Info,
     Page,
     Place,
@@ -45,27 +45,6 @@ _OF_MEM0 = re.compile("^mem0$|_entities$|-entities$|^mem0migrations$")
 
 _Line = tuple[State | None, str | None, AnyRecord]
 """A record, with its final state at the source, if any, and the time of that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorOptions:
-    """Options for opening a live product."""
-
-    include_deleted: bool = False
-    """Whether to read deleted memories, too."""
-
-    embeddings: bool = False
-    """Whether to read or write vectors, too."""
-
-    writes: bool = False
-    overwrite: bool = False
-    """Whether to replace other versions there."""
-
-    dry_run: bool = False
-    """Whether to write and create nothing."""
-
-    skip_bad: bool = False
-    """Whether to skip and count malformed memories when reading."""
 
 
 def connector_for(text: str, name: str | None) -> str | None:
@@ -141,76 +120,41 @@ def opened_connector(
         TargetError: If it cannot be written.
         UsageError: If its address is invalid.
     """
-    return _OPENERS[name](text, settings, asked)
+    return _OPENERS[name](text, replace(asked, limits=settings.options.limits))
 
 
-class _ConnectorArguments(TypedDict):
-    """The common arguments of all connectors."""
-
-    limits: Limits
-    writes: bool
-    overwrite: bool
-    dry_run: bool
-    skip_bad: bool
-
-
-def _connector_arguments(settings: Settings, asked: ConnectorOptions) -> _ConnectorArguments:
-    return {
-        "limits": settings.options.limits,
-        "writes": asked.writes,
-        "overwrite": asked.overwrite,
-        "dry_run": asked.dry_run,
-        "skip_bad": asked.skip_bad,
-    }
-
-
-def _mem0_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _mem0_local(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors._mem0_store import Mem0Address
     from satchel.connectors.mem0_local import Mem0Local
 
-    return Mem0Local(
-        Mem0Address.read(text),
-        include_deleted=asked.include_deleted,
-        embeddings=asked.embeddings,
-        **_connector_arguments(settings, asked),
-    )
+    return Mem0Local(Mem0Address.read(text), options)
 
 
-def _qdrant_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _qdrant_local(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 
-    return QdrantLocal(
-        QdrantAddress.read(text),
-        **_connector_arguments(settings, asked),
-    )
+    return QdrantLocal(QdrantAddress.read(text), options)
 
 
-def _chroma_local(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _chroma_local(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.chroma_local import ChromaAddress, ChromaLocal
 
-    return ChromaLocal(ChromaAddress.read(text), **_connector_arguments(settings, asked))
+    return ChromaLocal(ChromaAddress.read(text), options)
 
 
-def _langgraph_postgres(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _langgraph_postgres(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPostgres
 
-    return LangGraphPostgres(
-        LangGraphAddress.read(text),
-        **_connector_arguments(settings, asked),
-    )
+    return LangGraphPostgres(LangGraphAddress.read(text), options)
 
 
-def _letta_memfs(text: str, settings: Settings, asked: ConnectorOptions) -> Connector:
+def _letta_memfs(text: str, options: ConnectorOptions) -> Connector:
     from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 
-    return LettaMemfs(
-        MemfsAddress.read(text),
-        include_deleted=asked.include_deleted,
-        **_connector_arguments(settings, asked),
-    )
+    return LettaMemfs(MemfsAddress.read(text), options)
 
 
-_OPENERS: dict[str, Callable[[str, Settings, ConnectorOptions], Connector]] = {
+_OPENERS: dict[str, Callable[[str, ConnectorOptions], Connector]] = {
     MEM0_LOCAL: _mem0_local,
     QDRANT_LOCAL: _qdrant_local,
     CHROMA_LOCAL: _chroma_local,

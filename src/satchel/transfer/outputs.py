@@ -577,7 +577,7 @@ def name_for(output: Path, *, encrypted: bool) -> str:
 
 def sidecar_outlet(outlet: Outlet, lock: Lock) -> Outlet:
     """Return the outlet for the sidecar of an output, encrypted to the same recipients."""
-    return encrypted_outlet(outlet.beside(name_for(outlet.path, encrypted=lock.is_set)), lock)
+    return encrypted_outlet(outlet.sibling(name_for(outlet.path, encrypted=lock.is_set)), lock)
 
 
 def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: bool) -> None:
@@ -589,7 +589,7 @@ def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: boo
     if overwrite or (wanted and writer.info.traits.within):
         return
     for name in _names(outlet.path):
-        with outlet.beside(name) as there:
+        with outlet.sibling(name) as there:
             if there.status is not None:
                 raise TargetExistsError(
                     "the sidecar already exists",
@@ -649,7 +649,7 @@ def remove_stale(errand: OutputJob) -> None:
     if not errand.replaces:
         return
     for name in _names(errand.outlet.path):
-        with errand.outlet.beside(name) as there:
+        with errand.outlet.sibling(name) as there:
             if there.status is not None:
                 there.remove()
                 errand.report.note(
@@ -772,7 +772,10 @@ def write_output(
     whole = errand.fail_on_loss and beside is None
     target = Target(outlet.path, overwrite=overwrite, outlet=outlet)
     known = frozenset(errand.report.losses)
-    with outlet.proving(), nullcontext() if beside is None else beside.proving():
+    with (
+        outlet.defer_publication(),
+        nullcontext() if beside is None else beside.defer_publication(),
+    ):
         write(errand.writer, records, target, writing, whole=whole, accepted=errand.accepted)
         if check_input is not None:
             check_input()

@@ -14,7 +14,7 @@ from ledger_kit import OWNER, WRITER, memories
 
 from satchel.crypto.sealed_records import seal
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing
+from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import (
     Edge,
     Episodic,
@@ -60,7 +60,7 @@ def fill(ledger: Ledger) -> None:
     source = seal(Source(provider="test", format="test"))
     ledger.append([source])
     ledger.append([parent, child], batch=source.id)
-    ledger.append([closing(source.id, AT)])
+    ledger.append([closing_receipt(source.id, AT)])
     ledger.append(
         [
             seal(Procedural(name="greet", body="print('hello')", language="python")),

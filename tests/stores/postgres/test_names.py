@@ -9,7 +9,7 @@ from ledger_kit import OWNER, WRITER
 from postgres_kit import as_role, run_sql, schema_of
 
 from satchel.bank.open_bank import banks_called, named_banks
-from satchel.ledger.authority import naming
+from satchel.ledger.authority import rename_record
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import bank_name_bytes
 from satchel.stores.postgres import PostgresStore
@@ -27,7 +27,7 @@ def store(place: str) -> Iterator[PostgresStore]:
     """Banks, one of which was called otherwise before, and two that have one name."""
     made = PostgresStore(place)
     banks = [_founded(made, name) for name in ("one", "two", "three", "two")]
-    banks[2].append([naming(banks[2].bank, "four", OWNER, AT)])
+    banks[2].append([rename_record(banks[2].bank, "four", OWNER, AT)])
     yield made
     made.close()
 

@@ -1,8 +1,8 @@
 """Profile ``pam-sdk-1.0``: the members of the published SDK's files, and their exact types.
 
-The SDK's own reader coerces (``"1"``, ``true`` and ``1`` for a float) and so accepts many files
-under one signature; here every member is there, no other is, and each has the JSON type that the
-SDK writes. Source: docs/spec/4-verification.md, section 4.6.
+The SDK's own reader coerces (``"1"``, ``true`` and ``1`` for a float), so many files have the same
+signature for it. Here every member must exist, no other may, and each must have the JSON type that
+the SDK writes. Source: docs/spec/4-verification.md, section 4.6.
 """
 
 import json
@@ -21,13 +21,13 @@ from satchel.crypto.sealed_records import digest
 from satchel.errors import MalformedError
 
 PROFILE: Final = "pam-sdk-1.0"
-"""The profile's name, as keys of the registry are marked with it."""
+"""The name of the profile, which also marks keys of the registry."""
 
 COMPONENTS: Final = ("episodic", "semantic", "procedural", "working", "identity")
 """The five arrays, in the SDK's order."""
 
 MAX_BYTES: Final = 50 * 2**20
-"""Largest file that the SDK reads."""
+"""Size of the largest file that the SDK reads."""
 
 CAPS: Final = {
     "episodic": 100_000,
@@ -36,7 +36,7 @@ CAPS: Final = {
     "working": 1_000,
     "identity": 100,
 }
-"""How many entries of a component the SDK loads."""
+"""Maximum number of entries that the SDK loads, by component."""
 
 EVENT_TYPES: Final = frozenset({"interaction", "observation", "outcome", "reflection"})
 LANGUAGES: Final = frozenset({"natural", "python", "javascript", "typescript", "shell", "other"})
@@ -46,7 +46,7 @@ _SIGNATURE = re.compile(r"(?:[0-9a-f]{128})?", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Check = Callable[[Any], str | None]
-"""Says what is wrong with a member, or None."""
+"""Returns the problem of a member, or None."""
 
 
 def _text(value: Any) -> str | None:
@@ -54,7 +54,7 @@ def _text(value: Any) -> str | None:
 
 
 def _moment(value: Any) -> str | None:
-    # The SDK puts the present time in place of an empty text, and the id no longer holds.
+    # The SDK replaces an empty text by the current time, and the ID becomes invalid.
     return None if type(value) is str and value else "not a non-empty text"
 
 
@@ -85,7 +85,7 @@ def _integer(value: Any) -> str | None:
 
 
 def _unit(value: Any) -> str | None:
-    # The SDK writes 1.0, never 1: another spelling would be a second file with the same ids.
+    # The SDK writes 1.0, never 1: another spelling would be a second file with the same IDs.
     return None if type(value) is float and 0 <= value <= 1 else "not a float from 0.0 to 1.0"
 
 
@@ -158,7 +158,7 @@ _OWN: dict[str, dict[str, Check]] = {
 _ENTRIES = {component: {**_BASE, **own} for component, own in _OWN.items()}
 
 ENTRY_MEMBERS: Final = {component: tuple(checks) for component, checks in _ENTRIES.items()}
-"""The members of an entry of each component, in the order in which the SDK writes them."""
+"""The members of an entry of each component, in the SDK's order."""
 
 _AGENT: dict[str, Check] = dict.fromkeys(("name", "model_family", "runtime", "version"), _text)
 _ENVELOPE: dict[str, Check] = {
@@ -173,14 +173,14 @@ _ENVELOPE: dict[str, Check] = {
 }
 
 ENVELOPE_MEMBERS: Final = tuple(_ENVELOPE)
-"""The members of a file beside the five arrays."""
+"""The members of a file besides the five arrays."""
 
 AGENT_MEMBERS: Final = tuple(_AGENT)
 """The members of ``source_agent``, in the SDK's order."""
 
 
 def check_entry(component: str, value: Any) -> None:
-    """Refuse what is not an entry exactly as the SDK writes one; its id is not judged here.
+    """Refuse anything but an entry exactly as the SDK writes one; its ID is not verified.
 
     Raises:
         MalformedError: Naming the member.
@@ -216,10 +216,10 @@ def _members(value: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
 
 
 def check_json(value: Any) -> None:
-    """Refuse a value with something in it that no JSON file holds, or nested too deep.
+    """Refuse a value that no JSON file can contain, or that is nested too deep.
 
     Raises:
-        MalformedError: Without a place.
+        MalformedError: Without a position.
     """
     waiting: list[tuple[Any, int]] = [([value], 0)]
     while waiting:
@@ -256,7 +256,7 @@ def _check_scalar(value: Any) -> None:
 
 
 def shown(text: object) -> str:
-    """Return a foreign name in a form that fits an error."""
+    """Return a foreign name in a form for error messages."""
     return str(text).encode("utf-8", "backslashreplace").decode()[:80]
 
 
@@ -264,7 +264,7 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fals
 
 
 def sdk_text(value: Any) -> str:
-    """Return the text that the SDK hashes; equal texts are equal values to it.
+    """Return the text that the SDK hashes; equal texts are equal values for it.
 
     Raises:
         ValueError: If a number is not finite.
@@ -273,38 +273,39 @@ def sdk_text(value: Any) -> str:
 
 
 def content_text(entry: Mapping[str, Any]) -> str:
-    """Return what an entry's id covers: every member but the id."""
+    """Return the text that an entry's ID covers: every member but the ID."""
     return sdk_text({member: part for member, part in entry.items() if member != "id"})
 
 
 def entry_id(entry: Mapping[str, Any]) -> str:
-    """Return the id of an entry, whatever id it claims."""
+    """Return the computed ID of an entry."""
     return digest(content_text(entry).encode())
 
 
 def root_hash(ids: Iterable[str]) -> str:
-    """Return the root: a hash of the sorted list of ids, and of nothing else."""
+    """Return the root: a hash of the sorted list of IDs, and nothing else."""
     return digest(sdk_text(sorted(ids)).encode())
 
 
 def sign_root(root: str, key: SigningKey) -> str:
-    """Return the signature over a root, 128 hexadecimal digits.
+    """Return the signature of a root, 128 hexadecimal digits.
 
-    The message starts with ``blake3:``, never with ``DSSEv1``, so it is none of ours.
+    The message starts with ``blake3:``, never with ``DSSEv1``, so it cannot be one of this
+    program's payloads.
     """
     return key.sign(root.encode()).hex()
 
 
-def signature_holds(root: str, signature: str, public: bytes) -> bool:
-    """Tell whether ``public`` made the signature.
+def is_signed_by(root: str, signature: str, public: bytes) -> bool:
+    """Return whether ``public`` made the signature.
 
     Args:
-        root: The text that was signed.
+        root: The signed text.
         signature: 128 hexadecimal digits.
         public: A public key, 32 bytes.
 
     Raises:
-        MalformedError: If the key is not a point that may sign.
+        MalformedError: If the key is not a valid point.
     """
     check_point(public)
     try:
@@ -315,13 +316,13 @@ def signature_holds(root: str, signature: str, public: bytes) -> bool:
 
 
 def parents_first(edges: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield each key after the keys it points to, else in the mapping's order; iterative.
+    """Yield each key after the keys it points to, otherwise in the mapping's order; iterative.
 
     Args:
-        edges: What each id points to; ids that are no key are passed over.
+        edges: The IDs that each ID points to; IDs that are no keys are skipped.
 
     Raises:
-        CycleError: If an id leads back to itself; its second argument is that id.
+        CycleError: If an ID leads back to itself; its second argument is that ID.
     """
     done: set[str] = set()
     for start in edges:

@@ -1,7 +1,6 @@
 """Profile ``pam-sdk-1.0``: reading a file of the published SDK, entry by entry.
 
-Nothing is verified here but form: JSON or CBOR without a second meaning, exactly the SDK's
-members, ids that occur once.
+Only the form is verified here: unambiguous JSON or CBOR, exactly the SDK's members, unique IDs.
 """
 
 import json
@@ -69,39 +68,39 @@ def _constant(name: str) -> NoReturn:
     raise MalformedError(f"{name} is not JSON")
 
 
-# Unlike our own files, 1.0 and 1 are two values here: the SDK hashes CPython's text of a number.
+# Unlike in our files, 1.0 and 1 are two values here: the SDK hashes CPython's text of a number.
 _JSON = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )
 
 
 class _FloatKeepingReader(JsonReader):
-    """The strict JSON reader, with floats left as they are."""
+    """The strict JSON reader, with floats unchanged."""
 
     def __init__(self, stream: BinaryIO, name: str, item_bytes: int) -> None:
         super().__init__(stream, name, item_bytes=item_bytes)
         self._scan_once = _JSON.scan_once  # type: ignore[attr-defined]  # typeshed has no name for it
 
     def where(self) -> dict[str, int]:
-        """Return the place of the next token."""
+        """Return the position of the next token."""
         self.peek()
         return {"line": self.line}
 
     def _taken(self, value: Any, end: int) -> Any:
         self._at = end
-        return value  # surrogates and depth are looked at with the types, without recursion
+        return value  # surrogates and depth are verified with the types, without recursion
 
 
 class _AnyCborReader(CborReader):
-    """CBOR in any layout; what it may hold is looked at with the types."""
+    """CBOR in any layout; its types are verified later."""
 
     def where(self) -> dict[str, int]:
-        """Return the place of the next item."""
+        """Return the position of the next item."""
         return {"byte": self.byte}
 
 
 class _Reader(Protocol):
-    """What the JSON and the CBOR reader have in common."""
+    """The common interface of the JSON and the CBOR reader."""
 
     def where(self) -> dict[str, int]: ...
 
@@ -116,28 +115,28 @@ class _Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SdkEntry:
-    """One entry of a file, as it stands there."""
+    """One entry of a file, as written."""
 
     component: str
     index: int
     value: dict[str, Any]
     place: dict[str, int]
-    """``line`` or ``byte`` at which it starts."""
+    """``line`` or ``byte`` of its start."""
 
     @property
     def id(self) -> str:
-        """The id that it claims."""
+        """The ID that it claims."""
         return str(self.value["id"])
 
     @property
     def pointer(self) -> str:
-        """Where it is in the document."""
+        """Its path in the document."""
         return f"{self.component}/{self.index}"
 
 
 @dataclass(slots=True)
 class SdkDocument:
-    """A file being read: entries stream by, the envelope is complete after the last one."""
+    """A file being read: entries are streamed, the envelope is complete after the last one."""
 
     name: str
     encoding: Literal["json", "cbor"]
@@ -147,7 +146,7 @@ class SdkDocument:
     _ids: set[str] = field(default_factory=set)
 
     def entries(self) -> Iterator[SdkEntry]:
-        """Yield the entries in the file's order; the whole file is checked for form on the way.
+        """Yield the entries in the file's order, and verify the form of the whole file.
 
         Raises:
             MalformedError: Naming file, line or byte, and member.
@@ -215,12 +214,12 @@ class SdkDocument:
 
 
 @contextmanager
-def opening_sdk_file(path: InputPath, limits: Limits) -> Iterator[SdkDocument]:
-    """Open a file of the published SDK, plain or gzip; it can be read inside the block.
+def open_sdk_file(path: InputPath, limits: Limits) -> Iterator[SdkDocument]:
+    """Open a file of the published SDK, plain or gzip; it can be read in the block.
 
     Raises:
         UnreadableError: If the file cannot be read.
-        MalformedError: If it starts like no such file.
+        MalformedError: If its start is not that of such a file.
         LimitError: If it is larger than the SDK reads, or than ``limits.document_bytes``.
     """
     name = str(path)
@@ -243,8 +242,8 @@ def opening_sdk_file(path: InputPath, limits: Limits) -> Iterator[SdkDocument]:
             yield SdkDocument(name, "json", reader)
 
 
-def fields_of(component: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an entry says in our members, links and origin aside."""
+def sdk_fields(component: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry of the SDK with our members, except links and origin."""
     common = {"created_at": read_time(value["created_at"]), "tags": tuple(value["tags"])}
     return common | _READERS[component](value)
 
@@ -261,7 +260,7 @@ def _episodic(value: Mapping[str, Any]) -> dict[str, Any]:
 def _semantic(value: Mapping[str, Any]) -> dict[str, Any]:
     confidence = {"confidence": _unit(value["confidence"])}
     if not value["subject"] and not value["predicate"]:
-        # No triple: words alone, which is how a fact without one is written.
+        # Without a triple, a fact is text alone.
         return {"text": value["object"] or None, **confidence}
     return _texts(value, "subject", "predicate", "object") | confidence
 
@@ -302,7 +301,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 
 def _unit(value: float) -> float:
-    return value + 0.0  # canonical bytes have no -0.0, which the SDK's hash tells from 0.0
+    return value + 0.0  # canonical bytes have no -0.0, which the SDK's hash distinguishes from 0.0
 
 
 def _texts(value: Mapping[str, Any], *members: str) -> dict[str, str | None]:
@@ -317,18 +316,18 @@ _FREE = frozenset({"schema_version", "usage_count", "last_used"})
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
 
 
-def draft_of(component: str, value: Mapping[str, Any], ours: Mapping[str, str]) -> Entry:
-    """Return a checked entry of the SDK as a draft.
+def sdk_draft(component: str, value: Mapping[str, Any], ours: Mapping[str, str]) -> Entry:
+    """Return a verified entry of the SDK as a draft.
 
     Args:
-        component: The array it stood in.
+        component: The array that contains it.
         value: The entry, its id included.
-        ours: Our ids of the file's entries that were sealed before it, by their ids there.
+        ours: Our IDs of the entries sealed before it, by their IDs in the file.
 
     Raises:
-        ValueRefusedError: If it holds what our value domain cannot hold in any form.
+        ValueRefusedError: If our value domain cannot represent it in any form.
     """
-    fields = fields_of(component, value)
+    fields = sdk_fields(component, value)
     for member in _LINKS & value.keys():
         fields[member] = once(ours[link] for link in value[member] if link in ours)
     bare = ENTRY_CLASSES[Component(component)](**fields)
@@ -350,15 +349,15 @@ def draft_of(component: str, value: Mapping[str, Any], ours: Mapping[str, str]) 
     return ENTRY_CLASSES[Component(component)](**fields)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are one to the SDK's hash, which tells 1.0 from 1 and from true."""
-    if type(one) is str or type(other) is str:
-        return bool(one == other)
-    return sdk_text(one) == sdk_text(other)
+def _same(first: Any, other: Any) -> bool:
+    """Return whether values are equal to the SDK's hash, which distinguishes 1.0, 1 and true."""
+    if type(first) is str or type(other) is str:
+        return bool(first == other)
+    return sdk_text(first) == sdk_text(other)
 
 
 def _exactly(value: Any) -> Any:
-    """Return a value in a reversible form that also tells 1.0 from 1, as the SDK's hash does."""
+    """Return a value in a reversible form that distinguishes 1.0 from 1, as the SDK's hash does."""
     return _floats_named(encode_foreign(value))
 
 
@@ -380,18 +379,18 @@ class SdkEntryDraft:
     """All but the id."""
 
     losses: list[tuple[str, str]]
-    """Members that could not be carried, each with the reason."""
+    """Members that cannot be written, each with the reason."""
 
     defaulted: bool
-    """Whether something absent had to be written as the SDK's default."""
+    """Whether an absent member was written as the SDK's default."""
 
 
 def to_sdk_entry(entry: Entry, theirs: Mapping[str, str]) -> SdkEntryDraft:
-    """Return what the SDK can hold of an entry.
+    """Return an entry in the SDK's members, as far as they can represent it.
 
     Args:
         entry: Any entry.
-        theirs: Their ids of the entries that were written before it, by our ids.
+        theirs: IDs in the file of the entries written before it, by our IDs.
     """
     writer = MemberWriter(entry, theirs)
     members = writer.members()
@@ -405,7 +404,7 @@ def to_sdk_entry(entry: Entry, theirs: Mapping[str, str]) -> SdkEntryDraft:
 
 
 def _as_it_was(entry: Entry, members: dict[str, Any]) -> None:
-    """Write again what the SDK wrote, wherever that still says what the entry says."""
+    """Restore what the SDK wrote, where it still agrees with the entry."""
     origin = entry.origin
     component = str(entry.__struct_config__.tag)
     for name, carried in (origin.as_written if origin else {}).items():
@@ -435,7 +434,7 @@ def _agrees(
         return again == list(members[name])
     component = str(entry.__struct_config__.tag)
     try:
-        before, after = fields_of(component, members), fields_of(component, candidate)
+        before, after = sdk_fields(component, members), sdk_fields(component, candidate)
     except ValueRefusedError:
         return False
     return all(

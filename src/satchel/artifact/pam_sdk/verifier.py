@@ -1,7 +1,7 @@
-"""Profile ``pam-sdk-1.0``: judging files of the published SDK.
+"""Profile ``pam-sdk-1.0``: verification of files of the published SDK.
 
-Their signature covers the set of entry ids and nothing else, so the best verdict they can have is
-``entries-only``. They are judged, never repaired. Source: docs/spec/4-verification.md, 4.6.
+Their signature covers the set of entry IDs and nothing else, so their best verdict is
+``entries-only``. They are never repaired. Source: docs/spec/4-verification.md, 4.6.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from satchel.artifact.pam_sdk.layout import (
     COMPONENTS,
     PROFILE,
     entry_id,
+    is_signed_by,
     parents_first,
     root_hash,
-    signature_holds,
 )
-from satchel.artifact.pam_sdk.reader import SdkDocument, SdkEntry, opening_sdk_file
+from satchel.artifact.pam_sdk.reader import SdkDocument, SdkEntry, open_sdk_file
 from satchel.artifact.verification import (
     STEPS,
     Outcome,
@@ -53,15 +53,15 @@ _NO_BANK = "files of the PAM SDK name no bank"
 _MAX_FINDINGS = 100
 
 
-def judge_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Verification:
+def verify_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Verification:
     """Verify a file of the published SDK; problems are in the result, not raised.
 
-    Every entry is always verified. The file names no key, so the signature is tried with each
-    key of the registry that is marked for this profile, and with ``policy.keys``.
+    Every entry is always verified. The file names no key, so the signature is tried with each key
+    of the registry that is marked for this profile, and with ``policy.keys``.
 
     Args:
         path: The file: JSON, or CBOR without magic bytes.
-        policy: Whose signature counts.
+        policy: The policy that decides which signatures count.
         limits: The bounds.
 
     Raises:
@@ -69,7 +69,7 @@ def judge_sdk_file(path: InputPath, policy: TrustPolicy, limits: Limits) -> Veri
     """
     run = _SdkFileRun(str(path), policy)
     try:
-        with opening_sdk_file(path, limits) as document:
+        with open_sdk_file(path, limits) as document:
             run.read(document)
     except (MalformedError, LimitError) as error:
         run.broken(error)
@@ -84,7 +84,7 @@ class _SdkFileRun(VerificationRun):
 
     encoding: str | None = None
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each entry of the file says it comes from."""
+    """The parents that each entry of the file claims."""
 
     events: list[str] = field(default_factory=list)
     wrong_ids: list[VerificationFinding] = field(default_factory=list)
@@ -92,7 +92,7 @@ class _SdkFileRun(VerificationRun):
     step_names: ClassVar[Mapping[int, str]] = _STEPS
 
     def read(self, document: SdkDocument) -> None:
-        """Read every entry once and keep only what the steps need."""
+        """Read every entry once and collect what the steps need."""
         self.encoding = f"{PROFILE} {document.encoding}"
         for entry in document.entries():
             self.parents[entry.id] = tuple(entry.value["parent_ids"])
@@ -101,7 +101,7 @@ class _SdkFileRun(VerificationRun):
                 self._wrong_id(entry)
 
     def decide(self, document: SdkDocument) -> None:
-        """Run the steps over what was read."""
+        """Run the steps."""
         self.records = {name: count for name, count in document.counts.items() if count}
         self.end_step(1, "passed", f"{document.encoding}, {PROFILE}")
         self._signature(document)
@@ -115,7 +115,7 @@ class _SdkFileRun(VerificationRun):
                 self.notes.append(f"the SDK loads no more than {cap} {component} entries")
 
     def broken(self, error: MalformedError | LimitError) -> None:
-        """Note that the file is malformed; nothing that was read of it counts."""
+        """Add the finding that the file is malformed; nothing read from it counts."""
         self.findings = [
             VerificationFinding(
                 outcome=Outcome.MALFORMED,
@@ -128,7 +128,7 @@ class _SdkFileRun(VerificationRun):
         self.end_step(1, "failed", str(error))
 
     def result(self) -> Verification:
-        """Return the value."""
+        """Return the result."""
         for number in _STEPS:
             if number not in self.steps:
                 self.end_step(number, "not run", self._why_not(number))
@@ -174,7 +174,7 @@ class _SdkFileRun(VerificationRun):
             self.end_step(2, "failed", f"valid for none of {len(tried)} keys of profile {PROFILE}")
 
     def _keys(self) -> list[str]:
-        """Return the keys to try, the given ones first, each once."""
+        """Return the keys to try, those of the policy first, each once."""
         registry = self.policy.registry
         known = registry.listed() if registry else []
         marked = [key.key for key in known if key.profile == PROFILE]
@@ -183,22 +183,22 @@ class _SdkFileRun(VerificationRun):
     def _signer(self, key: str, root: str, signature: str) -> Signer | None:
         name = self.policy.name(key)
         try:
-            valid = signature_holds(root, signature, public_key(key))
+            valid = is_signed_by(root, signature, public_key(key))
         except MalformedError as error:
             return Signer(key=key, valid=False, name=name, problem=error.message)
         if not valid:
-            return None  # another's key: the file never claimed it
+            return None  # the key of another file
         return Signer(
             key=key, valid=True, trust=self.policy.standing(key, None, PROFILE), name=name
         )
 
     def _root(self, document: SdkDocument) -> None:
-        found = root_hash(self.parents)
-        if found == document.envelope["root_hash"]:
-            self.end_step(4, "passed", found)
+        root = root_hash(self.parents)
+        if root == document.envelope["root_hash"]:
+            self.end_step(4, "passed", root)
             return
         self.add_finding(Outcome.TAMPERED, "the root hash does not match the IDs", name="root_hash")
-        self.end_step(4, "failed", f"found {found}")
+        self.end_step(4, "failed", f"found {root}")
 
     def _records(self) -> None:
         self.findings.extend(self.wrong_ids)
@@ -236,7 +236,7 @@ class _SdkFileRun(VerificationRun):
             return str(error.args[1])
         return None
 
-    # -- small things ----------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------
 
     def _wrong_id(self, entry: SdkEntry) -> None:
         self.wrong += 1

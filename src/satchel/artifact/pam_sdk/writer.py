@@ -27,7 +27,7 @@ from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.model.values import to_datetime
 
 VERSION: Final = "1.0"
-"""What the SDK writes as ``pam_version`` and ``schema_version``."""
+"""The SDK's ``pam_version`` and ``schema_version``."""
 
 _MAX_CBOR_INTEGER = 2**64 - 1
 _BASE: dict[str, Any] = {"parent_ids": [], "tags": [], "schema_version": VERSION}
@@ -68,11 +68,11 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def make_entry(component: str, members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry with its id, members in the SDK's order, defaults where none is given.
+    """Return an entry with its ID, members in the SDK's order, and defaults for missing ones.
 
     Args:
         component: One of the five.
-        members: At least ``created_at``; an ``id`` among them is ignored and computed anew.
+        members: At least ``created_at``; an ``id`` is ignored and recomputed.
 
     Raises:
         MalformedError: If a member is missing, unknown or of another type.
@@ -88,16 +88,15 @@ def make_document(
     envelope: Mapping[str, Any],
     key: SigningKey | None = None,
 ) -> dict[str, Any]:
-    """Return a whole file: ids and root computed here, signed when there is a key.
+    """Return a complete file with computed IDs and root, signed if there is a key.
 
     Args:
-        components: Entries of the five arrays; an array may be left out.
-        envelope: At least ``created_at`` and ``source_agent``; root and signature among them are
-            ignored.
-        key: Who signs; None leaves the signature empty.
+        components: Entries of the five arrays; an array may be missing.
+        envelope: At least ``created_at`` and ``source_agent``; root and signature are ignored.
+        key: The signing key; None leaves the signature empty.
 
     Raises:
-        MalformedError: If a part is not as the SDK writes it, or two entries are the same.
+        MalformedError: If a part is not as the SDK writes it, or two entries are equal.
         LimitError: If an array is longer than the SDK loads.
     """
     arrays = {
@@ -165,10 +164,10 @@ def dump_json(document: Mapping[str, Any]) -> bytes:
 
 
 def dump_cbor(document: Mapping[str, Any]) -> bytes:
-    """Return a file as the SDK's CBOR: no magic bytes, members in the order of the document.
+    """Return a file as the SDK's CBOR: no magic bytes, members in document order.
 
     Raises:
-        LimitError: If it is larger than the SDK reads, or holds an integer beyond 64 bits.
+        LimitError: If it is larger than the SDK reads, or contains an integer beyond 64 bits.
     """
     _check_integers(document)
     return _bounded(cbor2.dumps(document))
@@ -202,15 +201,15 @@ PROVIDER: Final = "pam_sdk"
 """``origin.provider`` of entries that the SDK wrote."""
 
 UNKNOWN_TIME: Final = "unknown"
-"""Written where we do not know ``created_at``: the SDK reads an empty text as the present."""
+"""Written for an unknown ``created_at``: the SDK reads an empty text as the current time."""
 
 NOT_IN_FILE: Final = "not in the file"
-"""Why a link is left out."""
+"""Reason for an omitted link."""
 
 _NO_PLACE = "the SDK cannot hold it"
 _NO_TEXT = "the SDK accepts only text there"
 
-# Members with a place of their own; `text` goes where the SDK keeps a component's words.
+# Members with a counterpart; `text` goes to the member with a component's words.
 _COMMON = frozenset({"id", "nonce", "parent_ids", "created_at", "tags", "text", "origin"})
 _PLACED = {
     "episodic": {"observation", "actor", "event_type", "occurred_at", "salience"},
@@ -226,18 +225,18 @@ DEFAULTED: Final = {
     "working": (),
     "identity": ("language",),
 }
-"""Members that the SDK always has, where absent is not the same as its default."""
+"""Members that the SDK always writes, where absent differs from its default."""
 
 
 @dataclass(slots=True)
 class MemberWriter:
-    """Puts one entry into the SDK's members and collects what has no place there."""
+    """Writes one entry in the SDK's members and collects what they cannot represent."""
 
     entry: Any
     """One of the five classes."""
 
     theirs: Mapping[str, str]
-    """Their ids of the entries that were written before it, by our ids."""
+    """IDs in the file of the entries written before it, by our IDs."""
 
     losses: list[tuple[str, str]] = field(default_factory=list)
 
@@ -247,11 +246,11 @@ class MemberWriter:
         return str(self.entry.__struct_config__.tag)
 
     def lost(self, member: str, reason: str) -> None:
-        """Note something that cannot be carried."""
+        """Note a member that cannot be written."""
         self.losses.append((member, reason))
 
     def members(self) -> dict[str, Any]:
-        """Return the members from ours alone, without what the SDK wrote before."""
+        """Return the members from ours alone, ignoring what the SDK wrote before."""
         entry = self.entry
         common = {
             "parent_ids": self._links("parent_ids"),
@@ -263,7 +262,7 @@ class MemberWriter:
         return common | own
 
     def note_unplaced(self) -> None:
-        """Count what no member of the SDK holds."""
+        """Count members without a counterpart in the SDK."""
         placed = _COMMON | _PLACED[self.component]
         for name in self.entry.__struct_fields__:
             value = getattr(self.entry, name)
@@ -321,7 +320,7 @@ class MemberWriter:
         entry = self.entry
         return {
             "preferences": self._foreign("preferences", entry.preferences),
-            # Words about someone are data: custom_instructions would make them orders.
+            # Words about a person are data: custom_instructions would make them instructions.
             "persona": self._words(self._only_text("persona")),
             "language": entry.language or "en",
             "policies": self._only_texts("policies"),
@@ -329,7 +328,7 @@ class MemberWriter:
         }
 
     def _words(self, own: str | None) -> str:
-        """Return the component's own words, or else the text that every entry may have."""
+        """Return the component's own words, or else the entry's text."""
         text: str | None = self.entry.text
         if own and text and own != text:
             self.lost("text", "the SDK has one member for it, which has another value")
@@ -356,14 +355,14 @@ class MemberWriter:
         return [part for part in parts if type(part) is str]
 
     def _objects(self, member: str, key: str) -> list[dict[str, Any]]:
-        """Return objects; a text becomes one, under the key that the SDK's schema has for it."""
+        """Return objects; a text becomes one, under the key in the SDK's schema."""
         return [
             {key: part} if type(part) is str else self._foreign(member, part)
             for part in getattr(self.entry, member)
         ]
 
     def _foreign(self, member: str, value: dict[str, Any]) -> dict[str, Any]:
-        """Return data with carried numbers as numbers, where JSON has them."""
+        """Return data with reversible numbers as numbers, where JSON can represent them."""
         found = restored(value)
         if type(found) is dict:
             return found
@@ -383,13 +382,13 @@ def once(links: Iterable[str]) -> tuple[str, ...]:
 
 
 def restored(value: Any) -> Any:
-    """Return what was carried; None where it was something that JSON does not have."""
+    """Return the value of a reversible form; None if JSON cannot represent it."""
     try:
-        found = decode_foreign(value)
-        check_json(found)
+        original = decode_foreign(value)
+        check_json(original)
     except (ValueRefusedError, MalformedError):
         return None
-    return found
+    return original
 
 
 def _unit(value: float | None) -> float:
@@ -397,10 +396,10 @@ def _unit(value: float | None) -> float:
 
 
 def _offset_time(text: str | None) -> str:
-    """Return a time as the SDK's clock prints it."""
+    """Return a time in the format of the SDK's clock."""
     return to_datetime(text).isoformat() if text else ""
 
 
 def _zulu_time(text: str | None) -> str:
-    """Return a time as its callers give it, and its specification shows it."""
+    """Return a time in the format of the SDK's callers and specification."""
     return _offset_time(text).replace("+00:00", "Z")

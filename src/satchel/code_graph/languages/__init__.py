@@ -1,1 +1,1 @@
-"""Languages that the code graph reads."""
+"""The languages of the code graph."""

@@ -385,7 +385,7 @@ class Grammar:
         language = _language(self.package, self.entry)
         from tree_sitter import Parser
 
-        tree = Parser(language).parse(source)  # one each: other threads may read as well
+        tree = Parser(language).parse(source)  # one parser each: other threads may parse as well
         if tree is None:
             raise UnparsedError("it cannot be read")
         walk = SyntaxWalk(SymbolCollector(self.language, source.count(b"\n") + 1), source)

@@ -29,7 +29,7 @@ def read(source: bytes) -> Facts:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape is the author's business
+            warnings.simplefilter("ignore")  # ignore warnings about invalid escapes
             tree = ast.parse(source)
     except (SyntaxError, ValueError, LookupError) as error:
         line = getattr(error, "lineno", None)
@@ -117,7 +117,7 @@ def _import(
     for one in node.names:
         if isinstance(node, ast.Import):
             first = one.name.partition(".")[0]
-            # Without another name, only the first part is bound: the rest is written out again.
+            # Without an alias only the first part is bound: the rest is written again.
             module, binds = (one.name, one.asname) if one.asname else (one.name, first)
             found.take(module, "", binds, node.lineno)
         else:
@@ -269,7 +269,7 @@ def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
 def _meant(imported: ImportStatement, wanted: list[str]) -> Iterator[list[str]]:
     yield wanted
     if imported.name not in {"", "*"}:
-        yield [*wanted, imported.name]  # what is taken may be a module itself
+        yield [*wanted, imported.name]  # the imported name may be a module
 
 
 def _is_module(parts: list[str], wanted: list[str], importer: str, level: int) -> bool:

@@ -93,7 +93,7 @@ def _let(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         type_ = plain_type(walk.text(value.child_by_field_name("name"), 200))
     if not type_ and value is not None and value.type == "call_expression":
         made = _chain(walk, value.child_by_field_name("function"))
-        before = made.rpartition(".")[0]  # Config::new() gives a Config, by custom
+        before = made.rpartition(".")[0]  # Config::new() returns a Config by convention
         type_ = before if before.rpartition(".")[2][:1].isupper() else ""
     walk.found.typed(owner, name, type_)
     walk.later(node.named_children, owner)

@@ -1,9 +1,8 @@
 """Memory as an agent writes and reads it, for the semantic family of ``agmi``.
 
-A memory is stored with the trust of its channel, if a signature proves that; unsigned, it is
+A memory is stored with the trust of its channel, if a signature attests that; unsigned, it is
 ``external``, whatever its label says. Reads return what the pipeline would provide as context;
-imperatives are withheld from every source, including the user, whose trust is at least the
-agent's.
+imperatives are withheld from every source, including the user, whose trust is at least the agent's.
 """
 
 from typing import Any
@@ -37,7 +36,7 @@ class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has 
         self._ledger = Ledger.create(InMemoryStore(), owner=self._key, writer=self._key)
 
     def add_memory(self, item: MemoryItem) -> None:
-        """Store a memory with the trust that its signature proves."""
+        """Store a memory with the trust that its signature attests."""
         proved = KEYRING.verify(item.user_id, item.source, item.text, item.signature)
         entry = Semantic(
             text=item.text,

@@ -2,8 +2,8 @@
 
 A fork's ``forkedFrom`` names the conversation of origin (``session``), the element that it
 continues from (``at``), the number of messages up to it (``after``), the checkpoint that was
-restored (``checkpoint``), and whether later memories are hidden from it (``memories``). It
-contains its own messages; with ``included`` also those before it, to be readable alone.
+restored (``checkpoint``), and whether later memories are hidden from it (``memories``). It contains
+its own messages; with ``included`` also those before it, to be readable alone.
 """
 
 from collections.abc import Callable, Iterator

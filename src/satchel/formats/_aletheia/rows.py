@@ -7,7 +7,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.crypto.canonical import encode_foreign, encode_sorted, unescape_keys
-from satchel.crypto.json_reader import numbers_of
+from satchel.crypto.json_reader import float_spellings
 from satchel.crypto.sealed_records import Sealed, as_model
 from satchel.errors import InputError, MalformedError, PathRefusedError
 from satchel.formats._aletheia.branches import Branches
@@ -303,7 +303,7 @@ def _unknown(row: Row, known: tuple[str, ...]) -> Row:
     rest = {name: part for name, part in row.items() if name not in known}
     # A vector and the ``record`` member are not part of the source's notation.
     free: Row = {name: row[name] for name in ("properties", "metadata") if name in row}
-    return rest | numbers_of(free)
+    return rest | float_spellings(free)
 
 
 def _model(value: Row, kind: str) -> Model:

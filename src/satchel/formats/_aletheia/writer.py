@@ -340,7 +340,7 @@ class AletheiaSessionsWriter:
         self._lay_out()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         self._strands.close()
         self._places.close()
 
@@ -554,7 +554,7 @@ class AletheiaWriter:
         self._count_what_has_no_place()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the temporary space."""
         for one in (self._names, self._used, self.talks):
             one.close()
 

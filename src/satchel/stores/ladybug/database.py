@@ -142,7 +142,7 @@ def _database(module: Any, path: Path, *, read_only: bool, throw: bool = True) -
         max_num_threads=_THREADS,
         max_db_size=_LARGEST,
         read_only=read_only,
-        # Only when nobody reads, and by us alone.
+        # Only without readers, and only by this process.
         auto_checkpoint=False,
         throw_on_wal_replay_failure=throw,
     )
@@ -154,7 +154,7 @@ def _look_at(module: Any, path: Path, *, read_only: bool) -> None:
     with suppress(FileNotFoundError), path.open("rb") as file:
         header = file.read(_HEADER)
         if not header.startswith(_MAGIC):
-            return  # empty, or none of the engine's: it says so itself
+            return  # empty, or not the engine's: it raises the error
         found = int.from_bytes(header[len(_MAGIC) :], "little")
         if found > own:
             raise StoreVersionError(
@@ -306,7 +306,7 @@ class SharedDatabase:
         finally:
             self._turn.release()
         if (log := self._log()) is not None:
-            if log.st_mode & 0o077:  # the engine makes it anew, as the umask says
+            if log.st_mode & 0o077:  # the engine recreates it with the umask's mode
                 (self.folder / LOG).chmod(PRIVATE_FILE)
             if log.st_size > _LOG_BYTES:
                 self.empty_log()
@@ -373,7 +373,7 @@ class SharedDatabase:
         database, self._database = self._database, None
         if database is not None:
             with translated(self.name):
-                database.close()  # empties the log and forces the file to disk
+                database.close()  # empties the log and flushes the file to disk
 
     def _close_idle(self) -> None:
         while self._idle:
@@ -412,9 +412,9 @@ class SharedDatabase:
         try:
             yield block
             if os.getpid() == process and begin == _WRITE:
-                block.run("COMMIT")  # refused where the engine took it back before
+                block.run("COMMIT")  # fails if the engine rolled back before
         finally:
-            block.over = block.over or "it has ended"  # for what is still being listed
+            block.over = block.over or "it has ended"  # for open results
             if os.getpid() == process:
                 _take_back(connection)
 

@@ -114,7 +114,7 @@ class _LinkQuery(NamedTuple):
         )
         cypher = f"{pattern}l.place > $after{found} LIMIT $most"
         some = list(view._each(cypher, **self.names, after=after, most=most))  # noqa: SLF001 - a part of it
-        if len(some) == most:  # the last record may make more of them
+        if len(some) == most:  # the last record may have more links
             last = some[-1][0]
             some = [each for each in some if each[0] != last]
             cypher = f"{pattern}l.place = $last{found}"
@@ -266,7 +266,7 @@ class LadybugView(LadybugStatements):
     """A consistent view, in a transaction."""
 
     def stamp(self) -> int:
-        return 0  # one process has the store, and tells itself
+        return 0  # only one process has the store, which tracks its own changes
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         cypher = f"MATCH (b:Bank) WHERE {_HEADED} AND b.id STARTS WITH $start {_SORTED}"
@@ -276,7 +276,7 @@ class LadybugView(LadybugStatements):
         return [bank for (bank,) in self._all(cypher, **asked)]
 
     def named(self, said: bytes) -> list[str]:
-        # The engine does not look into bytes; its one pass over a column of types is a short one.
+        # The engine cannot search in bytes; its scan of the column of types is short.
         found = self._each(_NAMING, places=SEQ_MASK + 1, type=CONFIG)
         numbers = {
             place >> SEQ_BITS for place, body in found if isinstance(body, bytes) and said in body

@@ -427,7 +427,7 @@ class LadybugTransaction(LinkWriter):
                 slots[row.slot] = place
         self._refuse_taken(number)
         self._set_slots(number, slots)
-        for thread, place in followed:  # their words hold those of the rows before them
+        for thread, place in followed:  # their words include those of the rows before them
             self._index_after(number, thread, place)
 
     def _threads_at(self, place: int) -> Iterator[tuple[str, str] | None]:

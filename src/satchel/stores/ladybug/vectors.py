@@ -71,7 +71,7 @@ class LadybugVectors(LadybugStatements, TableVectors):
     def _current(
         self, first: int, bank: int, dimensions: int
     ) -> Iterator[tuple[int, bytes | None]]:
-        """Yield the vectors of a generation's current records, by place in the log."""
+        """Yield the vectors of a generation's current records, in log order."""
         most = max(1, _PAGE_BYTES // (_WIDEST * dimensions))
         cypher = (
             f"{_VECTORS} MATCH (r:Record) WHERE r.place = v.place - $first0 + $start"
@@ -119,7 +119,7 @@ class LadybugVectorsWriter(LadybugVectors, TableVectorsWriter):
             self._run(cypher, number=first >> SEQ_BITS)
 
     def drop_of(self, bank: str, places: Sequence[int]) -> None:
-        """Remove the vectors of records; a generation is there while it has any."""
+        """Remove the vectors of records; a generation exists while it has any."""
         cypher = f"{_OF} RETURN g.number"
         for (number,) in self._all(cypher, bank=self._number(bank)):
             first = self._start(number, SEQ_BITS)

@@ -148,7 +148,7 @@ class PostgresConnections:
                 gone = connection.closed
                 self._give_back(connection)
                 if is_new or not gone:
-                    raise  # otherwise the server ended it meanwhile: nothing was done on it yet
+                    raise  # else the server closed it in the meantime: nothing was done yet
 
     def _taken(self) -> tuple[Any, bool]:
         with self._lock:
@@ -189,7 +189,7 @@ class PostgresConnections:
                     with translated(self.address.name):
                         raise
             time.sleep(wait)
-        raise AssertionError  # the last turn raises
+        raise AssertionError  # the last attempt raises
 
     def _session(self) -> Any:
         connection = DRIVER.connect(
@@ -239,7 +239,7 @@ class PostgresConnections:
         try:
             for connection in held:
                 with suppress(DRIVER.Error, OSError):
-                    # The server has to see the parent's end, which an open copy would hide.
+                    # The server must see the parent's exit, which an open copy would hide.
                     os.dup2(nothing, connection.fileno())
         finally:
             os.close(nothing)

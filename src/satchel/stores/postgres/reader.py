@@ -54,7 +54,7 @@ SELECT word.seq FROM word JOIN unnest(
 WHERE word.bank = %s AND (word.size, word.huge, word.terms) = (own.size, own.huge, own.terms)
 AND word.lexemes = own.lexemes::tsvector"""
 
-# The numbers that a table has are looked up one after another by an index that begins with them.
+# The numbers in a table are looked up one by one, by an index that begins with them.
 _STRETCHES = """
 WITH RECURSIVE stretch AS (
     SELECT min({column}) AS number FROM {table}
@@ -108,7 +108,7 @@ class PostgresView(PostgresWords):
         if start:
             sql += " AND id >= %s AND id < %s"
             values += (start, start[:-1] + chr(ord(start[-1]) + 1))
-        sql += " ORDER BY id LIMIT %s"  # of which NULL is none
+        sql += " ORDER BY id LIMIT %s"  # NULL is no limit
         return [bank for (bank,) in self._all(sql, *values, limit)]
 
     def named(self, said: bytes) -> list[str]:
@@ -116,7 +116,7 @@ class PostgresView(PostgresWords):
         if self._all("SELECT to_regclass('record_name')") != [(None,)]:  # older tables have none
             *first, last = start = said[:INDEXED]
             found = self._all(_BY_INDEX, start, bytes((*first, last + 1)), said, said)
-        if not found:  # that nobody has a name is not for an index to say
+        if not found:  # the index alone cannot show that no bank has the name
             found = self._all(_ONE_BY_ONE, said, said)
         return [bank for (bank,) in found]
 

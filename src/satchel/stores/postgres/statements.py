@@ -195,7 +195,7 @@ CREATE POLICY own ON bank USING (id = (SELECT only_bank()));
 ALTER TABLE side ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON side USING (bank = (SELECT only_bank()));
 """
-# The number of a new bank is known only after it was made, so it is asked anew in each statement.
+# The number of a new bank is known only after its creation, so each statement queries it.
 _OWN = """
 ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON {table} USING (bank = (SELECT only_number()));
@@ -306,7 +306,7 @@ class translated:  # noqa: N801 - used as a function
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DRIVER.Error):
-            # Without what it was: a server that cannot be reached is named with its address.
+            # Without its cause: an unreachable server is named with its address there.
             raise _ours(error, self._name) from None
         if isinstance(error, UnicodeDecodeError):
             raise damaged(self._name, "it contains invalid text") from error
@@ -318,7 +318,7 @@ def is_passing(error: Any) -> bool:
 
 
 def _is_starting(error: Any) -> bool:
-    # While it connects, the driver does not say under which code the server refused.
+    # During connecting, the driver does not expose the code of the server's refusal.
     said = str(error)
     return error.sqlstate is None and (
         "the database system is" in said or "too many clients" in said or "remaining conn" in said
@@ -507,7 +507,7 @@ class PostgresStatements(StoreTables):
         with translated(self._name):
             self._tidy()
             sql = f"DECLARE {name} NO SCROLL CURSOR FOR {sql}"
-            # On the client's side: a cursor cannot be declared with values from outside.
+            # On the client's side: a cursor cannot be declared with parameters.
             with DRIVER.ClientCursor(session.connection) as cursor:
                 cursor.execute(sql, values)
         try:
@@ -516,7 +516,7 @@ class PostgresStatements(StoreTables):
                 if len(found) < together:
                     break
         finally:
-            # Whoever stops in the middle does so anywhere, so it is closed with the next statement.
+            # Iteration may stop anywhere, so the cursor is closed with the next statement.
             session.stale.append(number)
 
     def _tidy(self) -> None:

@@ -79,7 +79,7 @@ _MAY_READ = """
 SELECT has_function_privilege('pg_read_binary_file(text,bigint,bigint,boolean)', 'EXECUTE')
 AND has_function_privilege('pg_ls_waldir()', 'EXECUTE')"""
 _MAY_SWITCH = "SELECT has_function_privilege('pg_switch_wal()', 'EXECUTE')"
-# Tables and indexes of the schema, what is kept aside of long values, and sampled values.
+# Tables and indexes of the schema, their TOAST tables, and sampled values.
 _FILES = """
 WITH own AS (
   SELECT oid, reltoastrelid FROM pg_class
@@ -99,8 +99,8 @@ def laid_open(connecting: Connecting, schema: str) -> Iterator[Extent]:
             return
         tables = [path for (path,) in connection.execute(_FILES, (schema,)).fetchall() if path]
         log = [path for (path,) in connection.execute(_LOG).fetchall()]
-    # Bytes go from the log to the tables, and the log is written over then. Whoever looked at the
-    # tables first could miss what goes there meanwhile, because of somebody else's checkpoint.
+    # A checkpoint moves bytes from the log to the tables and recycles the log. A scan of the
+    # tables first could miss bytes that another client's checkpoint moves in the meantime.
     for path in log:
         yield Extent(path, lambda path=path: _file(connecting, path))  # type: ignore[misc]
     for path in sorted(tables):
@@ -181,7 +181,7 @@ class PostgresTransaction(PostgresView):
         session.locked = self._locked
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
-        # Nobody may add one while whoever asked goes by the answer.
+        # No other client may add one while the caller relies on the result.
         self._all(_LOCK)
         return super().banks(start, limit=limit)
 
@@ -192,7 +192,7 @@ class PostgresTransaction(PostgresView):
     def append(self, bank: str, commit: Commit) -> None:
         with self._whole():
             number = self._bank(bank, commit.head)
-            # Who leaves a slot first, so that who takes it over finds it free.
+            # Rows that leave a slot first, so that it is free for its next holder.
             for sweep in commit.sweeps:
                 if sweep.retired is not None:
                     self._sweep(number, sweep)
@@ -239,7 +239,7 @@ class PostgresTransaction(PostgresView):
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
         number = self._number(bank)
         with self._whole():
-            # A slot may have to change hands among them, so each gets its own back at the end.
+            # Rows may exchange slots, so all slots are set at the end.
             self._all("CREATE TEMPORARY TABLE moved (seq bigint, slot bytea) ON COMMIT DROP")
             after = set[int]()
             for row in rows:
@@ -261,7 +261,7 @@ class PostgresTransaction(PostgresView):
             )
             self._all(sql, number)
             self._all("DROP TABLE moved")
-            for place in sorted(after):  # their index row holds the words of those before them
+            for place in sorted(after):  # their index rows include the words of those before them
                 self._index_again(number, place, place)
             self._touched(number)
 
@@ -293,7 +293,7 @@ class PostgresTransaction(PostgresView):
         sql = "SELECT number FROM bank WHERE id = %s FOR UPDATE"
         found = self._all(sql, bank)
         if not found:
-            # There is no row to lock yet; somebody may have made it while we waited.
+            # There is no row to lock yet; another client may have created it during the wait.
             self._all(_NEW_BANK, bank)
             found = self._all(sql, bank)
         if not found:
@@ -364,7 +364,7 @@ class PostgresTransaction(PostgresView):
             with translated(self._name):
                 rows = [_spoken(*said) for said in found]
             at = rows[-1].seq
-            # One by one: between those that are searched, others are said.
+            # One by one: searched rows alternate with others.
             self._add_rows(
                 "word", WORD_TYPES, [said for row in rows for said in self.indexed(number, [row])]
             )
@@ -616,7 +616,7 @@ class PostgresStore:
             session.require()
             with translated(self.name):
                 said = session.connection.execute("COMMIT").statusmessage
-            if said != "COMMIT":  # a statement in it had failed, and whoever saw that went on
+            if said != "COMMIT":  # a statement in it had failed, and the error was ignored
                 raise StoreError("the transaction was already rolled back", file=self.name)
 
     def scrub(self) -> None:

@@ -38,7 +38,7 @@ _MOST_UNITS = 16_000
 _ROUNDING = 2.0**-22
 """Maximum rounding error on the server of a product of two unit vectors, for each number."""
 
-_LEAST = 1e-30  # what is smaller counts for nothing, and may be none for the extension
+_LEAST = 1e-30  # smaller numbers do not matter, and the extension may reject them
 _FROM = """
  FROM vector JOIN record ON record.bank = %s AND record.seq = vector.seq
  WHERE vector.generation = %s AND retired IS NULL AND NOT hold"""

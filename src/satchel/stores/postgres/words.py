@@ -115,8 +115,8 @@ _COUNTED = 10_000
 _WHOLE = 10_000
 """Maximum records of a log whose words are all counted for a ranking, in 2 ms."""
 
-# A sum is in no index, so that only that of the words is left to look in, whether or not the server
-# has counted yet what the table holds: going through a bank for a rare word would be all of it.
+# A sum is in no index, so the server has to use the index of words, with or without statistics of
+# the table: scanning a bank for a rare word would read all of it.
 _NOMINATED = """
 SELECT word.seq, word.size{counts} FROM word {joined}
 WHERE word.bank + 0 = %s AND {found} {narrowed} ORDER BY word.seq + 0 DESC LIMIT %s"""

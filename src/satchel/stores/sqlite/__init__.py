@@ -1,4 +1,4 @@
-"""SQLite, the store that is there without asking: one file, any number of banks."""
+"""SQLite, the default store: one file, any number of banks."""
 
 from satchel.stores.sqlite.store import SqliteStore
 

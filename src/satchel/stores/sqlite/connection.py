@@ -94,7 +94,7 @@ def answers(connection: apsw.Connection) -> bool:
     except (apsw.CorruptError, apsw.NotADBError):
         return False
     except apsw.Error:
-        pass  # told to whoever uses it
+        pass  # raised where it is used
     return True
 
 
@@ -170,7 +170,7 @@ def copy_database(
                 file=str(taken),
                 hint="Choose another path.",
             )
-    # The first read settles what is seen; before it, each step would see something newer.
+    # The first read fixes the view; before it, each step would see newer data.
     source.pragma("schema_version")
     with writing_by_name(path) as temporary:
         try:
@@ -191,7 +191,7 @@ def _copy(
     with closing(apsw.Connection(str(path), flags=flags, vfs=system)) as target:
         if secret is not None:
             unlock(target, secret, str(path))
-        # It is forced to disk at the end, and thrown away when anything goes wrong.
+        # It is flushed to disk at the end, and deleted after any error.
         target.pragma("journal_mode", "off")
         target.pragma("synchronous", "off")
         target.pragma("cache_size", -_COPY_CACHE_KIB)
@@ -206,7 +206,7 @@ _CACHE_KIB = 16 * 1024
 _LOG_PAGES = 4096
 """Pages in the write-ahead log before a checkpoint. With SQLite's default of 1,000, each commit of
 a large import would write the pages of an index to the file again."""
-_LEAST_INDEX = 32 * 1024  # bytes of an index in use; one that found no room stays smaller
+_LEAST_INDEX = 32 * 1024  # bytes of an index in use; smaller if the disk was full
 
 
 def _always() -> bool:
@@ -308,7 +308,7 @@ def open_for_reading(
         raise StoreError(
             "a program was killed while creating the store",
             file=str(path),
-            hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
+            hint="Complete it: satchel init. On a read-only medium, copy it with its -journal.",
         )
     seen = _seen(files)
     alone = seen is not None and _is_filled(files, "-wal")
@@ -398,7 +398,7 @@ def closing_on_error(path: Path, connection: apsw.Connection) -> Iterator[None]:
         with translated(str(path), connection):
             yield
     except BaseException:
-        with suppress(apsw.Error):  # what went wrong first is what counts
+        with suppress(apsw.Error):  # the first error counts
             connection.close()
         raise
 
@@ -415,7 +415,7 @@ def deferred(connection: apsw.Connection, here: Callable[[], bool] = _always) ->
     try:
         yield
     finally:
-        # What fails so badly that SQLite ends the transaction itself leaves none.
+        # After some errors SQLite has ended the transaction itself.
         if here() and connection.in_transaction:
             connection.execute("ROLLBACK")
 
@@ -433,7 +433,7 @@ def immediate(connection: apsw.Connection, here: Callable[[], bool] = _always) -
         yield
         connection.execute("COMMIT")
     finally:
-        # A commit that failed, on a full disk for one, leaves the transaction open.
+        # A failed commit, such as on a full disk, leaves the transaction open.
         if here() and connection.in_transaction:
             connection.execute("ROLLBACK")
 
@@ -452,7 +452,7 @@ def indexed(connection: apsw.Connection, here: Callable[[], bool]) -> Iterator[N
 
 
 def _address(path: Path) -> str:
-    # As an address, names of any bytes are taken for what they are.
+    # As a URI, so that file names may have any bytes.
     return "file:" + quote_from_bytes(os.fsencode(path.absolute()))
 
 
@@ -621,9 +621,9 @@ def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
     """Copy a file that is locked against writing, and return the path of the copy."""
     stem = path.with_name(f"{path.name}.v{version}")
     for stale in leftover_files(stem):
-        stale.unlink()  # of one that was killed; whoever holds the lock is the only one
+        stale.unlink()  # left by a killed process; the lock is exclusive
     kept = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
-    # SQLite does not copy what the same connection might be writing.
+    # SQLite does not copy a file that the same connection may be writing.
     source = open_for_reading(path, busy_ms=busy_ms, vfs=None, secret=secret).connection
     with closing(source), deferred(source):
         copy_database(source, kept, progress=None, vfs=None, secret=secret)
@@ -643,7 +643,7 @@ def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
         raise damaged(name, str(found[0][0]))
     if holds(connection) != before:
         raise damaged(name, "upgrading it would lose records")
-    # A full disk says so here, and not when it is being committed.
+    # A full disk fails here, not in the commit.
     connection.cache_flush()
 
 

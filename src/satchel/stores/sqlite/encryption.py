@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, opened_store_key
+from satchel.crypto.encryption import MOST_BYTES, StoreKey, Unlocker, open_store_key
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -80,7 +80,7 @@ def key_for(path: Path, unlocking: Unlocker | None = None) -> StoreKey | None:
     if not found:
         return None
     if plain and found[0] == next_file(path):
-        return None  # it was cut short before the store was encrypted
+        return None  # interrupted before the store was encrypted
     if plain:
         raise VerificationError(
             "the store is not encrypted, although its key file exists",
@@ -110,7 +110,7 @@ def opened_key(file: Path, unlocking: Unlocker | None) -> StoreKey:
     if len(held) > MOST_BYTES:
         raise LimitError(f"a store's key can have at most {MOST_BYTES:,} bytes", file=str(file))
     try:
-        return opened_store_key(held, unlocking or Unlocker())
+        return open_store_key(held, unlocking or Unlocker())
     except SatchelError as error:
         raise error.located(file=str(file)) from error.__cause__
 
@@ -268,7 +268,7 @@ def pages(connection: apsw.Connection) -> tuple[int, int]:
 def _copy(path: Path, secret: bytes) -> Iterator[Extent]:
     try:
         opened = open_for_reading(path, busy_ms=_BUSY_MS, vfs=None, secret=secret).connection
-    except EncryptionError:  # of another key: of no use to anybody who has only this one
+    except EncryptionError:  # of another key: unreadable with this one
         yield file_extent(path)
         return
     with closing(opened):
@@ -323,7 +323,7 @@ def rewrite_with_key(
             _alone(connection, name)
             before = holds(connection)
         for stale in leftover_files(path):
-            stale.unlink()  # of one that was killed, and may be in plain; nobody else writes here
+            stale.unlink()  # left by a killed process, maybe plain; no other process writes here
         with writing_by_name(path, overwrite=True) as temporary:
             with translated(name, connection):
                 _write(connection, temporary, secret, progress)
@@ -340,7 +340,7 @@ def _alone(connection: apsw.Connection, name: str) -> None:
         connection.execute("BEGIN EXCLUSIVE; COMMIT")
     except (apsw.BusyError, apsw.LockedError) as error:
         raise _busy(name) from error
-    if mode != "delete" or has_moved(connection):  # somebody put another file there while we waited
+    if mode != "delete" or has_moved(connection):  # the file was replaced during the wait
         raise _busy(name)
 
 

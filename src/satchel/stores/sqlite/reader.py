@@ -138,7 +138,7 @@ class SqliteView(SqliteBanks):
 
     def counts(self, bank: str) -> dict[str, int]:
         number = self._number(bank)
-        # The index holds no more than what is counted, and is checked against the table.
+        # The index has only the counted columns, and is checked against the table.
         sql = "SELECT type, count(*) FROM record WHERE bank = ? GROUP BY type"
         return dict(self._all(sql, number, kinds=(str, int)))
 
@@ -159,7 +159,7 @@ class SqliteView(SqliteBanks):
         ends = id_bounds(digits)
         if ends is None:
             return []
-        # The plus keeps SQLite from going through the whole bank instead of a stretch of ids.
+        # The plus keeps SQLite from scanning the whole bank instead of a range of IDs.
         sql = "SELECT id FROM record WHERE id BETWEEN ? AND ? AND +bank = ? ORDER BY id LIMIT ?"
         found = self._all(sql, *ends, number, limit, kinds=(bytes,))
         return [ID_PREFIX + identity.hex() for (identity,) in found]
@@ -269,7 +269,7 @@ class SqliteView(SqliteBanks):
         self, names: Sequence[str], place: int, last: int, bits: int, *, marked: bool
     ) -> Iterator[ColumnBlock]:
         number, size = place >> SEQ_BITS, 1 << bits
-        # SQLite puts the values of a block together: that takes half as long as to fetch them.
+        # SQLite concatenates the values of a block: half the time of fetching them.
         sql = (
             f"SELECT count(*), {f'sum({_IS_MARKED})' if marked else '? < 0'},"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
@@ -397,8 +397,8 @@ class SqliteView(SqliteBanks):
         return matching.Spread(term, rows, reach)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
-        # Only where it starts is asked of the key, which is in the order of its bytes: to see that
-        # a row is still before an end, SQLite reads the whole of it, and then once more.
+        # Only the start is a condition on the key, which is in byte order: to check that a row is
+        # before an end, SQLite would read all of it, and then once more.
         sql = "SELECT bank, name, value FROM side WHERE (bank, name) >= (?, ?) ORDER BY bank, name"
         found = dict[str, bytes]()
         for owner, name, value in self._each(sql, bank, prefix, kinds=(str, str, bytes)):
@@ -512,7 +512,7 @@ class SqliteView(SqliteBanks):
             self._require_sound_words()
             found = WordIndex(self._each(INSTANCES, kinds=None))
             if self._connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
-                self._indexes.clear()  # what is seen while one writes may be taken back
+                self._indexes.clear()  # a write transaction may be rolled back
                 self._indexes[moment] = found
         return found
 
@@ -547,7 +547,7 @@ class SqliteView(SqliteBanks):
             words = self._last_words(number, thread, (number << SEQ_BITS) + row.seq)
             last = _terms.index_text(words)
         before[thread] = terms
-        return f"{last} {terms}"  # no term reaches over the end of a line, so none is cut here
+        return f"{last} {terms}"  # no term spans lines, so none is cut here
 
     def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
         column, value = thread
@@ -626,7 +626,7 @@ def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
 
 def _row(found: Sequence[Any]) -> Row:
     place, identity, tag, at, body, batch, retired, hold, slot, *owners_and_times = found
-    return Row(  # in the order of the columns: a question has hundreds of rows
+    return Row(  # in the order of the columns, for speed: a query has hundreds of rows
         place & SEQ_MASK,
         ID_PREFIX + identity.hex(),
         tag,

@@ -357,7 +357,7 @@ class SqliteStatements(StoreTables):
             try:
                 yield from found if kinds is None else self._typed(found, kinds)
             finally:
-                # Who stops early, or asks something else meanwhile, leaves no statement that runs:
+                # A reader that stops early, or runs another query, leaves no running statement:
                 # apsw 3.54.0.0 never frees a cursor beside which another one ended. (Nor one that
                 # is closed so: this is not for those that are read at once.)
                 found.close(force=True)
@@ -366,7 +366,7 @@ class SqliteStatements(StoreTables):
         found = []
         for start in range(0, len(values), _MOST_AT_ONCE):
             part = [*values[start : start + _MOST_AT_ONCE]]
-            # The last one again and again: few lengths are few statements to prepare.
+            # Padded with the last value: few lengths are few statements to prepare.
             part += part[-1:] * (-len(part) % _PADDED_TO)
             found += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
         return found
@@ -395,7 +395,7 @@ class SqliteStatements(StoreTables):
     def _whole(self) -> Iterator[None]:
         """Roll back a block that fails, and only that, whatever the transaction around it does."""
         if not self._connection.in_transaction:
-            # After an error such as a full disk; a savepoint would be committed by itself now.
+            # After an error such as a full disk; a savepoint would be committed on its own now.
             raise StoreError("the transaction was already rolled back", file=self._name)
         with translated(self._name, self._connection):
             self._connection.execute("SAVEPOINT whole")
@@ -417,7 +417,7 @@ class SqliteBanks(SqliteStatements):
         if start:
             sql += " AND id >= ? AND id < ?"
             values += (start, start[:-1] + chr(ord(start[-1]) + 1))
-        sql += " ORDER BY id LIMIT ?"  # of which less than nothing is no limit
+        sql += " ORDER BY id LIMIT ?"  # a negative one is no limit
         values.append(-1 if limit is None else limit)
         return [bank for (bank,) in self._all(sql, *values, kinds=(str,))]
 
@@ -428,7 +428,7 @@ class SqliteBanks(SqliteStatements):
         if is_indexed:
             *first, last = start = said[:NAME_BYTES]
             found = self._all(_BY_INDEX, said, start, bytes((*first, last + 1)), kinds=(str,))
-        if not found:  # that nobody has a name is not for an index to say
+        if not found:  # the index alone cannot show that no bank has the name
             found = self._all(_ONE_BY_ONE, said, kinds=(str,))
         return [bank for (bank,) in found]
 

@@ -106,7 +106,7 @@ class SqliteTransaction(SqliteView):
     def append(self, bank: str, commit: Commit) -> None:
         with self._whole():
             number = self._bank(bank, commit)
-            # Who leaves a slot first, so that who takes it over finds it free.
+            # Rows that leave a slot first, so that it is free for its next holder.
             for sweep in commit.sweeps:
                 if sweep.retired is not None:
                     self._sweep(number, sweep)
@@ -217,7 +217,7 @@ class SqliteTransaction(SqliteView):
             self._add(number, [row])
             self._index(number, [row])
             after.update(self._next_place(number, row, thread_of(row)))
-        for place in sorted(after):  # their index row holds the words of those before them
+        for place in sorted(after):  # their index rows include the words of those before them
             self._index_again(number, place, place)
 
     def _emptied(
@@ -284,7 +284,7 @@ class SqliteTransaction(SqliteView):
         number = self._number(bank)
         first = number << SEQ_BITS
         with self._whole():
-            # A slot may have to change hands among them.
+            # Rows may exchange slots.
             self._all("DROP INDEX record_slot")
             self._all("REINDEX")
             after = set[int]()
@@ -302,7 +302,7 @@ class SqliteTransaction(SqliteView):
                 self._add(number, [row])
                 self._index(number, [row])
             self._all(SLOT_INDEX)
-            for place in sorted(after):  # their index row holds the words of those before them
+            for place in sorted(after):  # their index rows include the words of those before them
                 self._index_again(number, place, place)
 
     def _next_place(self, number: int, row: Row, thread: tuple[str, str] | None) -> list[int]:
@@ -435,7 +435,7 @@ class SqliteStore:
                     serial=serial,
                 )
         except StoreBusyError:
-            self._disturbed = True  # the next view is to stand
+            self._disturbed = True  # the next view takes locks
             raise
 
     @contextmanager
@@ -532,7 +532,7 @@ class SqliteStore:
         try:
             with decoding(self.name, connection):
                 found = connection.execute("PRAGMA integrity_check(100)").fetchall()
-        except StoreDamagedError as error:  # so badly that the check itself ends there
+        except StoreDamagedError as error:  # so badly that the check itself fails
             return [error.message]
         return [str(message) for (message,) in found if message != "ok"]
 
@@ -547,7 +547,7 @@ class SqliteStore:
     def forget_parent(self) -> None:
         """Close, in a child process, the parent's connections."""
         for connection in self._open:
-            # One in the middle of a write is left alone: ending it here would end the parent's.
+            # One in a write transaction stays open: closing it here would end the parent's.
             with suppress(apsw.Error):
                 if connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
                     connection.close()
@@ -568,7 +568,7 @@ class SqliteStore:
             self._local.held = None
             self._open.remove(held.connection)
             held.connection.close()
-            self._log = None  # who leaves last removes it
+            self._log = None  # the last connection removes it
         if self._is_made and not self._is_filled():
             raise self._vanished()
         if self._open:
@@ -655,12 +655,14 @@ class SqliteStore:
             version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
-            connection.pragma("user_version")  # opens the log of a file that had none, to keep it
+            connection.pragma(
+                "user_version"
+            )  # opens the log of a file without one, to keep it open
             if version is None and self._is_made:
                 raise self._vanished()
             if version is None:
                 with immediate(connection):
-                    # Another process may have been faster.
+                    # Another process may have created them.
                     if found_version(connection, self.name) is None:
                         make(connection)
             elif version < VERSION:
