@@ -244,7 +244,7 @@ def test_digits_of_several_memories_name_none(bank: OpenBank) -> None:
         found = view.get([made])[made]
 
     class Twice:
-        def starting(self, digits: str, *, limit: int) -> list[Any]:
+        def with_prefix(self, digits: str, *, limit: int) -> list[Any]:
             return [found, found]
 
     with pytest.raises(UsageError) as raised:

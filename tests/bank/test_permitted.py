@@ -207,6 +207,10 @@ NEED_NOT_ASK = {
     "audience_from_elsewhere": "the name of a key becomes its public key, for issuing: the owner's",
     "load_settings": MACHINE,
     "settings_of": MACHINE,
+    "embedder_of": MACHINE,
+    "is_encrypted": MACHINE,
+    "sections": MACHINE,
+    "server_of": MACHINE,
     "show_config": MACHINE + "; of a token it says where it is from",
     "versions": MACHINE,
 }

@@ -76,7 +76,6 @@ MESSAGES, GUIDES, REFERENCE = 0, 0, 32
 """How many are left of each; lower them, never raise them."""
 
 DOCSTRINGS = {
-    "bank": 58,
     "inference": 14,
     "recall": 55,
     "rehydrate": 22,

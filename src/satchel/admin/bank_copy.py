@@ -16,7 +16,7 @@ import msgspec
 
 from satchel.bank.banks import create_bank_in
 from satchel.bank.connections import configured_store, has_store, open_ledger, witness_of
-from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_on_its_way, name_of
+from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_partial_copy, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
@@ -568,7 +568,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Ba
     with configured_store(settings, read_only=dry_run, lost=True) as store:
         missed = witness.knows(wanted)
         with store.reading() as reader:
-            begun = is_on_its_way(reader, wanted)
+            begun = is_partial_copy(reader, wanted)
             gone = missed and not begun and not bank_exists(reader, wanted)
         if gone:
             found = BankDeleteResult(id=wanted, dry_run=dry_run)

@@ -42,7 +42,7 @@ else:
 
 
 class Code(BankPartCalls):
-    """The code graph of one bank; ``Bank.code`` gives it."""
+    """The code graph of one bank."""
 
     index = method(code_graph_operations.index_code)
     query = method(code_graph_operations.query_code)
@@ -63,17 +63,17 @@ class FileCalls:
 
     @property
     def files(self) -> MemoryStore:
-        """Its memory files: text at paths, with history and audit; those of its name.
+        """Its memory files: texts at paths, with versions and an audit trail.
 
-        Open as long as the bank is, and made where there are none, unless the bank is open for
-        reading. What is written to them is in the bank's log when it is recalled or exported, or
-        closed; where they are kept elsewhere, what was saved. For the holder of a token each call
-        asks whether it is allowed.
+        They are open as long as the bank, and created if there are none, unless the bank is
+        read-only. Changes are recorded in the bank's log when it is next recalled, exported or
+        closed; of files that are saved elsewhere, saved changes are. For the holder of a token,
+        each call verifies the permission.
 
         Raises:
             MemoryStoreError: If the bank has no name, or one that no folder can have; or there are
-                none, and the bank is open for reading.
-            PermissionRefusedError: If the token that was presented does not allow it.
+                no files, and the bank is read-only.
+            PermissionRefusedError: If the token does not allow it.
         """
         with self._lifetime.use(), _opening:
             if self._memory_files is None:
@@ -92,7 +92,7 @@ class FileCalls:
             log_open_changes(bank, store)
             store.close()
 
-        self._lifetime.also(end)
+        self._lifetime.on_close(end)
         return store
 
 
@@ -143,7 +143,7 @@ class SessionCalls(BankPartCalls):
 
 
 class Sessions(SessionCalls):
-    """The conversations of one bank; ``Bank.sessions`` gives it. Only its owner may use it.
+    """The conversations of one bank. Only its owner may use it.
 
     A conversation is named by its name, its ID or a prefix of that. A point of one is a message
     (its number or ID), a checkpoint (its name or ID), or a distillation (``distillation:2``, or the
@@ -169,7 +169,7 @@ class ConversationCalls:
 
     @property
     def sessions(self) -> Sessions:
-        """Its conversations: recorded, shown, forked and distilled."""
+        """Its conversations, which can be recorded, shown, forked and distilled."""
         return Sessions(self._opened, self._lifetime)
 
 
@@ -185,7 +185,7 @@ else:
 
 
 class Quarantine(BankPartCalls):
-    """What is neither recalled nor provided until it is reviewed; ``Bank.quarantine`` gives it."""
+    """Memories of one bank that are neither recalled nor provided until they are reviewed."""
 
     show = method(quarantine.show_held)
     scan = method(quarantine.screen_bank)
@@ -228,7 +228,7 @@ else:
 
 
 class BankOwners(BankPartCalls):
-    """The owners of a bank; ``Bank.owners`` gives it. Only they may use it.
+    """The owners of one bank. Only they may use it.
 
     If more owners must sign, whose keys are elsewhere, a call ends in a ``ThresholdError``.
     ``propose`` writes what they have to sign to a file, each of them signs it with ``sign``, and
@@ -248,7 +248,7 @@ class BankOwners(BankPartCalls):
 
     @call
     def propose(self, refused: ThresholdError, path: PathText) -> None:
-        """Write what more owners have to sign to a new file.
+        """Write a proposal, which more owners must sign, to a new file.
 
         Args:
             refused: The error that a call ended in.
@@ -294,7 +294,7 @@ else:
 
 
 class Tokens:
-    """The capability tokens of a bank; ``Bank.tokens`` gives it. Only its owner may use it."""
+    """The capability tokens of one bank. Only its owner may use it."""
 
     def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
         self._opened = opened
@@ -466,10 +466,10 @@ class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
 
 
 class Bank(BankCalls, ConversationCalls, FileCalls):
-    """The memory of one agent; ``Satchel.bank`` gives it.
+    """The memory of one agent, as ``Satchel.bank`` returns it.
 
-    May be used from any thread, and after a fork. When a call returns, what it did is durable.
-    Memories are named by ID, by a prefix of it, or by their text.
+    It may be used from any thread, and after a fork. When a call returns, its changes are durable.
+    A memory is named by its ID, an ID prefix, or its text.
     """
 
     def __init__(
@@ -482,17 +482,17 @@ class Bank(BankCalls, ConversationCalls, FileCalls):
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """ID of the bank."""
         return self._opened.id
 
     @property
     def name(self) -> str | None:
-        """Its name."""
+        """Name of the bank."""
         return self._opened.name
 
     @property
     def code(self) -> Code:
-        """The code that its memories speak of: reading source trees, and asking about them."""
+        """The code graph: source trees that its memories refer to."""
         return Code(self._opened, self._lifetime)
 
     def __repr__(self) -> str:
@@ -511,15 +511,15 @@ class Bank(BankCalls, ConversationCalls, FileCalls):
 
     @property
     def tokens(self) -> Tokens:
-        """Its capability tokens: what others may do with which part of it."""
+        """Its capability tokens, which allow others to use a part of it."""
         return Tokens(self._opened, self._lifetime, self._owner)
 
     @property
     def owners(self) -> BankOwners:
-        """Who owns it, and how many of them have to sign a decision about it."""
+        """Its owners, and how many of them must sign a decision about it."""
         return BankOwners(self._opened, self._lifetime)
 
     @property
     def quarantine(self) -> Quarantine:
-        """What it withholds until it is reviewed."""
+        """Memories that are withheld until they are reviewed."""
         return Quarantine(self._opened, self._lifetime)

@@ -136,7 +136,7 @@ class StoreCalls(TransferCalls):
 
     @call
     def close(self) -> None:
-        """Close it, when the calls under way have ended; it may be closed twice."""
+        """Close the store after the calls under way have ended. May be called more than once."""
         self._lifetime.close()
 
     def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
@@ -165,9 +165,9 @@ def created_bank(satchel: Satchel, made: BankLine) -> Bank:
 
 
 class Satchel(StoreCalls):
-    """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
+    """An open store, as ``Satchel.open`` returns it. Closed at the end of its ``with`` block.
 
-    May be used from any thread, and after a fork, where it opens itself again.
+    It may be used from any thread, and after a fork, where it opens its connection again.
     """
 
     def __init__(
@@ -203,33 +203,32 @@ class Satchel(StoreCalls):
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
         roots: str | Path | Sequence[str | Path] | None = None,
     ) -> Self:
-        """Open a store; it is made when it is not there.
+        """Open a store. If there is none at the address, it is created.
 
         Args:
-            store: A file, or an address such as ``sqlite:///path.db``; the configured one when
-                None.
-            home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's folder when None.
-            config: The configuration file; the usual one when None.
-            bank: Which bank ``bank()`` means; the configured one, or the only one, when None.
-            passphrase: Of the owner's key, which new banks need, where it has one.
-            read_only: Whether nothing is going to be written; then nothing is made, either.
-            token: A capability token to present: its file, or its JSON. Everything is done as its
-                holder then, whose key has to be here, and with the bank that it is for.
-            identities: Files with identities that open the key of an encrypted store, besides
-                those of this machine.
-            file_passphrase: The passphrase that opens it, or one of the identities.
-            hooks: Functions that are told what happens, by the name of the event, such as
-                ``{"on_remember": print}``; besides those of the configuration. They are called in
-                a thread of their own, and what they raise stops nothing: see ``hook_counts``.
-            roots: Folders that every file of an import or export has to be in, within those that
-                the operator allows; anywhere by default. For programs whose paths come from
-                elsewhere: a request, a model, a file.
+            store: A file, or an address such as ``sqlite:///path.db``. Default: as configured.
+            home: Folder of keys and trust. Default: ``SATCHEL_HOME``, or the platform's folder.
+            config: Configuration file. Default: the usual one.
+            bank: Bank that ``bank()`` opens. Default: as configured, or the default bank.
+            passphrase: Passphrase of the owner's key, which new banks need, if it has one.
+            read_only: Open for reading only; then nothing is created, either.
+            token: Capability token to present: its file, or its JSON. Every call is made as its
+                holder, whose key must be here, and on the bank that the token is for.
+            identities: Files with identities that open the key of an encrypted store, in addition
+                to those of this machine.
+            file_passphrase: Passphrase of an encrypted store, or of one of the identities.
+            hooks: Functions to call after an operation, by the name of its event, such as
+                ``{"on_remember": print}``, in addition to those of the configuration. They run in
+                a thread of their own, and their exceptions stop nothing: see ``hook_counts``.
+            roots: Folders that every file of an import or export must be in, within those that
+                the operator allows. Default: anywhere. For programs whose paths come from a
+                request, a model or a file.
 
         Raises:
-            ConfigError: If the configuration is wrong.
-            UsageError: If there is no event of a name.
-            UnknownBankError: If nothing is to be written, and there is no store.
-            EncryptionError: If it is encrypted, and nothing here opens it.
+            ConfigError: If the configuration is not valid.
+            UsageError: If there is no event with the name of a hook.
+            UnknownBankError: If it is to be opened read-only, and there is no store.
+            EncryptionError: If it is encrypted, and no identity or passphrase here opens it.
             StoreError: If it cannot be opened.
         """
         from msgspec import structs
@@ -291,7 +290,7 @@ class Satchel(StoreCalls):
 
     @property
     def hook_counts(self) -> HookCounts:
-        """How often hooks were told, failed, and could not be told."""
+        """How many hooks were called, failed, and could not be called."""
         return self._settings.hooks.counts
 
     def __repr__(self) -> str:
@@ -401,7 +400,7 @@ def board_of(satchel: Satchel) -> JobRegistry:
     from satchel.bank import job_registry
 
     with satchel._lifetime.use():
-        return job_registry.board_of(satchel._settings, satchel._store)
+        return job_registry.open_job_registry(satchel._settings, satchel._store)
 
 
 def held(satchel: Satchel, settings: Settings) -> Satchel:

@@ -192,7 +192,7 @@ class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs of vectors."""
 
     found: int
-    """Memories that say what an earlier one says."""
+    """Memories that repeat an earlier one."""
 
     pairs: list[DuplicatePair]
     """Each such memory with the earlier one that it is most like."""

@@ -238,7 +238,7 @@ class QueryPlan:
     """How an answer was searched for."""
 
     terms: tuple[str, ...]
-    """What the words were searched as; common words are left out."""
+    """The search terms of the words; common words are omitted."""
 
     told: TimeRange | None = None
     """The time that the words name."""

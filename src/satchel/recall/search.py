@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AnswerProof(msgspec.Struct, frozen=True, kw_only=True):
-    """The signed head that an answer was proved by."""
+    """The signed head against which an answer was verified."""
 
     bank: str
     size: int
@@ -80,7 +80,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an answer was searched for."""
 
     terms: list[str]
-    """What the words were searched as; common words are left out."""
+    """The search terms of the words; common words are omitted."""
 
     time: str = ""
     """The time that the words name, as they do."""
@@ -115,7 +115,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Memories that were nominated by an edge to or from one of the best."""
 
     looked_at: int
-    """Memories that were proved, and held against the filters."""
+    """Memories that were verified and compared with the filters."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Symbols and files that would have been shown, had they fitted what memories left of it."""
 
     complete: bool
-    """Whether everything nominated was looked at, until there was enough."""
+    """Whether every nominated memory was considered, until there were enough."""
 
     notes: list[str]
     """What this machine saw of the bank and was given up."""

@@ -65,7 +65,7 @@ class QuarantineScan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """What a screening of a bank found."""
 
     memories: int
-    """Memories that were looked through."""
+    """Memories that were searched."""
 
     flagged: list[FlaggedMemory]
     notes: list[str] = []

@@ -252,7 +252,7 @@ class WithheldMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OmittedCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many memories were looked at and are not in the text, by why."""
+    """How many considered memories are not in the text, by reason."""
 
     irrelevant: int = 0
     """Below the relevance that is asked for."""
@@ -299,13 +299,13 @@ class RehydrateResult(msgspec.Struct, frozen=True, kw_only=True):
     """The number in the text's boundaries; empty for ``pam-1.0``."""
 
     notice: str
-    """For the user: how many memories, from where, signed by whom, and what to do about them."""
+    """For the user: how many memories, their origin and signers, and what to do about them."""
 
     complete: bool
-    """Whether everything that was nominated was looked at."""
+    """Whether every nominated memory was considered."""
 
     looked_at: int
-    """Memories that were proved and read."""
+    """Memories that were verified and read."""
 
     notes: list[str] = []
     """What else there is to be told: of the bank, and of what could not be done."""
