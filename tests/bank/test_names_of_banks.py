@@ -18,9 +18,9 @@ from satchel.bank.open_bank import (
     bank_exists,
     banks_called,
     find_bank,
+    find_by_prefix,
     name_of,
     named_banks,
-    starting,
 )
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
@@ -168,8 +168,8 @@ def test_ids_and_their_first_digits_are_found_as_before(store: Store) -> None:
     taken = founded(store, digits[:6])
     assert find_bank(store, digits[:6]) == taken.bank
     with store.reading() as reader:
-        assert starting(reader, digits[:6]) == [one.bank]
-        assert starting(reader, "%") == []
+        assert find_by_prefix(reader, digits[:6]) == [one.bank]
+        assert find_by_prefix(reader, "%") == []
         assert bank_exists(reader, one.bank)
         assert not any(
             bank_exists(reader, said) for said in (digits, "x", "\0", "blake3:" + "0" * 64)

@@ -13,7 +13,7 @@ from satchel.agents.export import AgentExportOptions, AgentExportResult, agent_f
 from satchel.agents.imports import AgentImportOptions, AgentImportResult, OnAgent
 from satchel.agents.workspace import MIB, WorkspaceRules
 from satchel.artifact.verification import Outcome
-from satchel.bank.jobs import ProgressStep, teller
+from satchel.bank.jobs import ProgressStep, step_callback
 from satchel.bank.machine_keys import signer_of
 from satchel.config.options import (
     THIS_MACHINE,
@@ -180,7 +180,7 @@ def export_agent(
     key = None
     if is_signed(path, to) and not options.unsigned and not options.dry_run:
         key = signer_of(settings, options, owner)
-    tell = teller(options.progress)
+    tell = step_callback(options.progress)
     export = ExportOptions(
         format=to,
         key=key,

@@ -22,7 +22,7 @@ from satchel.amplihack.agents import hierarchical, is_foreign
 from satchel.amplihack.facts import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.amplihack.hierarchy import link_stored
 from satchel.bank.connections import configured_store, holds_anything, require_not_lost
-from satchel.bank.open_bank import find_by_name, open_bank, starting
+from satchel.bank.open_bank import find_by_name, find_by_prefix, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
 from satchel.config.options import (
@@ -248,7 +248,7 @@ def bank_of(settings: Settings, agent: str) -> str | None:
         require_not_lost(settings, None)
         return None
     with configured_store(settings, read_only=True) as store, store.reading() as reader:
-        found, meant = find_by_name(reader, agent), starting(reader, agent)
+        found, meant = find_by_name(reader, agent), find_by_prefix(reader, agent)
     if meant and not found:
         raise UsageError(f"{agent!r} is a prefix of a bank ID", field="agent")
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""The banks of the store: making, listing and naming them, and what an owner decides about one."""
+"""The banks of the store: create, list and rename them, and an owner's decisions about one."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ from satchel.ledger.transaction import LogTransaction
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.store import Store
 
-_GONE = "seen earlier by this machine, and missing from the store; see: satchel doctor"
+_MISSING = "seen earlier by this machine, and missing from the store; see: satchel doctor"
 
 
 class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,26 +48,26 @@ class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     name: str | None = None
     records: int | None = None
-    """Records in its log; None where it could not be read."""
+    """Records in its log; None if it cannot be read."""
 
     epoch: int = 0
     trust: str | None = None
     """``own`` or ``untrusted``."""
 
     default: bool = False
-    """Whether it is the bank of commands that name none."""
+    """Whether commands that name no bank use it."""
 
     notes: list[str] = []
     problem: str | None = None
-    """Why it could not be read."""
+    """Why it cannot be read."""
 
 
 def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
-    """Start a bank that an owner's key speaks for and this machine may add to.
+    """Create a bank with one owner, which this machine may write to.
 
     Raises:
-        UsageError: If the name is empty, or a bank has it already, or an agent whose memory is in a
-            store of its own.
+        BankExistsError: If another bank has the name.
+        UsageError: If the name is empty, or that of an agent whose memory is in its own store.
     """
     require_owner(settings, "banks")
     with configured_store(settings) as store:
@@ -75,8 +75,8 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
         return _line(settings, store, create_bank_in(settings, store, name, owner).bank)
 
 
-def _require_no_store_of_its_own(settings: Settings, name: str) -> None:
-    """Let no agent have two memories: one in this store, and one in the layout."""
+def _require_no_own_store(settings: Settings, name: str) -> None:
+    """Refuse a bank for an agent that has its memory in its own store."""
     own = own_store_of(settings, name)
     if own is not None:
         raise UsageError(
@@ -89,20 +89,20 @@ def _require_no_store_of_its_own(settings: Settings, name: str) -> None:
 def bank_in_making(
     settings: Settings, store: Store, name: str, owner: SigningKey, *, joins: bool = True
 ) -> AbstractContextManager[tuple[Ledger, LogTransaction]]:
-    """Create a bank with what is appended in a block; see ``Ledger.founded``.
+    """Return a context that creates a bank with the records appended in it; see ``Ledger.founded``.
 
     Args:
-        settings: The surroundings.
-        store: Open for writing.
-        name: Of the bank.
+        settings: The settings.
+        store: The store, open for writing.
+        name: Name of the bank.
         owner: Its owner.
-        joins: Whether a bank that was the only one so far is the default from now on; False for
-            the banks that one import creates.
+        joins: Whether the only bank so far becomes the default; False for the banks that one
+            import creates.
 
     Raises:
-        UsageError: If it would be the second memory of an agent.
+        UsageError: If the agent of that name has its memory in its own store.
     """
-    _require_no_store_of_its_own(settings, name)
+    _require_no_own_store(settings, name)
     if joins:
         note_default_bank(settings, store)
     return Ledger.founded(
@@ -115,7 +115,7 @@ def bank_in_making(
 
 
 def note_default_bank(settings: Settings, store: Store) -> None:
-    """Make the only bank of the store its default, before another one joins it."""
+    """Make the only bank of the store its default, before a second one is created."""
     if settings.token is not None or default_bank(settings) is not None:
         return
     with store.reading() as reader:
@@ -144,7 +144,7 @@ def use_bank(settings: Settings, options: UseOptions) -> BankLine:
     """Make a bank the default: the one that commands use when they name none.
 
     Until then it is the first bank of the store. The home remembers the choice for each store.
-    `--bank`, SATCHEL_BANK and `bank` of `[store]` in satchel.toml go first.
+    `--bank`, SATCHEL_BANK and `bank` of `[store]` in satchel.toml take precedence.
     """
     require_owner(settings, "banks")
     with configured_store(settings, read_only=True) as store:
@@ -157,50 +157,51 @@ def use_bank(settings: Settings, options: UseOptions) -> BankLine:
 def create_bank_in(
     settings: Settings, store: Store, name: str, owner: SigningKey, *, joins: bool = True
 ) -> Ledger:
-    """Start a bank in an open store, whatever others are called."""
+    """Create a bank in an open store; another bank may have the same name."""
     with bank_in_making(settings, store, name, owner, joins=joins) as (ledger, _):
         return ledger
 
 
 def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey) -> BankLine:
-    """Give a bank another name, as its owner, or several of them; its id stays.
+    """Rename a bank as its owners. Its ID stays.
 
     Raises:
-        UsageError: If the name is empty, or another bank has it.
+        BankExistsError: If another bank has the name.
+        UsageError: If the name is empty.
         SigningKeyError: If a key is not that of an owner.
-        ThresholdError: If more owners have to sign.
+        ThresholdError: If more owners must sign.
     """
     require_owner(settings, "banks")
     with configured_store(settings) as store:
         bank = find_bank(store, wanted)
         _require_free(settings, store, name, but=bank)
-        _require_no_store_of_its_own(settings, name)
+        _require_no_own_store(settings, name)
         _decider(settings, store, bank, owners).rename(name)
         return _line(settings, store, bank)
 
 
 def list_banks(settings: Settings) -> list[BankLine]:
-    """Return the banks of the store, by name, and those with a problem that are gone from it."""
+    """Return the banks of the store by name, including those that are missing from it."""
     require_owner(settings, "banks")
     if not has_store(settings):
         return []
     with configured_store(settings, read_only=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
-        found = [_line(settings, store, bank) for bank in banks]
-    default = found[0].id if len(found) == 1 else default_bank(settings)
-    found = [structs.replace(line, default=line.id == default) for line in found]
-    found += [
-        BankLine(id=gone.id, name=gone.name, problem=_GONE)
-        for gone in missing_banks(settings, set(banks).__contains__)
+        lines = [_line(settings, store, bank) for bank in banks]
+    default = lines[0].id if len(lines) == 1 else default_bank(settings)
+    lines = [structs.replace(line, default=line.id == default) for line in lines]
+    lines += [
+        BankLine(id=missing.id, name=missing.name, problem=_MISSING)
+        for missing in missing_banks(settings, set(banks).__contains__)
     ]
-    return sorted(found, key=lambda line: (line.name or "", line.id))
+    return sorted(lines, key=lambda line: (line.name or "", line.id))
 
 
 def adopt_bank(
     settings: Settings, wanted: str, owner: SigningKey, reason: str | None, *, with_loss: bool
 ) -> EpochDecision:
-    """Go on with a bank whose owners' keys are lost; see ``Decider.adopt``."""
+    """Continue a bank whose owners' keys are lost, under a new owner; see ``Decider.adopt``."""
     require_owner(settings, "banks")
     with configured_store(settings) as store:
         decider = _decider(settings, store, find_bank(store, wanted), (owner,))
@@ -210,7 +211,7 @@ def adopt_bank(
 def accept_loss(
     settings: Settings, wanted: str, owners: Owners, reason: str | None
 ) -> EpochDecision | None:
-    """Go on from a store that lacks what this machine saw; see ``Decider.accept_rollback``."""
+    """Accept that records this machine has seen are lost; see ``Decider.accept_rollback``."""
     require_owner(settings, "banks")
     with configured_store(settings) as store:
         decider = _decider(settings, store, find_bank(store, wanted), owners)
@@ -218,7 +219,7 @@ def accept_loss(
 
 
 def admit_writer(settings: Settings, wanted: str, owners: Owners, key: str | None = None) -> str:
-    """Let a machine add to a bank: this one, or the one with a writer key; return that key."""
+    """Admit a writer key to a bank, by default this machine's, and return the key."""
     require_owner(settings, "banks")
     admitted = key or writer_key(settings).did
     with configured_store(settings) as store:
@@ -227,24 +228,24 @@ def admit_writer(settings: Settings, wanted: str, owners: Owners, key: str | Non
 
 
 def accept_gone(settings: Settings, bank: str) -> bool:
-    """Accept that a bank is gone from the store; tell whether this machine knew it."""
+    """Accept that a bank is missing from the store; return whether this machine knew it."""
     require_owner(settings, "banks")
     witness = witness_of(settings)
-    if not store_exists(settings.store):  # to accept that is not to make one
+    if not store_exists(settings.store):  # do not create one
         return witness.forget(bank)
     with configured_store(settings, read_only=True, lost=True) as store:
         return decisions.forget(store, bank, witness=witness)
 
 
 def accept_all_gone(settings: Settings) -> list[MissingBank]:
-    """Accept that all banks are gone that are missing from the store, and return them."""
+    """Accept all banks that are missing from the store, and return them."""
     require_owner(settings, "banks")
     missing = missing_from_store(settings)
-    return [one for one in missing if accept_gone(settings, one.id)]
+    return [bank for bank in missing if accept_gone(settings, bank.id)]
 
 
 def missing_from_store(settings: Settings) -> list[MissingBank]:
-    """Return the banks that this machine saw in the store, and that are gone from it."""
+    """Return the banks that this machine has seen in the store and that are missing from it."""
     if not store_exists(settings.store):
         return missing_banks(settings, lambda _: False)
     with (
@@ -255,7 +256,7 @@ def missing_from_store(settings: Settings) -> list[MissingBank]:
 
 
 def _require_free(settings: Settings, store: Store, name: str, but: str | None = None) -> None:
-    """Require that a name can be given to a new bank, or to the one that is named."""
+    """Refuse a name that is empty or that a bank other than ``but`` has."""
     if not name.strip():
         raise UsageError("a bank name must not be empty", field="name")
     if set(banks_called(store, name)) - {but}:

@@ -1,8 +1,8 @@
-"""Changing what is remembered: a new version, a correction, forgetting, and bringing back.
+"""Writing memories: remember, update, correct, forget and restore.
 
-Nothing is overwritten. An update is a new entry and the statement that it takes the place of the
-old one; so is a correction, which says besides, by an edge ``supersedes``, that the old one was
-wrong. Forgetting is the statement alone. Source: docs/decisions/0015.
+Nothing is overwritten. An update appends a new entry and a status that it supersedes the old one. A
+correction adds an edge ``supersedes``, which records that the old one was wrong. Forgetting appends
+a status alone. Source: docs/decisions/0015.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,44 +45,44 @@ from satchel.screening.records import SecretScreener
 _KEPT = frozenset({"origin", "updated_at", "parent_ids"}) | GIVEN
 _MERGED = frozenset({"metadata", "scope"})
 _WORDED = ("observation", "subject", "predicate", "object", "data", "name", "description", "body")
-_WORSE = {trust: place for place, trust in enumerate(TrustClass)}
+_TRUST_RANK = {trust: rank for rank, trust in enumerate(TrustClass)}
 _Result = TypeVar("_Result")
 
 
 class MemoryEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be different in the next version of a memory."""
+    """Changes for the next version of a memory."""
 
     members: Mapping[str, Any] = {}
-    """New values by name; None takes a member away. ``metadata`` and ``scope`` are merged, name by
-    name; everything else is replaced."""
+    """New values by name; None removes a member. ``metadata`` and ``scope`` are merged by name;
+    everything else is replaced."""
 
     add_tags: Sequence[str] = ()
     drop_tags: Sequence[str] = ()
     parents: Sequence[str] | None = None
-    """Other memories that it was drawn from, as ``remember`` takes them; None for the same."""
+    """New parents, as for ``remember``; None for no change."""
 
 
 class MemoryUpdate(Memory, frozen=True, kw_only=True, omit_defaults=True):
-    """The version of a memory that is current now, with what changed."""
+    """The current version of a memory, with the fields that changed."""
 
     bank: str
     """The bank's ID."""
 
     replaces: str | None = None
-    """ID of the version before."""
+    """ID of the previous version."""
 
     fields: list[str] = msgspec.field(default_factory=list)
-    """The members that are different."""
+    """Names of the members that changed."""
 
     is_new: bool
-    """False where nothing was different, so nothing was written."""
+    """False if nothing changed, so nothing was written."""
 
 
 class MemoryChange(Memory, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that was to be forgotten, restored or reviewed, as it is afterwards."""
+    """A memory after it was forgotten, restored or reviewed."""
 
     is_changed: bool
-    """False where it was so already."""
+    """False if it was already in that state."""
 
     dry_run: bool = False
 
@@ -95,26 +95,26 @@ def update(
     reason: str | None = None,
     actor: str | None = None,
 ) -> MemoryUpdate:
-    """Give a memory a new version; the old one stays in its history.
+    """Store a new version of a memory; the old one stays in its history.
 
-    Key, origin, parents and ``created_at`` stay, unless they are in the edit; ``updated_at`` is
-    now. The old version is no parent of the new one: parents are what a memory was drawn from.
+    Key, origin, parents and ``created_at`` stay, unless the edit changes them; ``updated_at`` is
+    now. The old version is not a parent of the new one: parents are memories that it derives from.
 
     Args:
-        bank: Where.
-        wanted: Id of its current version, or the first digits of that.
-        edit: What is different.
-        reason: Why, for whoever reads the history.
-        actor: Who does it, such as ``agent:planner``.
+        bank: The bank.
+        wanted: ID or ID prefix of the current version.
+        edit: The changes.
+        reason: Reason, for the history.
+        actor: Author of the change, such as ``agent:planner``.
 
     Raises:
         UnknownMemoryError: If there is no such memory.
-        RetiredMemoryError: If it has a newer version, which is named, or is not current.
+        RetiredMemoryError: If it is not current; ``current`` names a newer version.
         SlotTakenError: If its new owner has a memory with the same key.
-        EmptyInputError, UsageError, ValueRefusedError, LimitError: As ``sealed_of``.
+        EmptyInputError, UsageError, ValueRefusedError, LimitError: As for ``sealed_of``.
     """
-    asked = bank.asked("update")
-    return _again(lambda: _revise(asked, wanted, edit, reason, actor, correction=False))
+    permitted = bank.asked("update")
+    return _retried(lambda: _revise(permitted, wanted, edit, reason, actor, correction=False))
 
 
 def correct(
@@ -125,17 +125,17 @@ def correct(
     reason: str | None = None,
     actor: str | None = None,
 ) -> MemoryUpdate:
-    """Put right what was wrong: as ``update``, and the log says that the old one was never true.
+    """Correct a memory: like ``update``, and the log records that the old version was never true.
 
     The new version has an edge ``supersedes`` to the old one, and the reason starts with
     ``correction``.
 
     Raises:
-        UsageError: Also if the text is new, and the memory says the old one in other members, too.
-        SatchelError: As ``update``.
+        UsageError: Also if the text is new and other members still contain the old one.
+        SatchelError: As for ``update``.
     """
-    asked, why = bank.asked("correct"), f"{CORRECTION}: {reason}" if reason else CORRECTION
-    return _again(lambda: _revise(asked, wanted, edit, why, actor, correction=True))
+    permitted, why = bank.asked("correct"), f"{CORRECTION}: {reason}" if reason else CORRECTION
+    return _retried(lambda: _revise(permitted, wanted, edit, why, actor, correction=True))
 
 
 def forget(
@@ -146,30 +146,30 @@ def forget(
     actor: str | None = None,
     dry_run: bool = False,
 ) -> list[MemoryChange]:
-    """Say that memories are no longer wanted: all of those named, or none.
+    """Forget memories: all that are named, or none.
 
-    They are not recalled or listed any more. Their text stays in the log, for the history.
+    They are no longer recalled or listed. Their text stays in the log, for the history.
 
     Args:
-        bank: Where.
-        wanted: Ids, or the first digits of them.
-        reason: Why.
-        actor: Who does it.
-        dry_run: Only say what would be done.
+        bank: The bank.
+        wanted: IDs or ID prefixes.
+        reason: Reason, for the history.
+        actor: Author of the change.
+        dry_run: Report what would change, and write nothing.
 
     Raises:
-        UnknownMemoryError: If one is not there, or is no memory.
-        RetiredMemoryError: If one has a newer version, which is named.
+        UnknownMemoryError: If there is no such memory.
+        RetiredMemoryError: If one has a newer version, which ``current`` names.
     """
 
-    def move(view: View, each: VerifiedRecord) -> State | None:
+    def next_state(view: View, each: VerifiedRecord) -> State | None:
         if each.row.retired is None:
             return "deleted"
         if newest_of(view, each) is not None:
             raise not_current(view, each)
         return None
 
-    return change_states(bank.asked("forget"), wanted, move, reason, actor, dry_run=dry_run)
+    return change_states(bank.asked("forget"), wanted, next_state, reason, actor, dry_run=dry_run)
 
 
 def restore(
@@ -180,45 +180,47 @@ def restore(
     actor: str | None = None,
     dry_run: bool = False,
 ) -> list[MemoryChange]:
-    """Make memories current again that were forgotten or had expired: all of them, or none.
+    """Restore memories that were forgotten or have expired: all that are named, or none.
 
-    Args and Raises: as ``forget``; ``RetiredMemoryError`` also where another version is current.
+    Args and Raises: as for ``forget``; ``RetiredMemoryError`` also if another version is current.
     """
 
-    def move(view: View, each: VerifiedRecord) -> State | None:
+    def next_state(view: View, each: VerifiedRecord) -> State | None:
         if each.row.retired is None:
             return None
         if newest_of(view, each) is not None:
             raise not_current(view, each)
         return "restored"
 
-    return change_states(bank.asked("restore"), wanted, move, reason, actor, dry_run=dry_run)
+    return change_states(bank.asked("restore"), wanted, next_state, reason, actor, dry_run=dry_run)
 
 
 def change_states(
     bank: OpenBank,
     wanted: Sequence[str],
-    move: Callable[[View, VerifiedRecord], State | None],
+    next_state: Callable[[View, VerifiedRecord], State | None],
     reason: str | None = None,
     actor: str | None = None,
     *,
     dry_run: bool = False,
 ) -> list[MemoryChange]:
-    """Say something of memories, of all of those named or of none; whoever calls has asked.
+    """Change the state of memories, of all that are named or of none.
+
+    The caller has checked the permission.
 
     Args:
-        bank: Where, as an action was given it.
-        wanted: Ids, or the first digits of them.
-        move: Gives the state that each is put into; None to say nothing of it.
-        reason: Why.
-        actor: Who does it.
-        dry_run: Only say what would be done.
+        bank: The bank, as ``OpenBank.asked`` returned it.
+        wanted: IDs or ID prefixes.
+        next_state: Returns the new state of a memory; None for no change.
+        reason: Reason, for the history.
+        actor: Author of the change.
+        dry_run: Report what would change, and write nothing.
     """
-    return _again(lambda: _move(bank, wanted, move, reason, actor, dry_run=dry_run))
+    return _retried(lambda: _change(bank, wanted, next_state, reason, actor, dry_run=dry_run))
 
 
-def _again(attempt: Callable[[], _Result]) -> _Result:
-    """Do something until nobody changed meanwhile what it builds on."""
+def _retried(attempt: Callable[[], _Result]) -> _Result:
+    """Call a function again while concurrent writers change what it is based on."""
     for _ in range(MOST_TRIES - 1):
         try:
             return attempt()
@@ -244,26 +246,26 @@ def _revise(
         if not fields:
             return MemoryUpdate(**stored(bank, old.record, old.seq), bank=bank.id, is_new=False)
         if correction:
-            _require_all_said(old.record.value, fields)
-        _keep_trust(bank, view, old, members)
-        made = sealed_of({**members, "updated_at": now()}, limits)
-        given = view.unchanged([old])
-    records = [made, superseding(old.record.id, made.id, reason=reason, actor=actor)]
+            _require_no_old_words(old.record.value, fields)
+        _limit_trust(bank, view, old, members)
+        revised = sealed_of({**members, "updated_at": now()}, limits)
+        preconditions = view.unchanged([old])
+    records = [revised, superseding(old.record.id, revised.id, reason=reason, actor=actor)]
     if correction:
-        edge = Edge(source=made.id, target=old.record.id, kind="supersedes", at=now())
+        edge = Edge(source=revised.id, target=old.record.id, kind="supersedes", at=now())
         records.append(seal(edge))
     try:
-        place = bank.ledger.append(records, given=given)[0]
+        position = bank.ledger.append(records, given=preconditions)[0]
     except SlotTakenError as error:
         error.field = "scope"
         error.hint = (
             "The new owner already has a memory of this kind with the same key: satchel list"
         )
         raise
-    changed = [made.id, old.record.id]
+    changed = [revised.id, old.record.id]
     bank.tell("on_update", changed, {"memories": 1}, lambda: contents(bank, changed))
     return MemoryUpdate(
-        **stored(bank, made, place),
+        **stored(bank, revised, position),
         bank=bank.id,
         replaces=old.record.id,
         fields=fields,
@@ -272,7 +274,7 @@ def _revise(
 
 
 def _edited(view: View, old: VerifiedRecord, edit: MemoryEdit) -> dict[str, Any]:
-    """Return the members of the next version, without those that nobody chooses."""
+    """Return the members of the next version, without those that are set automatically."""
     value = {name: part for name, part in old.record.value.items() if name not in GIVEN}
     for name, part in edit.members.items():
         if name in _KEPT:
@@ -281,7 +283,7 @@ def _edited(view: View, old: VerifiedRecord, edit: MemoryEdit) -> dict[str, Any]
             value.pop(name, None)
         elif name in _MERGED and isinstance(part, Mapping):
             merged = {**value.get(name, {}), **part}
-            value[name] = {key: held for key, held in merged.items() if held is not None}
+            value[name] = {key: member for key, member in merged.items() if member is not None}
         else:
             value[name] = part
     if edit.add_tags or edit.drop_tags:
@@ -293,14 +295,14 @@ def _edited(view: View, old: VerifiedRecord, edit: MemoryEdit) -> dict[str, Any]
     return value
 
 
-def differing(one: MemoryFields, other: MemoryFields) -> list[str]:
-    """Return the names of the members that two sealed entries do not have in common."""
-    names = (one.keys() | other.keys()) - GIVEN
-    return sorted(name for name in names if one.get(name) != other.get(name))
+def differing(before: MemoryFields, after: MemoryFields) -> list[str]:
+    """Return the names of the members in which two sealed entries differ."""
+    names = (before.keys() | after.keys()) - GIVEN
+    return sorted(name for name in names if before.get(name) != after.get(name))
 
 
-def _require_all_said(before: dict[str, Any], fields: Sequence[str]) -> None:
-    """Refuse a correction of the text of what says the wrong thing elsewhere as well."""
+def _require_no_old_words(before: dict[str, Any], fields: Sequence[str]) -> None:
+    """Refuse to correct the text of a memory whose other members still contain the old text."""
     left = [name for name in _WORDED if before.get(name) and name not in fields]
     if "text" in fields and left:
         raise UsageError(
@@ -310,29 +312,29 @@ def _require_all_said(before: dict[str, Any], fields: Sequence[str]) -> None:
         )
 
 
-def _keep_trust(bank: OpenBank, view: View, old: VerifiedRecord, members: dict[str, Any]) -> None:
-    """Keep a new version from being trusted more than the import that the old one came with.
+def _limit_trust(bank: OpenBank, view: View, old: VerifiedRecord, members: dict[str, Any]) -> None:
+    """Limit the trust of a new version to that of the import the old one came with.
 
-    Nor more than an agent, when it is not the owner who makes it.
+    The holder of a token gets no more trust than an agent.
     """
     claimed = old.model.origin if isinstance(old.model, Entry) else None
-    origin = view.source_of(old)
-    source = origin.model if origin is not None else None
+    imported = view.source_of(old)
+    source = imported.model if imported is not None else None
     earned = source.trust if isinstance(source, Source) else None
     claim = claimed.trust if claimed is not None else None
     known = [trust for trust in (earned, claim) if trust is not None]
     if bank.bearer is not None:
         known.append(TrustClass.AGENT)
     if earned is not None or bank.bearer is not None:
-        worst = max(known, key=_WORSE.__getitem__)
-        kept = msgspec.structs.replace(claimed or Origin(), trust=worst)
-        members["origin"] = msgspec.to_builtins(kept)
+        worst = max(known, key=_TRUST_RANK.__getitem__)
+        origin = msgspec.structs.replace(claimed or Origin(), trust=worst)
+        members["origin"] = msgspec.to_builtins(origin)
 
 
-def _move(
+def _change(
     bank: OpenBank,
     wanted: Sequence[str],
-    move: Callable[[View, VerifiedRecord], State | None],
+    next_state: Callable[[View, VerifiedRecord], State | None],
     reason: str | None,
     actor: str | None,
     *,
@@ -341,24 +343,26 @@ def _move(
     if not wanted:
         raise UsageError("no memory given", field="id")
     with bank.ledger.reading() as view:
-        found = {each.record.id: each for each in (find_memory(view, name) for name in wanted)}
-        states = {identity: move(view, each) for identity, each in found.items()}
-        known = {every.seq: every for each in found.values() for every in versions_of(view, each)}
-        given = view.unchanged(known.values())
-        _require_one_each(view, [name for name, state in states.items() if state == "restored"])
+        targets = {each.record.id: each for each in (find_memory(view, name) for name in wanted)}
+        states = {identity: next_state(view, each) for identity, each in targets.items()}
+        versions = {
+            version.seq: version for each in targets.values() for version in versions_of(view, each)
+        }
+        preconditions = view.unchanged(versions.values())
+        _require_different(view, [name for name, state in states.items() if state == "restored"])
         moment = now()
-        memories = {name: shown(bank, view, each, moment=moment) for name, each in found.items()}
+        memories = {name: shown(bank, view, each, moment=moment) for name, each in targets.items()}
     records = list[Sealed]()
     for identity, state in states.items():
         if state is not None:
-            said = Status(target=identity, state=state, reason=reason, actor=actor, at=now())
-            records.append(seal(said))
+            status = Status(target=identity, state=state, reason=reason, actor=actor, at=now())
+            records.append(seal(status))
     if records and not dry_run:
         try:
-            bank.ledger.append(records, given=given)
+            bank.ledger.append(records, given=preconditions)
         except SlotTakenError as error:
             raise ChangedError(error.message, field="id") from error
-        _tell_moved(bank, states)
+        _run_hooks(bank, states)
     return [
         MemoryChange(
             **memories[identity] | ({} if state is None or dry_run else _AFTER[state]),
@@ -376,19 +380,20 @@ _AFTER: dict[str, dict[str, Any]] = {
     "quarantined": {"held": True},
     "released": {"held": False},
 }
-"""What is different in a memory after a statement about it."""
+"""Fields of a memory that change with a new state."""
 
 
-def _tell_moved(bank: OpenBank, states: Mapping[str, State | None]) -> None:
+def _run_hooks(bank: OpenBank, states: Mapping[str, State | None]) -> None:
     for state, event in (("deleted", "on_forget"), ("restored", "on_restore")):
         ids = [identity for identity, each in states.items() if each == state]
         if ids:
             bank.tell(event, ids, {"memories": len(ids)}, partial(contents, bank, ids))
 
 
-def _require_one_each(view: View, restored: Sequence[str]) -> None:
-    things = [min(view.versions(identity)) for identity in restored]
-    if len(set(things)) < len(things):
+def _require_different(view: View, restored: Sequence[str]) -> None:
+    """Refuse to restore two versions of the same memory."""
+    first_versions = [min(view.versions(identity)) for identity in restored]
+    if len(set(first_versions)) < len(first_versions):
         raise RetiredMemoryError(
             "these are versions of the same memory; only one can be current",
             field="id",
@@ -397,16 +402,16 @@ def _require_one_each(view: View, restored: Sequence[str]) -> None:
 
 
 MOST_TRIES = 100
-"""How often something is begun again because another writer was faster."""
+"""Maximum attempts of a write that concurrent writers interrupt."""
 
 _AGENT = "agent:"
-"""How the name of a program begins that stores what others say."""
+"""Prefix of the names of programs that store what others say."""
 
 _OF_EACH_TIME = ("id", "nonce", "created_at", "updated_at")
 
 
 class RememberResult(Memory, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that was stored, with what became of it."""
+    """A memory that was stored."""
 
     bank: str
     """The bank's ID."""
@@ -415,20 +420,20 @@ class RememberResult(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """ID of the version that it replaces."""
 
     is_new: bool
-    """False where the very same was remembered under its key already, so nothing was written."""
+    """False if the same memory is already stored under its key, so nothing was written."""
 
     secrets: dict[str, int] = msgspec.field(default_factory=dict)
-    """What looks like keys, tokens, passwords and cards, by kind."""
+    """Number of keys, tokens, passwords and card numbers found in it, by kind."""
 
     secrets_kept: int = 0
-    """How many of them were kept as they are."""
+    """Number of them that were stored unchanged."""
 
     turns: list[str] = msgspec.field(default_factory=list)
-    """Ids of all turns, where messages were remembered; ``id`` is the last one's."""
+    """IDs of all turns, if messages were stored; ``id`` is that of the last one."""
 
     flagged: list[str] = msgspec.field(default_factory=list)
-    """Why it reads like a prompt. It is stored, listed and recalled like any other, and withheld
-    from what is provided as context until it is released."""
+    """Reasons why it reads like a prompt. It is stored, listed and recalled like any other, and
+    withheld from context until it is released."""
 
 
 def remember(
@@ -440,32 +445,33 @@ def remember(
     actor: str | None = None,
     scrub_secrets: bool = False,
 ) -> RememberResult:
-    """Keep a memory; when this returns it is durable.
+    """Store a memory. It is durable when this returns.
 
     Args:
-        bank: Where.
-        members: As ``sealed_of`` takes them. Without ``created_at`` it was made now.
-        key: A stable name that the caller gives it, unique for one owner (``scope``) and one
-            ``kind``: what is remembered under it again takes the place of what was. Of several
-            writers one is last; the versions of the others stay in the history.
-        parents: The memories it was drawn from: ids, or the first digits of them.
-        actor: Who says it, and that an older version is replaced. With a run (a conversation) and
-            no type it makes the memory a turn: episodic, with the actor as its speaker. An
-            episodic memory has them as its actor, unless it names one or it is an ``agent:``.
-        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
+        bank: The bank.
+        members: Members by name, as for ``sealed_of``. ``created_at`` defaults to now.
+        key: A stable name, unique for an owner (``scope``) and a ``kind``: a memory stored under it
+            again replaces the previous one. Of several writers the last one wins; the versions of
+            the others stay in the history.
+        parents: IDs or ID prefixes of the memories it derives from.
+        actor: Its speaker, and the author of the change if it replaces a version. With a run (a
+            conversation) and no type, the memory becomes a turn: episodic, with the actor as its
+            speaker. An episodic memory without an actor gets this one, unless it is an ``agent:``.
+        scrub_secrets: Replace secrets by tokens; otherwise they are only counted.
 
     Raises:
         UnknownMemoryError: If a parent is not in the bank.
-        RetiredMemoryError: If a parent is held back.
-        EmptyInputError, UsageError, ValueRefusedError, LimitError: As ``sealed_of``.
+        RetiredMemoryError: If a parent is quarantined.
+        EmptyInputError, UsageError, ValueRefusedError, LimitError: As for ``sealed_of``.
     """
-    asked = bank.asked("derive" if parents or members.get("parent_ids") else "remember")
-    members = _keyed(_spoken(members, actor), key, bank)
-    for turn in range(MOST_TRIES):
+    permitted = bank.asked("derive" if parents or members.get("parent_ids") else "remember")
+    members = _with_origin(_with_speaker(members, actor), key, bank)
+    for attempt in range(MOST_TRIES):
+        screener = SecretScreener(scrub=scrub_secrets)
         try:
-            return _remember(asked, members, parents, actor, SecretScreener(scrub=scrub_secrets))
+            return _remember(permitted, members, parents, actor, screener)
         except (ChangedError, SlotTakenError):
-            if turn == MOST_TRIES - 1:
+            if attempt == MOST_TRIES - 1:
                 raise
     raise AssertionError("unreachable")
 
@@ -477,68 +483,69 @@ def remember_messages(
     *,
     scrub_secrets: bool = False,
 ) -> RememberResult:
-    """Store the messages of a conversation, each a turn, and return the last one.
+    """Store the messages of a conversation, each as a turn, and return the last one.
 
-    All are stored, or none. Their texts count, whatever else their content has; a message without
-    one is skipped.
+    All are stored, or none. Only the text of a message is stored; one without text is skipped.
 
     Args:
-        bank: Where.
-        messages: Each with ``role`` and ``content``; ``name`` is the speaker, else the role is.
+        bank: The bank.
+        messages: Messages with ``role`` and ``content``. The speaker is ``name``, else the role;
             ``created_at`` is when it was said.
-        members: Of every turn, such as the scope; ``run`` in it is the conversation.
-        scrub_secrets: As ``remember`` takes it.
+        members: Members of every turn, such as the scope; its ``run`` is the conversation.
+        scrub_secrets: As for ``remember``.
 
     Raises:
-        EmptyInputError: If there is no message with text.
-        MalformedError: If one is no message; ``field`` says which.
-        UsageError: If the members have what belongs to a single memory.
+        EmptyInputError: If no message has text.
+        MalformedError: If a message is malformed; ``field`` names it.
+        UsageError: If the members include one that only a single memory can have.
     """
     for name in ("text", "type", "actor", "occurred_at", "origin", "parent_ids", "data"):
         if members.get(name) is not None:
             raise UsageError("messages do not take this option", field=name)
-    asked, limits = bank.asked("remember"), bank.settings.options.limits
-    with asked.ledger.reading() as view:
-        screening = SecretScreener(scrub=scrub_secrets or bool(asked.settled(view).scrub_secrets))
+    permitted, limits = bank.asked("remember"), bank.settings.options.limits
+    with permitted.ledger.reading() as view:
+        scrub = scrub_secrets or bool(permitted.settled(view).scrub_secrets)
+    screener = SecretScreener(scrub=scrub)
     records = [
-        _screened(sealed_of({**said, "created_at": now()}, limits), screening, limits)
-        for said in (_keyed(turn, None, asked) for turn in _turns(messages, members))
+        _screened(sealed_of({**turn, "created_at": now()}, limits), screener, limits)
+        for turn in (_with_origin(turn, None, permitted) for turn in _turns(messages, members))
     ]
     if not records:
         raise EmptyInputError("no message has text", field="messages")
-    places, ids = asked.ledger.append(records), [made.id for made in records]
-    asked.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(asked, ids))
+    positions, ids = permitted.ledger.append(records), [record.id for record in records]
+    permitted.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(permitted, ids))
+    reasons = (reason for record in records for reason in _flags(permitted, record))
     return RememberResult(
-        **stored(asked, records[-1], places[-1]),
-        bank=asked.id,
+        **stored(permitted, records[-1], positions[-1]),
+        bank=permitted.id,
         is_new=True,
         turns=ids,
-        secrets=screening.found,
-        secrets_kept=screening.kept,
-        flagged=list(dict.fromkeys(why for made in records for why in _flagged(asked, made))),
+        secrets=screener.found,
+        secrets_kept=screener.kept,
+        flagged=list(dict.fromkeys(reasons)),
     )
 
 
 def _turns(messages: Sequence[Any], members: MemoryFields) -> Iterator[MemoryFields]:
-    """Yield messages as the members of entries."""
+    """Yield the messages that have text, as members of entries."""
     for number, message in enumerate(messages):
         try:
-            said = parse_message(message)
+            parsed = parse_message(message)
         except MalformedError as error:
             field = f"messages[{number}].{error.field}"
             raise MalformedError(error.message, field=field) from error
-        text = words_of(said.content)
+        text = words_of(parsed.content)
         if text.strip():
             yield {
                 **members,
                 "type": Component.EPISODIC.value,
                 "text": text,
-                "actor": said.name or said.role,
-                "occurred_at": said.created_at,
+                "actor": parsed.name or parsed.role,
+                "occurred_at": parsed.created_at,
             }
 
 
-def _spoken(members: MemoryFields, actor: str | None) -> MemoryFields:
+def _with_speaker(members: MemoryFields, actor: str | None) -> MemoryFields:
     """Return the members of a memory with its speaker; see ``remember``."""
     scope, kind = members.get("scope"), members.get("type")
     in_run = isinstance(scope, Mapping) and bool(scope.get("run"))
@@ -552,31 +559,33 @@ def _spoken(members: MemoryFields, actor: str | None) -> MemoryFields:
 
 
 def contents(bank: OpenBank, ids: Sequence[str]) -> list[Any]:
-    """Return records as they were logged, for hooks that asked for them."""
+    """Return the values of records, for hooks that ask for content."""
     with bank.ledger.reading() as view:
-        found = view.get(ids)
-        return [found[each].record.value for each in ids if each in found]
+        records = view.get(ids)
+        return [records[each].record.value for each in ids if each in records]
 
 
-def _keyed(members: MemoryFields, key: str | None, bank: OpenBank) -> dict[str, Any]:
-    """Return the members with the origin that names a memory; see ``_signed`` for a holder's."""
+def _with_origin(members: MemoryFields, key: str | None, bank: OpenBank) -> dict[str, Any]:
+    """Return the members with the origin that a key, or the holder of a token, gives them."""
     if key is not None and not key.strip():
         raise UsageError("a key must not be empty", field="key")
     if key is not None and members.get("origin") is not None:
         raise UsageError("the memory has an origin, which already identifies it", field="key")
-    named = {} if key is None else {"origin": {"provider": PROVIDER, "id": key}}
-    made = {**members, **named}
-    return made if bank.bearer is None else {**made, "origin": _signed(made, bank.bearer.name)}
+    keyed = {} if key is None else {"origin": {"provider": PROVIDER, "id": key}}
+    members = {**members, **keyed}
+    if bank.bearer is None:
+        return members
+    return {**members, "origin": _holder_origin(members, bank.bearer.name)}
 
 
-def _signed(members: MemoryFields, name: str) -> dict[str, Any]:
-    """Return the origin of what the holder of a token says.
+def _holder_origin(members: MemoryFields, name: str) -> dict[str, Any]:
+    """Return the origin of a memory that the holder of a token stores.
 
-    It names the holder, and claims no more trust than an agent. A key is one of the holder's own:
-    whether anybody else has given it to something is not to be found out by giving it.
+    It names the holder, and claims no more trust than an agent. The holder's keys are separate from
+    those of others, so a holder cannot test whether a key is in use.
     """
-    said = members.get("origin")
-    origin = dict(said) if isinstance(said, Mapping) else {"provider": PROVIDER}
+    given = members.get("origin")
+    origin = dict(given) if isinstance(given, Mapping) else {"provider": PROVIDER}
     if origin.get("provider", PROVIDER) == PROVIDER:
         origin["source"] = name
     trust = origin.get("trust")
@@ -589,102 +598,102 @@ def _remember(
     members: dict[str, Any],
     parents: Sequence[str],
     actor: str | None,
-    screening: SecretScreener,
+    screener: SecretScreener,
 ) -> RememberResult:
     limits = bank.settings.options.limits
-    said: dict[str, Any] = {"created_at": now(), **members}
+    fields: dict[str, Any] = {"created_at": now(), **members}
     with bank.ledger.reading() as view:
-        if bank.settled(view).scrub_secrets and not screening.scrub:
-            screening = SecretScreener(scrub=True)
+        if bank.settled(view).scrub_secrets and not screener.scrub:
+            screener = SecretScreener(scrub=True)
         if parents:
-            said["parent_ids"] = parents_of(view, parents)
-        made = _screened(sealed_of(said, limits), screening, limits)
-        slot = slot_of(made.model)
-        there = view.current(slot) if slot is not None else None
-        if there is not None:
-            if _same(made, there) and bank.shows("read"):
+            fields["parent_ids"] = parents_of(view, parents)
+        record = _screened(sealed_of(fields, limits), screener, limits)
+        slot = slot_of(record.model)
+        existing = view.current(slot) if slot is not None else None
+        if existing is not None:
+            if _says_the_same(record, existing) and bank.shows("read"):
                 return RememberResult(
-                    **stored(bank, there.record, there.seq), bank=bank.id, is_new=False
+                    **stored(bank, existing.record, existing.seq), bank=bank.id, is_new=False
                 )
-            again = sealed_of(_following(said, members, there), limits)
-            made = _screened(again, SecretScreener(scrub=screening.scrub), limits)
-        given = view.unchanged([there] if there is not None else [])
-    records = [made]
-    if there is not None:
-        records.append(superseding(there.record.id, made.id, actor=actor))
-    place = bank.ledger.append(records, given=given)[0]
-    bank.tell("on_remember", [made.id], {"memories": 1}, lambda: contents(bank, [made.id]))
+            next_version = sealed_of(_later_fields(fields, members, existing), limits)
+            record = _screened(next_version, SecretScreener(scrub=screener.scrub), limits)
+        preconditions = view.unchanged([existing] if existing is not None else [])
+    records = [record]
+    if existing is not None:
+        records.append(superseding(existing.record.id, record.id, actor=actor))
+    position = bank.ledger.append(records, given=preconditions)[0]
+    bank.tell("on_remember", [record.id], {"memories": 1}, lambda: contents(bank, [record.id]))
     return RememberResult(
-        **stored(bank, made, place),
+        **stored(bank, record, position),
         bank=bank.id,
-        replaces=there.record.id if there is not None and bank.shows("read") else None,
+        replaces=existing.record.id if existing is not None and bank.shows("read") else None,
         is_new=True,
-        secrets=screening.found,
-        secrets_kept=screening.kept,
-        flagged=_flagged(bank, made),
+        secrets=screener.found,
+        secrets_kept=screener.kept,
+        flagged=_flags(bank, record),
     )
 
 
-def _flagged(bank: OpenBank, made: Sealed) -> list[str]:
-    """Return why a memory that was stored now would be withheld from context."""
+def _flags(bank: OpenBank, record: Sealed) -> list[str]:
+    """Return the reasons why a stored memory would be withheld from context."""
     from satchel.screening.injection import may_have_shape
 
-    entry = made.model
+    entry = record.model
     if not isinstance(entry, Entry):
         return []
     trust = entry.origin.trust if entry.origin is not None else None
     enforce: Any = bank.settings.options.rehydrate.enforce
     is_own = trust in (None, TrustClass.USER, TrustClass.AGENT) and enforce != "all"
-    if is_own and not may_have_shape(made.body.decode()):
+    if is_own and not may_have_shape(record.body.decode()):
         return []
     from satchel.model.text import entry_statements
     from satchel.screening.injection import reasons_against
 
-    return reasons_against(entry_statements(entry), made.type, trust or TrustClass.USER, enforce)
+    return reasons_against(entry_statements(entry), record.type, trust or TrustClass.USER, enforce)
 
 
-def _screened(made: Sealed, screening: SecretScreener, limits: Limits) -> Sealed:
-    model = made.model
-    shown = screening(model)
-    return made if shown is model else seal(shown, unknown=made.unknown, limits=limits)
+def _screened(record: Sealed, screener: SecretScreener, limits: Limits) -> Sealed:
+    model = record.model
+    screened = screener(model)
+    return record if screened is model else seal(screened, unknown=record.unknown, limits=limits)
 
 
-def _following(
-    said: dict[str, Any], members: dict[str, Any], there: VerifiedRecord
+def _later_fields(
+    fields: dict[str, Any], members: dict[str, Any], existing: VerifiedRecord
 ) -> dict[str, Any]:
-    """Return the members of a later version: made when the first was, and changed now."""
-    created = members.get("created_at") or there.record.value.get("created_at")
-    return {"updated_at": now(), **said, "created_at": created}
+    """Return the members of a later version, created when the first was and updated now."""
+    created = members.get("created_at") or existing.record.value.get("created_at")
+    return {"updated_at": now(), **fields, "created_at": created}
 
 
-def _same(made: Sealed, there: VerifiedRecord) -> bool:
-    """Tell whether two say the same, whenever they were made."""
-    one, other = dict(made.value), dict(there.record.value)
+def _says_the_same(record: Sealed, existing: VerifiedRecord) -> bool:
+    """Return whether two entries are equal except for their IDs and times."""
+    new, old = dict(record.value), dict(existing.record.value)
     for name in _OF_EACH_TIME:
-        one.pop(name, None)
-        other.pop(name, None)
-    return one == other and not there.row.hold
+        new.pop(name, None)
+        old.pop(name, None)
+    return new == old and not existing.row.hold
 
 
 def parents_of(view: View, wanted: Sequence[str]) -> list[str]:
-    """Return the ids of the memories that something is drawn from, each once.
+    """Return the IDs of parents, each once.
 
     Raises:
         UnknownMemoryError: If one is not in the bank.
-        RetiredMemoryError: If one is held back: what is drawn from it would not be.
+        RetiredMemoryError: If one is quarantined: a memory derived from it would not be.
     """
-    found = [find_memory(view, each, "parent_ids") for each in wanted]
-    if any(each.row.hold for each in found):
+    parents = [find_memory(view, each, "parent_ids") for each in wanted]
+    if any(each.row.hold for each in parents):
         raise RetiredMemoryError(
             "a parent is quarantined", field="parent_ids", hint="Release it first."
         )
-    return list(dict.fromkeys(each.record.id for each in found))
+    return list(dict.fromkeys(each.record.id for each in parents))
 
 
 def superseding(
     old: str, new: str, *, reason: str | None = None, actor: str | None = None
 ) -> Sealed:
-    """Return the record that says that one memory takes the place of another."""
+    """Return the status record by which one memory supersedes another."""
     return seal(
         Status(target=old, state="superseded", by=new, reason=reason, actor=actor, at=now())
     )

@@ -1,4 +1,4 @@
-"""What is installed, what is missing, and whether keys and state are sound."""
+"""Checks of the installation, the keys and the local state, for ``satchel doctor``."""
 
 import os
 import platform
@@ -54,7 +54,7 @@ State = Literal["ok", "note", "problem"]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     state: State
@@ -63,7 +63,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def diagnose(settings: Settings) -> list[Check]:
-    """Look at everything; nothing is changed."""
+    """Run all checks. Nothing is changed."""
     return [
         *_installed(),
         *_extras(),
@@ -115,18 +115,18 @@ def _extras() -> list[Check]:
 
 def _folder(name: str, path: Path) -> Check:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return Check(name=name, state="note", detail=f"{path} (created on first use)")
     except OSError as error:
         return Check(name=name, state="problem", detail=f"{path}: {error.strerror}")
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return Check(name=name, state="problem", detail=f"{path} is not a folder")
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    if stat.S_IMODE(status.st_mode) & 0o077:
         return Check(
             name=name,
             state="problem",
-            detail=f"{path} is accessible to others (mode {stat.S_IMODE(found.st_mode):04o})",
+            detail=f"{path} is accessible to others (mode {stat.S_IMODE(status.st_mode):04o})",
             hint=f"chmod 700 {path}",
         )
     if not os.access(path, os.W_OK):
@@ -149,7 +149,7 @@ def _apart(settings: Settings) -> Check:
 
 
 def _selected(settings: Settings) -> Check:
-    """Say which store is meant, and what decided."""
+    """Check which store is used, and why."""
     try:
         chosen = settings.chosen
     except SatchelError as error:
@@ -170,7 +170,7 @@ def _selected(settings: Settings) -> Check:
 
 
 def _at_rest(settings: Settings) -> list[Check]:
-    """Say whether the store is encrypted, where it is a file of SQLite's that is there."""
+    """Check the encryption of the store, if it is an existing SQLite file."""
     with suppress(SatchelError):
         path = local_path(settings.store)
         if path is None or not path.is_file():
@@ -189,7 +189,7 @@ def _at_rest(settings: Settings) -> list[Check]:
             f"encrypted; its key is {path}{KEY_ENDING}" if keyed else "the store is not encrypted"
         )
         return [Check(name="at rest", state="ok", detail=detail)]
-    return []  # what is wrong with the address is said where it is chosen
+    return []  # a bad address is reported by the check of the backend
 
 
 def _keys(settings: Settings) -> list[Check]:
@@ -198,14 +198,14 @@ def _keys(settings: Settings) -> list[Check]:
     names = settings.keyring.names()
     for name in names:
         try:
-            held = settings.keyring.read(name)
+            key = settings.keyring.read(name)
         except SatchelError as error:
             checks.append(
                 Check(name=f"key {name}", state="problem", detail=error.message, hint=error.hint)
             )
         else:
-            how = "passphrase" if held.protected else "no passphrase"
-            detail = f"{held.role}, {how}, {held.key}"
+            protection = "passphrase" if key.protected else "no passphrase"
+            detail = f"{key.role}, {protection}, {key.key}"
             checks.append(Check(name=f"key {name}", state="ok", detail=detail))
     if not names:
         checks.append(Check(name="keys", state="note", detail="none yet; created on first use"))
@@ -213,21 +213,21 @@ def _keys(settings: Settings) -> list[Check]:
 
 
 def secret_files(settings: Settings) -> list[Path]:
-    """Return every file that holds a secret: keys, identities, those of the store."""
-    found = [*settings.keyring.folder.glob(f"*{KEY_SUFFIX}")]
+    """Return every file with a secret: keys, identities, and keys of the store."""
+    files = [*settings.keyring.folder.glob(f"*{KEY_SUFFIX}")]
     if settings.unlocking.folder is not None:
-        found += settings.unlocking.folder.glob(f"*{IDENTITY_SUFFIX}")
+        files += settings.unlocking.folder.glob(f"*{IDENTITY_SUFFIX}")
     named = os.environ.get(IDENTITY_VARIABLE, "").split(os.pathsep)
-    found += [*settings.unlocking.files, *(Path(one) for one in named if one)]
+    files += [*settings.unlocking.files, *(Path(name) for name in named if name)]
     with suppress(SatchelError):
         path = local_path(settings.store)
         if path is not None:
-            found += path.parent.glob(f"{path.name}{KEY_ENDING}*")
-    return sorted({path for path in found if path.is_file()})
+            files += path.parent.glob(f"{path.name}{KEY_ENDING}*")
+    return sorted({path for path in files if path.is_file()})
 
 
 def _secrets(settings: Settings) -> Iterator[Check]:
-    """Report the files with secrets that others may have read or could replace."""
+    """Check that nobody else can read or replace files with secrets."""
     files = secret_files(settings)
     exposed = {path: problem for path in files if (problem := exposure(path)) is not None}
     for path, problem in exposed.items():
@@ -255,7 +255,7 @@ def _formats() -> Check:
     for name in formats:
         try:
             formats[name]
-        except Exception as error:  # noqa: BLE001 - whatever a foreign plugin raises is its fault
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
             broken.append(f"{name} ({error})")
     if broken:
         return Check(name="formats", state="problem", detail=f"cannot load {', '.join(broken)}")

@@ -1,8 +1,9 @@
-"""Which store, keys and witness the actions work with; the one place that names a store's module.
+"""Opening stores: addresses, the witness, the writer key, and missing banks.
 
-A store has an address: ``sqlite:///path/to/file.db``, ``ladybug:///path/to/folder``, the plain
-path of a file of SQLite's, or ``postgresql://USER@HOST/DATABASE``. That of a server may hold a
-password, so what is shown of it goes through ``shown_address``.
+Only this module names the modules of stores. A store has an address:
+``sqlite:///path/to/file.db``, ``ladybug:///path/to/folder``, the path of an SQLite file, or
+``postgresql://USER@HOST/DATABASE``. The address of a server may contain a password, so output uses
+``shown_address``.
 """
 
 import re
@@ -40,27 +41,27 @@ T = TypeVar("T")
 _DIGITS = 16
 
 WRITER_NAME = "writer"
-"""The name of the key file with this machine's writer key."""
+"""Name of this machine's writer key in the key ring."""
 
 
 @contextmanager
 def configured_store(
     settings: Settings, *, read_only: bool = False, for_holder: bool = False, lost: bool = False
 ) -> Iterator[Store]:
-    """Give the configured store, and close it.
+    """Open the configured store, and close it at the end.
 
     Args:
-        settings: Where it is.
-        read_only: Whether nothing is going to be written.
-        for_holder: That what is done with it is judged by the token that was presented, if one
-            was: a bank of it is opened by ``opened.open_bank_in``. Nothing else is done for one.
-        lost: Whether it may be empty though this machine saw banks in it.
+        settings: Settings with the store.
+        read_only: Whether nothing will be written.
+        for_holder: Whether the caller checks the presented token, as ``open_bank_in`` does; other
+            callers are for the owner only.
+        lost: Whether the store may be empty although this machine has seen banks in it.
 
     Raises:
-        RolledBackError: If it is gone or empty, and is not to be.
-        PermissionRefusedError: If a token was presented, and it is not judged.
-        ConfigError: If it is in plain, and is not to be.
-        EncryptionError: If it is encrypted, and nothing here opens it.
+        RolledBackError: If the store is missing or empty, and must not be.
+        PermissionRefusedError: If a token was presented, and the caller does not check it.
+        ConfigError: If the store is not encrypted, and must be.
+        EncryptionError: If it is encrypted, and no key opens it.
         StoreError: If it cannot be opened.
     """
     if settings.token is not None and not for_holder:
@@ -81,17 +82,17 @@ def configured_store(
         store.close()
 
 
-def _close_to_others(settings: Settings, *, read_only: bool) -> None:
-    """Put right the modes of the home and of the store, for who reads as well.
+def _make_private(settings: Settings, *, read_only: bool) -> None:
+    """Make the home and the store private, also when they are only read.
 
-    No byte changes. A reader may have no right to it, and reads all the same.
+    File contents do not change. A reader without the right to change modes reads all the same.
     """
     path = local_path(settings.store)
     refused: tuple[type[Exception], ...] = (SatchelError, OSError) if read_only else ()
     with suppress(*refused):
         if path is not None and path.parent == settings.home:
             private_folder(settings.home)
-    with suppress(SatchelError, OSError):  # whoever writes is told when it is opened
+    with suppress(SatchelError, OSError):  # reported when the store is opened
         if settings.home.is_dir():
             private_folder(settings.home)
         if path is not None and path.is_file():
@@ -101,8 +102,8 @@ def _close_to_others(settings: Settings, *, read_only: bool) -> None:
 
 
 def open_configured(settings: Settings, *, read_only: bool) -> Store:
-    """Open the configured store; raises as ``opened_store``."""
-    _close_to_others(settings, read_only=read_only)
+    """Open the configured store; raises as ``configured_store``."""
+    _make_private(settings, read_only=read_only)
     if settings.options.store.encrypted and not is_encrypted(settings.store):
         raise ConfigError(
             "the store is not encrypted, and store.encrypted requires it",
@@ -114,13 +115,13 @@ def open_configured(settings: Settings, *, read_only: bool) -> Store:
 
 
 def again_if_disturbed(work: Callable[[], T]) -> T:
-    """Do what takes long and only reads an open store; once more if a writer came meanwhile.
+    """Run a long read of an open store, and run it again if a writer interrupted it.
 
-    A store that nobody had open was read without locks then. The second time it is read with
-    them, so whoever writes now and again cannot keep it from ever ending.
+    The first run takes no locks if nobody else has the store open. The second one does, so writers
+    cannot interrupt it.
 
     Raises:
-        StoreBusyError: If it cannot be read with locks, either.
+        StoreBusyError: If the store cannot be locked either.
     """
     try:
         return work()
@@ -129,12 +130,12 @@ def again_if_disturbed(work: Callable[[], T]) -> T:
 
 
 def has_store(settings: Settings) -> bool:
-    """Return whether the configured store is there; one that vanished is refused.
+    """Return whether the configured store exists; refuse one that has vanished.
 
-    What has to work without the store, as restoring it has, asks ``is_there`` instead.
+    Actions that work without a store, such as a restore, use ``store_exists``.
 
     Raises:
-        RolledBackError: If it is not there, and this machine saw banks in it.
+        RolledBackError: If it does not exist, and this machine has seen banks in it.
     """
     if store_exists(settings.store):
         return True
@@ -143,7 +144,7 @@ def has_store(settings: Settings) -> bool:
 
 
 def holds_anything(settings: Settings) -> bool:
-    """Tell whether the configured store is there, and not an empty file."""
+    """Return whether the configured store exists and is not an empty file."""
     path = local_path(settings.store)
     if path is not None and path.is_file() and not path.stat().st_size:
         return False
@@ -151,10 +152,10 @@ def holds_anything(settings: Settings) -> bool:
 
 
 def witness_of(settings: Settings) -> Witness:
-    """Return what this machine saw of its banks, in this store.
+    """Return the witness of this machine, for the configured store.
 
-    The heads are one record for all stores, but for one that ``witness_beside`` was made for;
-    which banks a store has is noted for each.
+    All stores share the witnessed heads, except one that has a witness of its own (see
+    ``witness_beside``). Which banks a store has is recorded for each store.
     """
     own = witness_beside(settings)
     here = settings.state / "stores" / own.name
@@ -162,25 +163,25 @@ def witness_of(settings: Settings) -> Witness:
 
 
 def witness_beside(settings: Settings) -> Path:
-    """Return the folder of a witness for this store alone; mostly there is none.
+    """Return the folder of a witness for this store alone, which usually does not exist.
 
-    An older state that was put into another store to look at has one. Judged by what this machine
-    saw it would be refused; counted with that, it would have the store in use refused.
+    A restored older state that is only inspected has one: the shared witness would refuse it, and
+    recording it there would have the store in use refused.
     """
     place = blake3(written_place(settings.store).encode()).hexdigest()[:_DIGITS]
     return settings.state / "beside" / place
 
 
 def written_place(address: str) -> str:
-    """Return an address without a password, the same from whatever folder it is said."""
+    """Return an address without its password, with an absolute path."""
     shown = shown_address(address)
     return shown if "://" in shown else str(Path(shown).expanduser().absolute())
 
 
 def writer_key(settings: Settings) -> SigningKey:
-    """Return the key that signs heads on this machine, made on first use.
+    """Return the key that signs heads on this machine, created on first use.
 
-    It has no passphrase, since it signs with every change; an owner's key admits it to a bank.
+    It has no passphrase, since it signs every change; an owner admits it to a bank.
     """
     if WRITER_NAME not in settings.keyring.names():
         from satchel.bank.machine_keys import create_key
@@ -197,14 +198,14 @@ def open_ledger(settings: Settings, store: Store, bank: str, *, writes: bool = F
 
 
 def known_owners(settings: Settings, bank: str, *, retired: bool = True) -> frozenset[str]:
-    """Return the keys that this machine believes to own a bank: its own, and those bound to it.
+    """Return the trusted owner keys of a bank: this machine's own, and keys trusted for the bank.
 
-    One that is trusted for any bank does not count: its holder could adopt them all.
+    Keys that are trusted for any bank do not count: their holders could adopt every bank.
 
     Args:
-        settings: Where the registry is.
-        bank: The bank.
-        retired: Also keys that were replaced or let go here; a copy of the bank may not know yet.
+        settings: Settings with the key registry.
+        bank: ID of the bank.
+        retired: Include replaced and retired keys; a copy of the bank may not have that yet.
     """
     states = {"trusted", "retired"} if retired else {"trusted"}
     return frozenset(
@@ -215,7 +216,7 @@ def known_owners(settings: Settings, bank: str, *, retired: bool = True) -> froz
 
 
 Opener = Callable[[str, bool, Unlocker | None], Store]
-"""Opens the store at what ``split_address`` gives, for reading only or not."""
+"""Opens the store at a location from ``split_address``; the second argument is ``read_only``."""
 
 
 def open_store(
@@ -226,20 +227,21 @@ def open_store(
     Args:
         address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``,
             ``ladybug:///absolute/folder``, the path of a file, or ``postgresql://USER@HOST/DATABASE``.
-        read_only: Whether nothing is going to be written.
-        unlocking: What opens the key of one that is encrypted; the environment when None.
+        read_only: Whether nothing will be written.
+        unlocking: Identities that open the key of an encrypted store; those of the environment if
+            None.
 
     Raises:
-        UsageError: If the address names no kind of store that is known here.
-        EncryptionError: If it is encrypted, and nothing here opens it.
+        UsageError: If the address names no known kind of store.
+        EncryptionError: If it is encrypted, and no key opens it.
         StoreError: If it cannot be opened.
     """
-    scheme, there = split_address(address)
-    return _SCHEMES[scheme](there, read_only, unlocking)
+    scheme, location = split_address(address)
+    return _SCHEMES[scheme](location, read_only, unlocking)
 
 
 def is_encrypted(address: str) -> bool:
-    """Tell whether a store is encrypted at rest, by this program; a file of SQLite's can be."""
+    """Return whether a store is encrypted at rest by Satchel; only SQLite stores can be."""
     if split_address(address)[0] != "sqlite":
         return False
     from satchel.stores.sqlite.encryption import is_keyed
@@ -249,7 +251,7 @@ def is_encrypted(address: str) -> bool:
 
 
 def empty_store() -> Store:
-    """Return an empty store of the moment, for who only reads where there is none."""
+    """Return an empty store in memory, for readers when no store exists."""
     from satchel.stores.memory import InMemoryStore
 
     return InMemoryStore()
@@ -257,9 +259,9 @@ def empty_store() -> Store:
 
 @contextmanager
 def temporary_store() -> Iterator[Store]:
-    """Give an empty store on the disk that goes with the block.
+    """Open an empty temporary store on disk, and delete it at the end.
 
-    Only this process can read it: it is encrypted under a key that nobody else ever has.
+    Only this process can read it: it is encrypted with a key that is never stored.
     """
     from satchel.stores.sqlite import SqliteStore
     from satchel.stores.sqlite.connection import has_ciphers
@@ -274,14 +276,15 @@ def temporary_store() -> Iterator[Store]:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return the kind of store that an address names, and where it is: the whole of a server's.
+    """Return the kind of store of an address, and its location: a path, or the address of a server.
 
     Raises:
-        UsageError: If the kind is not known here, or not installed.
+        UsageError: If the kind is not known.
+        ConfigError: If it is not installed.
     """
     if "://" not in address:
         if address.partition(":")[0].lower() in STORES and ":" in address:
-            raise _no_address(address)  # a file of that name would be another store
+            raise _invalid_address(address)  # a file of that name would be another store
         if _CONNECTION.search(address):
             raise UsageError(
                 "not a store address, but a connection string",
@@ -302,16 +305,16 @@ def split_address(address: str) -> tuple[str, str]:
     if parts.scheme in _SERVERS:
         return parts.scheme, address
     if parts.scheme not in _SCHEMES or parts.netloc or parts.query or parts.fragment:
-        raise _no_address(address)
-    there = unquote(parts.path.removeprefix("/"))
-    return parts.scheme, _graph_folder(there) if parts.scheme == "ladybug" else there
+        raise _invalid_address(address)
+    location = unquote(parts.path.removeprefix("/"))
+    return parts.scheme, _graph_folder(location) if parts.scheme == "ladybug" else location
 
 
 _CONNECTION = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|user|password|port)\s*=\s*\S")
-"""What a connection string of PostgreSQL's own has; no path has it."""
+"""Part of a PostgreSQL connection string, which no path contains."""
 
 
-def _no_address(address: str) -> UsageError:
+def _invalid_address(address: str) -> UsageError:
     return UsageError(
         f"not a store address: {shown_address(address)}",
         field="store",
@@ -320,77 +323,77 @@ def _no_address(address: str) -> UsageError:
     )
 
 
-def _graph_folder(there: str) -> str:
-    """Return the folder of a graph store: a name is in this folder, a path is absolute.
+def _graph_folder(path: str) -> str:
+    """Return the folder of a graph store: a name is in the current folder, a path is absolute.
 
-    An earlier version took a path for one below this folder, too. That is still meant where it is
-    there, or could only be there.
+    An earlier version read a path as relative to the current folder. It still is, if it exists
+    there, or if only its first folder does.
 
     Raises:
-        UsageError: If there is one in both places.
+        UsageError: If both exist.
     """
-    absolute, first = f"/{there}", there.partition("/")[0]
-    if there.startswith(("/", "~", ".")) or "/" not in there:
-        return there
-    if not Path(there).exists():
-        return there if Path(first).is_dir() and not Path("/", first).is_dir() else absolute
+    absolute, first = f"/{path}", path.partition("/")[0]
+    if path.startswith(("/", "~", ".")) or "/" not in path:
+        return path
+    if not Path(path).exists():
+        return path if Path(first).is_dir() and not Path("/", first).is_dir() else absolute
     if Path(absolute).exists():
         raise UsageError(
-            f"ladybug:///{there} is ambiguous: both {absolute} and {Path(there).absolute()} exist",
+            f"ladybug:///{path} is ambiguous: both {absolute} and {Path(path).absolute()} exist",
             field="store",
-            hint=f"Use ladybug:///{absolute} or ladybug:///./{there}.",
+            hint=f"Use ladybug:///{absolute} or ladybug:///./{path}.",
         )
-    return there
+    return path
 
 
 def store_exists(address: str) -> bool:
-    """Tell whether there is a store at an address.
+    """Return whether there is a store at an address.
 
     Raises:
         StoreError: If a server does not answer.
     """
-    scheme, there = split_address(address)
+    scheme, location = split_address(address)
     if scheme in _SERVERS:
-        return _SERVERS[scheme](there)
-    path = Path(there).expanduser()
+        return _SERVERS[scheme](location)
+    path = Path(location).expanduser()
     return path.exists() and not (path.is_dir() and _is_empty(path))
 
 
 def _is_empty(folder: Path) -> bool:
-    """Tell whether a folder holds nothing, or only the lock of a store that was looked for."""
-    with suppress(OSError):  # opening it says what is wrong
-        return all(one.name == "lock" for one in folder.iterdir())
+    """Return whether a folder is empty, or contains only the lock file of a store."""
+    with suppress(OSError):  # opening it reports the problem
+        return all(path.name == "lock" for path in folder.iterdir())
     return False
 
 
-def is_same(one: str, other: str) -> bool:
-    """Tell whether two addresses are those of one store."""
-    path, beside = local_path(one), local_path(other)
-    if path is None or beside is None:
-        return path is beside and _without_password(one) == _without_password(other)
-    if path.absolute() == beside.absolute():
+def is_same(address: str, other: str) -> bool:
+    """Return whether two addresses name the same store."""
+    path, other_path = local_path(address), local_path(other)
+    if path is None or other_path is None:
+        return path is other_path and _without_password(address) == _without_password(other)
+    if path.absolute() == other_path.absolute():
         return True
     with suppress(OSError):
-        return path.samefile(beside)
+        return path.samefile(other_path)
     return False
 
 
 def _without_password(address: str) -> str:
-    """Return what tells a store on a server from others; it is compared, and never shown."""
+    """Return the address of a server without passwords, for comparison; it is never shown."""
     try:
         parts = urlsplit(address)
     except ValueError:
         return address
-    who, at, where = parts.netloc.rpartition("@")
-    asked = [one for one in parse_qsl(parts.query) if "pass" not in one[0].lower()]
-    netloc = f"{who.partition(':')[0]}{at}{where}"
-    return urlunsplit(parts._replace(netloc=netloc, query=urlencode(asked)))
+    user, at, host = parts.netloc.rpartition("@")
+    query = [pair for pair in parse_qsl(parts.query) if "pass" not in pair[0].lower()]
+    netloc = f"{user.partition(':')[0]}{at}{host}"
+    return urlunsplit(parts._replace(netloc=netloc, query=urlencode(query)))
 
 
 def local_path(address: str) -> Path | None:
-    """Return the file that an address names; None for a store that is no file here."""
-    scheme, there = split_address(address)
-    return None if scheme in _SERVERS else Path(there).expanduser()
+    """Return the file or folder of a store; None for a store on a server."""
+    scheme, location = split_address(address)
+    return None if scheme in _SERVERS else Path(location).expanduser()
 
 
 def _sqlite(path: str, read_only: bool, unlocking: Unlocker | None) -> Store:  # noqa: FBT001 - called by table only
@@ -419,7 +422,7 @@ def _is_made(address: str) -> bool:
     return is_made(address)
 
 
-# -- banks that are gone ---------------------------------------------------------------------
+# -- missing banks ---------------------------------------------------------------------------
 
 _SHOWN = 3
 _HINT = (
@@ -430,30 +433,30 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingBank:
-    """A bank that was seen in the store at hand."""
+    """A bank that this machine has seen in the store and that is missing from it."""
 
     id: str
     name: str | None
-    """What it was called; None where that is not known."""
+    """Its name; None if it is not known."""
 
     @property
     def shown(self) -> str:
-        """The name and the id, as they are shown."""
+        """Its name and ID, for messages."""
         return self.id if self.name is None else f"{self.name!r} ({self.id})"
 
 
 def missing_banks(settings: Settings, present: Callable[[str], bool]) -> list[MissingBank]:
-    """Return the banks that were seen in the configured store, and that are not in it.
+    """Return the banks that this machine has seen in the store and that are missing from it.
 
     Args:
-        settings: Where the store and the witness are.
-        present: Tells whether the store has a bank.
+        settings: Settings with the store and the witness.
+        present: Returns whether the store has the bank of an ID.
     """
     witness = witness_of(settings)
     missing = [
-        MissingBank(id=one.bank, name=one.name())
-        for one in witness.seen_here()
-        if not present(one.bank) and witness.knows(one.bank)
+        MissingBank(id=seen.bank, name=seen.name())
+        for seen in witness.seen_here()
+        if not present(seen.bank) and witness.knows(seen.bank)
     ]
     missing += [
         MissingBank(id=bank, name=None)
@@ -464,14 +467,14 @@ def missing_banks(settings: Settings, present: Callable[[str], bool]) -> list[Mi
 
 
 def require_not_lost(settings: Settings, reader: Reader | None) -> None:
-    """Refuse a store that is not there, or has no bank, where this machine saw banks in it.
+    """Refuse a store that is missing or empty although this machine has seen banks in it.
 
     Args:
-        settings: Where the store and the witness are.
-        reader: A view of the store; None for one that is not there.
+        settings: Settings with the store and the witness.
+        reader: A reader of the store; None if the store does not exist.
 
     Raises:
-        RolledBackError: Naming the store and the banks; to who presents a token, neither.
+        RolledBackError: Names the store and the banks, but not to the holder of a token.
     """
     if reader is not None and (reader.banks(limit=1) or reader.begun()):
         return
@@ -492,28 +495,28 @@ def require_not_lost(settings: Settings, reader: Reader | None) -> None:
 
 
 def require_not_missing(settings: Settings, reader: Reader, name: str | None, but: str) -> None:
-    """Refuse a bank in the place of another one of its name that this machine saw in the store.
+    """Refuse to use a name if another bank of that name, seen in the store, is missing from it.
 
     Args:
-        settings: Where the store and the witness are.
-        reader: A view of the store.
-        name: The name that is meant; None where none was said, and the only bank there is meant.
-        but: The id of the bank that was found; empty for none.
+        settings: Settings with the store and the witness.
+        reader: A reader of the store.
+        name: Name of the bank; None if none was given and the only bank is used.
+        but: ID of the bank to use; empty for none.
 
     Raises:
-        RolledBackError: Naming the bank that is gone.
+        RolledBackError: Names the missing bank.
     """
     mark, witness = name_hash(name), witness_of(settings)
-    for one in witness.seen_here():
+    for seen in witness.seen_here():
         if (
-            one.bank != but
-            and (name is None or one.mark == mark)
-            and reader.head(one.bank) is None
-            and witness.knows(one.bank)
+            seen.bank != but
+            and (name is None or seen.mark == mark)
+            and reader.head(seen.bank) is None
+            and witness.knows(seen.bank)
         ):
-            found = MissingBank(id=one.bank, name=one.name())
+            missing = MissingBank(id=seen.bank, name=seen.name())
             raise RolledBackError(
-                f"the bank {found.shown} is missing from the store, but this machine has seen "
+                f"the bank {missing.shown} is missing from the store, but this machine has seen "
                 "it there",
                 file=shown_address(settings.store),
                 hint=_HINT,
@@ -521,15 +524,15 @@ def require_not_missing(settings: Settings, reader: Reader, name: str | None, bu
 
 
 def _listed(missing: Iterable[MissingBank]) -> str:
-    every = [one.shown for one in missing]
+    every = [bank.shown for bank in missing]
     more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
     return f"the bank{'s' if len(every) > 1 else ''} {', '.join(every[:_SHOWN])}{more}"
 
 
 def _never_placed(settings: Settings, witness: Witness) -> list[str]:
-    """Return the banks that an earlier version witnessed for this home, without saying where.
+    """Return the banks that an earlier version witnessed without recording their store.
 
-    They were in the home's own store, as far as anybody knows: its writer key signed their heads.
+    They are taken to be in the home's own store if this machine's writer key signed their heads.
     """
     try:
         if settings.chosen.stated or WRITER_NAME not in settings.keyring.names():
@@ -544,4 +547,4 @@ def _never_placed(settings: Settings, witness: Witness) -> list[str]:
 _SCHEMES: dict[str, Opener] = {"ladybug": _ladybug, "postgresql": _postgresql, "sqlite": _sqlite}
 
 _SERVERS: dict[str, Callable[[str], bool]] = {"postgresql": _is_made}
-"""Kinds of store that are no file here, each with what tells whether there is one."""
+"""Kinds of stores on servers, with a function that returns whether one exists."""

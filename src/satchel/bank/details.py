@@ -1,4 +1,4 @@
-"""One memory with all that is known of it, and what became of it over time."""
+"""A single memory: its record with proof, and the history of its versions."""
 
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
@@ -23,7 +23,7 @@ _OF_EACH_VERSION = frozenset({"updated_at"})
 
 
 class RecordProof(msgspec.Struct, frozen=True, kw_only=True):
-    """The signed head against which a record was verified."""
+    """The signed head that a record was verified against."""
 
     bank: str
     epoch: int
@@ -32,41 +32,41 @@ class RecordProof(msgspec.Struct, frozen=True, kw_only=True):
 
     root: str
     at: str
-    """When it was signed."""
+    """When the head was signed."""
 
     key: str
-    """Whose key signed it."""
+    """Key that signed the head."""
 
 
 class MemoryDetails(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """A memory with its record, versions and proof; or a record of another type."""
 
     record: JsonObject
-    """As it was sealed."""
+    """The sealed record."""
 
     versions: list[str] = msgspec.field(default_factory=list)
-    """Ids of all its versions, oldest first, where there are several."""
+    """IDs of all its versions, oldest first, if there are several."""
 
     children: list[str] = msgspec.field(default_factory=list)
-    """Ids of the memories that were drawn from it."""
+    """IDs of the memories that derive from it."""
 
     proof: RecordProof
     notes: list[str] = msgspec.field(default_factory=list)
-    """What this machine saw of the bank and was given up; whether it is untrusted."""
+    """Losses of the bank that were accepted, and whether it is untrusted."""
 
 
 class VersionEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that was said of a version."""
+    """A status of a version."""
 
     state: str
     """``superseded``, ``deleted``, ``restored`` and so on; see ``docs/spec/2-records.md``."""
 
     at: str
-    """When, by the clock of who said it, or else when it arrived."""
+    """When, by the clock of its author, else when it was logged."""
 
     position: int
     by: str | None = None
-    """Id of the version that took its place."""
+    """ID of the version that replaced it."""
 
     reason: str | None = None
     actor: str | None = None
@@ -76,11 +76,10 @@ class MemoryVersion(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """One version of a memory."""
 
     differs: dict[str, list[Any]] = msgspec.field(default_factory=dict)
-    """What is different from the version before: by name, what it was and what it is; None for
-    what is absent."""
+    """Changes since the previous version: by name, the old and the new value; None for absent."""
 
     corrects: bool = False
-    """Whether it says that the version before was wrong."""
+    """Whether it records that the previous version was wrong."""
 
     events: list[VersionEvent] = msgspec.field(default_factory=list)
 
@@ -90,10 +89,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     versions: list[MemoryVersion]
     left_out: int = 0
-    """Older versions that are not shown, because there are too many, or their text was erased."""
+    """Older versions that are omitted: beyond the limit, or with erased text."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is untrusted."""
+    """Losses of the bank that were accepted, and whether it is untrusted."""
 
     def __iter__(self) -> Iterator[MemoryVersion]:
         return iter(self.versions)
@@ -115,31 +114,31 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def show(bank: OpenBank, wanted: str) -> MemoryDetails:
-    """Return a record of any type, with what is known of it.
+    """Return a record of any type, with its state, versions and proof.
 
     Args:
         bank: The bank.
-        wanted: Its id, or the first six digits or more of that.
+        wanted: The record, as for ``find_record``.
 
     Raises:
-        UnknownMemoryError: If there is none.
+        UnknownMemoryError: If there is no such record.
     """
     with bank.asked("show").ledger.reading() as view:
-        found = find_record(view, wanted)
+        logged = find_record(view, wanted)
         moment, head = now(), view.head
-        versions = [each.record.id for each in versions_of(view, found)]
+        versions = [each.record.id for each in versions_of(view, logged)]
         view.require_columns(LINKS)
         children = [
             each.record.id
-            for each in view.neighbours(found.record.id, incoming=True)
+            for each in view.neighbours(logged.record.id, incoming=True)
             if isinstance(each.model, Entry)
         ]
-        memory = memory_of(view, found, moment=moment)
-        if isinstance(found.model, Entry):
+        memory = memory_of(view, logged, moment=moment)
+        if isinstance(logged.model, Entry):
             (memory,) = with_retracted(view, [memory])
         return MemoryDetails(
             **fields_of(memory),
-            record=found.record.value,
+            record=logged.record.value,
             versions=versions if len(versions) > 1 else [],
             children=children,
             notes=notes_of(view),
@@ -155,21 +154,21 @@ def show(bank: OpenBank, wanted: str) -> MemoryDetails:
 
 
 def raw(bank: OpenBank, wanted: str) -> bytes:
-    """Return the canonical bytes of a record of any type, which its id is the hash of.
+    """Return the canonical bytes of a record of any type, whose hash is its ID.
 
-    Args and Raises: as ``show``.
+    Args and Raises: as for ``show``.
     """
     with bank.asked("show").ledger.reading() as view:
         return find_record(view, wanted).record.body
 
 
 def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
-    """Return the versions of a memory: those that took one another's place, and all of its key.
+    """Return the versions of a memory: those linked by updates, and all others of its key.
 
     Args:
         bank: The bank.
-        wanted: Id of any of them, or the first six digits or more of that.
-        limit: How many of the newest.
+        wanted: Any version, as for ``find_record``.
+        limit: Maximum number of versions; the newest are returned.
 
     Raises:
         UnknownMemoryError: If there is no such memory.
@@ -178,12 +177,12 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
     if limit < 1:
         raise UsageError("the limit must be at least 1 version", field="limit")
     with bank.asked("history").ledger.reading() as view:
-        found = find_memory(view, wanted)
-        seen, ids = set[int](), sorted(view.versions(found.record.id))
-        linked = nlargest(limit + 1, _read(view, ids, seen), key=_place)
+        logged = find_memory(view, wanted)
+        seen, ids = set[int](), sorted(view.versions(logged.record.id))
+        linked = nlargest(limit + 1, _linked_versions(view, ids, seen), key=_position)
         erased = len(ids) - len(seen)
-        others = nlargest(limit + 1, _of_slot(view, found.row.slot, seen), key=_place)
-        newest = sorted(linked + others, key=_place)[-limit - 1 :]
+        others = nlargest(limit + 1, _others_of_key(view, logged.row.slot, seen), key=_position)
+        newest = sorted(linked + others, key=_position)[-limit - 1 :]
         before = newest.pop(0) if len(newest) > limit else None
         versions, moment, notes = list[MemoryVersion](), now(), notes_of(view)
         for each in newest:
@@ -192,24 +191,24 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
     return History(versions=versions, left_out=len(seen) - len(versions) + erased, notes=notes)
 
 
-def _read(view: View, ids: list[str], seen: set[int]) -> Iterator[VerifiedRecord]:
-    """Yield what is there of some versions, a few at a time, and note their places."""
+def _linked_versions(view: View, ids: list[str], seen: set[int]) -> Iterator[VerifiedRecord]:
+    """Yield versions by ID, without erased ones, and add their positions to ``seen``."""
     for start in range(0, len(ids), _TOGETHER):
         yield from _new(view.get(ids[start : start + _TOGETHER]).values(), seen)
 
 
-def _of_slot(view: View, slot: str | None, seen: set[int]) -> Iterator[VerifiedRecord]:
-    """Yield what spoke of the same thing, though nothing says that it was replaced."""
+def _others_of_key(view: View, slot: str | None, seen: set[int]) -> Iterator[VerifiedRecord]:
+    """Yield entries of the same key that no status links with the versions seen so far."""
     if slot is not None:
         yield from _new(view.scan(Filter(slot=slot, retired=True, held=True)), seen)
 
 
-def _place(logged: VerifiedRecord) -> int:
+def _position(logged: VerifiedRecord) -> int:
     return logged.seq
 
 
-def _new(found: Iterable[VerifiedRecord], seen: set[int]) -> Iterator[VerifiedRecord]:
-    for each in found:
+def _new(records: Iterable[VerifiedRecord], seen: set[int]) -> Iterator[VerifiedRecord]:
+    for each in records:
         if each.seq not in seen and isinstance(each.model, Entry):
             seen.add(each.seq)
             yield each
@@ -228,7 +227,7 @@ def _version(
 
 
 def _statuses(view: View, logged: VerifiedRecord) -> list[VerifiedRecord]:
-    return view.at([said.seq for said in view.status_events(logged)])
+    return view.at([status.seq for status in view.status_events(logged)])
 
 
 def _event(logged: VerifiedRecord) -> VersionEvent:
@@ -253,6 +252,6 @@ def _corrects(view: View, before: VerifiedRecord, logged: VerifiedRecord) -> boo
 
 
 def _differences(before: VerifiedRecord, logged: VerifiedRecord) -> dict[str, list[Any]]:
-    one, other = before.record.value, logged.record.value
-    names = [name for name in differing(one, other) if name not in _OF_EACH_VERSION]
-    return {name: [one.get(name), other.get(name)] for name in names}
+    old, new = before.record.value, logged.record.value
+    names = [name for name in differing(old, new) if name not in _OF_EACH_VERSION]
+    return {name: [old.get(name), new.get(name)] for name in names}

@@ -1,4 +1,4 @@
-"""A board of small notes for all processes of a machine: a file."""
+"""The registry that all processes of a server share: claimed words and notes about jobs."""
 
 import os
 import sqlite3
@@ -29,11 +29,11 @@ _BUSY_SECONDS = 10.0
 
 
 class FileJobRegistry:
-    """A board in a file. For any thread.
+    """A job registry in a file. Thread-safe.
 
     Args:
-        path: The file, which is made.
-        clock: Tells the time, in seconds.
+        path: The file, created if it does not exist.
+        clock: Returns the time in seconds.
 
     Raises:
         StoreError: If it cannot be opened.
@@ -43,18 +43,18 @@ class FileJobRegistry:
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
-        if not path.exists():  # of one that SQLite has open, a descriptor must not be closed
+        if not path.exists():  # closing a descriptor of an open SQLite file drops its locks
             os.close(open_private(path, create=True).handle)
         self._clock = clock
         self._lock = threading.Lock()
-        with self._told():
+        with self._errors():
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             self._db.executescript(_OPEN)
 
     def claim(self, word: str, seconds: float) -> bool:
-        """Claim a word; see ``Board``."""
+        """Claim a word; see ``JobRegistry``."""
         at = self._clock()
         with self._writing():
             self._db.execute("DELETE FROM claimed WHERE until < ?", (at,))
@@ -62,7 +62,7 @@ class FileJobRegistry:
             return bool(self._db.execute(sql, (word, at + seconds)).rowcount)
 
     def put(self, name: str, note: bytes | None) -> None:
-        """Put a note up, or take it down; see ``Board``."""
+        """Store or remove a note; see ``JobRegistry``."""
         with self._writing():
             if note is None:
                 self._db.execute("DELETE FROM note WHERE name = ?", (name,))
@@ -70,19 +70,19 @@ class FileJobRegistry:
                 self._db.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (name, note))
 
     def notes(self, prefix: str) -> dict[str, bytes]:
-        """Return notes by name; see ``Board``."""
+        """Return notes by name; see ``JobRegistry``."""
         sql = "SELECT name, body FROM note WHERE substr(name, 1, ?) = ? ORDER BY name"
-        with self._told(), self._lock:
+        with self._errors(), self._lock:
             return dict(self._db.execute(sql, (len(prefix), prefix)).fetchall())
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._told(), self._lock:
+        with self._errors(), self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -92,25 +92,28 @@ class FileJobRegistry:
             self._db.execute("COMMIT")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as ``StoreError``."""
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"the board of the servers: {error}", file=str(self._path)) from error
+            raise StoreError(
+                f"the job registry of the servers: {error}", file=str(self._path)
+            ) from error
 
 
 _NOTES, _WORDS = "board", "board/words/"
 _TIME = struct.Struct(">d")
-_APART = 300.0
-"""Seconds by which the clocks of machines may differ."""
+_CLOCK_SKEW = 300.0
+"""Maximum difference in seconds between the clocks of machines."""
 
 
 class StoreJobRegistry:
-    """A board in a store that several machines write. For any thread.
+    """A job registry in a store that several machines use. Thread-safe.
 
     Args:
         store: The store.
-        clock: Tells the time, in seconds.
+        clock: Returns the time in seconds.
     """
 
     shared = True
@@ -120,49 +123,49 @@ class StoreJobRegistry:
         self._clock = clock
 
     def claim(self, word: str, seconds: float) -> bool:
-        """Claim a word; see ``Board``."""
+        """Claim a word; see ``JobRegistry``."""
         at = self._clock()
-        # Whoever claims waits for others in the same drawer alone.
+        # Claims are spread over 256 side values, and wait only for others in the same one.
         drawer = _WORDS + blake3(word.encode()).hexdigest(length=1)
         with self._store.writing() as writing:
-            there = writing.side(drawer)
-            gone = [one for one, until in there.items() if _TIME.unpack(until)[0] < at]
-            is_new = word not in there or word in gone
-            values: dict[str, bytes | None] = dict.fromkeys(gone)
+            claims = writing.side(drawer)
+            expired = [claim for claim, until in claims.items() if _TIME.unpack(until)[0] < at]
+            is_new = word not in claims or word in expired
+            values: dict[str, bytes | None] = dict.fromkeys(expired)
             if is_new:
-                values[word] = _TIME.pack(at + seconds + _APART)
+                values[word] = _TIME.pack(at + seconds + _CLOCK_SKEW)
             writing.put_side(drawer, values)
         return is_new
 
     def put(self, name: str, note: bytes | None) -> None:
-        """Put a note up, or take it down; see ``Board``."""
+        """Store or remove a note; see ``JobRegistry``."""
         with self._store.writing() as writing:
             writing.put_side(_NOTES, {name: note})
 
     def notes(self, prefix: str) -> dict[str, bytes]:
-        """Return notes by name; see ``Board``."""
+        """Return notes by name; see ``JobRegistry``."""
         with self._store.reading() as reader:
             return reader.side(_NOTES, prefix)
 
     def close(self) -> None:
-        """Do nothing: the store is closed by whoever opened it."""
+        """Do nothing: the caller closes the store."""
 
 
 class JobRegistry(Protocol):
-    """A board of small notes. For any thread, and for any number of processes.
+    """Small notes that processes share, such as jobs and used nonces. Thread- and process-safe.
 
-    Nothing on it is memory: requests that were made, work that is under way.
+    It contains no memories.
     """
 
     shared: bool
-    """Whether other machines on the same store read it, too; else those of this machine do."""
+    """Whether all machines on the store share it; else only the processes of this machine."""
 
     def claim(self, word: str, seconds: float) -> bool:
-        """Claim a word, and tell whether nobody had; it is durable when this returns.
+        """Claim a word and return whether it was free. The claim is durable when this returns.
 
         Args:
-            word: What can be claimed once, such as the nonce of a request.
-            seconds: How long it is remembered at least.
+            word: A word that can be claimed once, such as the nonce of a request.
+            seconds: Minimum duration of the claim.
 
         Raises:
             StoreError: If it cannot be written.
@@ -170,7 +173,7 @@ class JobRegistry(Protocol):
         ...
 
     def put(self, name: str, note: bytes | None) -> None:
-        """Put a note up in the place of any other of its name, or take it down.
+        """Store a note, replacing any of the same name; None removes it.
 
         Raises:
             StoreError: If it cannot be written.
@@ -178,7 +181,7 @@ class JobRegistry(Protocol):
         ...
 
     def notes(self, prefix: str) -> dict[str, bytes]:
-        """Return the notes whose names begin with something, by name.
+        """Return the notes whose names start with a prefix, by name.
 
         Raises:
             StoreError: If they cannot be read.
@@ -186,39 +189,39 @@ class JobRegistry(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds; notes stay."""
+        """Release resources; notes stay."""
         ...
 
 
-_TRIED = "tried"
+_TEST_NOTE = "tried"
 
 
-def board_of(settings: Settings, store: Store) -> JobRegistry:
-    """Return the board of all that serve a store.
+def open_job_registry(settings: Settings, store: Store) -> JobRegistry:
+    """Return the job registry of all servers of a store.
 
-    It is in the store where several machines use that; else, and where this one may see a single
-    bank of it only, in the machine's state.
+    It is in a store on a server, which machines share; otherwise, or if this machine may write only
+    one bank of it, it is in the state folder of this machine.
 
     Raises:
         StoreError: If it cannot be opened.
     """
     require_owner(settings, "serve")
     if local_path(settings.store) is None:
-        found = StoreJobRegistry(store)
+        registry = StoreJobRegistry(store)
         try:
-            found.put(_TRIED, b"")
-        except SatchelError:  # a tenant's role may write of its own bank alone
+            registry.put(_TEST_NOTE, b"")
+        except SatchelError:  # a tenant's role may write only its own bank
             pass
         else:
-            return found
+            return registry
     return FileJobRegistry(settings.state / "serving.db")
 
 
 def require_servable(settings: Settings, workers: int) -> None:
-    """Require that a store can be opened, by as many as are going to.
+    """Check that a number of worker processes can open the store.
 
     Raises:
-        UsageError: If several processes cannot write it.
+        UsageError: If several processes cannot write to it.
         StoreError: If it cannot be opened.
     """
     require_owner(settings, "serve")

@@ -1,4 +1,4 @@
-"""One piece of work that is under way or was cut short, as a value."""
+"""Imports that are running or were interrupted, how to revert one, and progress callbacks."""
 
 import inspect
 import os
@@ -22,42 +22,42 @@ if TYPE_CHECKING:
     import asyncio
 
 SIDE = "import/"
-"""What the names of the values begin with; the id of the source record follows."""
+"""Prefix of the side values of journals; the ID of the source record follows."""
 
 
 class ImportJournal(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What an import under way has to remember; kept beside the log, gone when it is complete."""
+    """State of an incomplete import, stored beside the log until it is complete."""
 
     asked: str
-    """What was asked for: the digest of the input and the options."""
+    """Digest of the input and the options."""
 
     seed: bytes
-    """Of all nonces."""
+    """Seed of all nonces."""
 
     at: str
     """When it began."""
 
     source: str = ""
-    """Id of its source record, once that is logged."""
+    """ID of its source record, once that is logged."""
 
     records: int = 0
-    """How many records it is going to log."""
+    """Number of records that it will log."""
 
     request: dict[str, Any] = {}
-    """How it was asked for, so that it can be gone on with: the file, and the options by name."""
+    """The request, for resuming: the file, and the options by name."""
 
 
 def new_journal(asked: str, request: dict[str, Any] | None = None) -> ImportJournal:
-    """Return the journal of an import that begins."""
+    """Return the journal of a new import."""
     return ImportJournal(asked=asked, seed=os.urandom(32), at=now(), request=request or {})
 
 
 def journals(view: View) -> Iterator[ImportJournal]:
-    """Yield those of the imports into a bank that are under way, or were killed."""
-    under_way = {one.source for one in view.imports() if not (one.complete or one.undone)}
+    """Yield the journals of imports into a bank that are running or were killed."""
+    incomplete = {each.source for each in view.imports() if not (each.complete or each.undone)}
     for name, value in view.side(SIDE).items():
         journal = msgspec.json.decode(value, type=resolved(ImportJournal))
-        if name == SIDE + journal.source and journal.source in under_way:
+        if name == SIDE + journal.source and journal.source in incomplete:
             yield journal
 
 
@@ -65,70 +65,71 @@ _DIGITS = 12
 
 
 class JobPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a job has done to one bank."""
+    """The part of a job in one bank."""
 
     bank: str
-    """Its id."""
+    """ID of the bank."""
 
     source: str
-    """Id of the source record of the import."""
+    """ID of the source record of the import."""
 
     done: int
-    """Records that are logged, which nobody sees yet."""
+    """Records that are logged, but not visible yet."""
 
     total: int
-    """Records that are to be logged; 0 where that was not kept."""
+    """Records to log; 0 if not known."""
 
     name: str | None = None
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An import that is not complete."""
+    """An incomplete import."""
 
     id: str
     kind: Literal["import"]
     state: Literal["running", "waiting"]
-    """``waiting`` to be resumed or cancelled."""
+    """``waiting`` means that it can be resumed or cancelled."""
 
     at: str
     """When it began."""
 
     input: str | None
-    """What is imported, when that is known."""
+    """The input, if it is known."""
 
     options: dict[str, Any]
-    """As it was asked for, where it differs from the defaults."""
+    """Options that differ from the defaults."""
 
     parts: list[JobPart]
 
     @property
     def done(self) -> int:
         """Records that are logged."""
-        return sum(one.done for one in self.parts)
+        return sum(part.done for part in self.parts)
 
     @property
     def total(self) -> int:
-        """Records that are to be logged, in the banks that it reached."""
-        return sum(one.total for one in self.parts)
+        """Records to log, in the banks that it has reached."""
+        return sum(part.total for part in self.parts)
 
 
 def job_id(journal: ImportJournal) -> str:
-    """Return by what a job is called; its parts in several banks share it."""
+    """Return the ID of a job, which its parts in several banks share."""
     return blake3(journal.seed, derive_key_context="satchel 2026 job id").hexdigest()[:_DIGITS]
 
 
 def jobs_of(
-    found: Iterable[tuple[ImportJournal, JobPart]], running: Mapping[str, bool] | None = None
+    journal_parts: Iterable[tuple[ImportJournal, JobPart]],
+    running: Mapping[str, bool] | None = None,
 ) -> list[Job]:
-    """Return the jobs that journals tell of, the oldest first.
+    """Return the jobs of journals, oldest first.
 
     Args:
-        found: Each journal, with what it did to its bank.
-        running: By the id of a job, whether a process is at it.
+        journal_parts: Journals, each with its part of a job.
+        running: Whether a process works on a job, by job ID.
     """
     parts = dict[str, list[JobPart]]()
     first = dict[str, ImportJournal]()
-    for journal, part in found:
+    for journal, part in journal_parts:
         name = job_id(journal)
         parts.setdefault(name, []).append(part)
         first.setdefault(name, journal)
@@ -148,91 +149,91 @@ def jobs_of(
 
 
 class ProgressStep(NamedTuple):
-    """One step of some work."""
+    """Progress of a transfer."""
 
     done: int
     """Records that are done."""
 
     total: int
-    """Records that there are."""
+    """All records."""
 
     record: str | None
-    """Id of the last one that is done, where there is one."""
+    """ID of the last record that is done, if there is one."""
 
 
 OnStep = Callable[[ProgressStep], None]
-"""Is told of each step that is done; what it raises ends the work."""
+"""Called after each step; an exception ends the work."""
 
 
 OnRecord = Callable[[int, int, str | None], Any]
-"""Called with records done, records there are, and the id of the last one; may be ``async``.
+"""Called with the records done, all records, and the ID of the last one; may be ``async``.
 
-What it raises ends the transfer, and is raised by the call; a note on it says what that leaves.
+An exception ends the transfer and is raised by the call, with a note about what remains.
 """
 
 AWAITING: ContextVar["asyncio.AbstractEventLoop | None"] = ContextVar("AWAITING", default=None)
-"""The loop in which somebody waits for the call of this thread; None where nobody awaits."""
+"""Event loop that awaits the call in this thread; None if none does."""
 
 
-def teller(callback: OnRecord | None) -> OnStep | None:
-    """Return what tells a caller of each step.
+def step_callback(callback: OnRecord | None) -> OnStep | None:
+    """Return a function that calls a caller's progress callback, synchronous or ``async``.
 
     Raises:
-        UsageError: When it is called, if the callback is ``async`` and no loop could run it.
+        UsageError: On a step, if the callback is ``async`` and no event loop can run it.
     """
     if callback is None:
         return None
 
-    def tell(step: ProgressStep) -> None:
+    def on_step(step: ProgressStep) -> None:
         loop = AWAITING.get()
-        if loop is not None:  # in the loop of whoever awaits the call, and its thread
+        if loop is not None:  # run in the loop that awaits the call, in its thread
             import asyncio
 
-            asyncio.run_coroutine_threadsafe(_called(callback, step), loop).result()
+            asyncio.run_coroutine_threadsafe(_call(callback, step), loop).result()
             return
-        said = callback(*step)
-        if inspect.isawaitable(said):
-            _run(said)
+        result = callback(*step)
+        if inspect.isawaitable(result):
+            _run(result)
 
-    return tell
-
-
-async def _called(callback: OnRecord, step: ProgressStep) -> None:
-    said = callback(*step)
-    if inspect.isawaitable(said):
-        await said
+    return on_step
 
 
-def _run(said: Awaitable[Any]) -> None:
-    """Wait for what an ``async`` callback does, in a loop of its own."""
+async def _call(callback: OnRecord, step: ProgressStep) -> None:
+    result = callback(*step)
+    if inspect.isawaitable(result):
+        await result
+
+
+def _run(awaitable: Awaitable[Any]) -> None:
+    """Run the awaitable of an ``async`` callback in an event loop of its own."""
     import asyncio
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(_whole(said))
+        asyncio.run(_wait_for(awaitable))
         return
-    if inspect.iscoroutine(said):
-        said.close()
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
     raise UsageError(
         "an async callback cannot run while the event loop waits for this call",
         hint="Use satchel.aio, or a plain callback.",
     )
 
 
-async def _whole(said: Awaitable[Any]) -> None:
-    await said
+async def _wait_for(awaitable: Awaitable[Any]) -> None:
+    await awaitable
 
 
-_TOLD_AFTER = 500
-"""Records of an import that is taken back, between two reports of progress."""
+_REPORT_AFTER = 500
+"""Records between two progress reports while an import is reverted."""
 
 
 def side_name(place: int) -> str:
-    """Return the name of the value that an import leaves.
+    """Return the name of the side value with the fingerprints of an import.
 
     Args:
-        place: Of its source record in the log.
+        place: Log position of its source record.
     """
     return f"{FINGERPRINTS}{place}"
 
@@ -243,44 +244,45 @@ def revert_import(
     reason: str | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
-    """Undo an import: what came with it goes, what it replaced or deleted is there again.
+    """Revert an import: delete what it brought, and restore what it replaced or deleted.
 
-    What was replaced once more since then, by something else, stays replaced.
+    Memories that were replaced again since then stay replaced.
 
     Args:
         ledger: The bank.
-        source: Id of the import's source record.
-        reason: For whoever reads the log.
-        progress: Called with the records of it that were looked at, and all of them.
+        source: ID of the import's source record.
+        reason: Reason, for readers of the log.
+        progress: Called with the records of the import that were read, and all of them.
 
     Returns:
-        The ids of what stays replaced.
+        The IDs of the memories that stay replaced.
     """
     at = now()
     with ledger.reading() as view:
-        found = next(one for one in view.imports() if one.source == source)
-        again = list(_taken_over(view, found, progress)) if found.complete else []
-    state = "deleted" if found.complete else "rejected"
+        reverted = next(each for each in view.imports() if each.source == source)
+        still = list(_still_superseded(view, reverted, progress)) if reverted.complete else []
+    state = "deleted" if reverted.complete else "rejected"
     records = [seal(Status(target=source, state=state, reason=reason, at=at))]  # type: ignore[arg-type]
-    for target, by in again:
+    for target, by in still:
         status = Status(target=target, state="superseded", by=by, reason=reason, at=at)
         records.append(seal(status))
-    ledger.append(records, side={side_name(found.place): None, SIDE + source: None})
-    return [target for target, _ in again]
+    ledger.append(records, side={side_name(reverted.place): None, SIDE + source: None})
+    return [target for target, _ in still]
 
 
-def _taken_over(
-    view: View, found: LogImport, progress: Callable[[int, int], None] | None
+def _still_superseded(
+    view: View, reverted: LogImport, progress: Callable[[int, int], None] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield what the import retired and somebody else has put another thing in the place of."""
-    for number, one in enumerate(view.imported(found.source), 1):
-        if progress is not None and number % _TOLD_AFTER == 0:
-            progress(number, max(number, found.records))
-        if not isinstance(one.model, Status) or one.model.state not in ("superseded", "deleted"):
+    """Yield the memories that an import retired and others replaced since, with the current IDs."""
+    for number, logged in enumerate(view.imported(reverted.source), 1):
+        if progress is not None and number % _REPORT_AFTER == 0:
+            progress(number, max(number, reverted.records))
+        status = logged.model
+        if not isinstance(status, Status) or status.state not in ("superseded", "deleted"):
             continue
-        target = view.get([one.model.target]).get(one.model.target)
+        target = view.get([status.target]).get(status.target)
         if target is None or target.row.slot is None:
             continue
         current = view.current(target.row.slot)
-        if current is not None and current.row.batch != found.place:
+        if current is not None and current.row.batch != reverted.place:
             yield target.record.id, current.record.id

@@ -62,19 +62,19 @@ Ask = Callable[[], str]
 
 
 class KeyExport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What others need to trust a key."""
+    """A key as others need it to trust it."""
 
     key: str
     name: str
     role: str
     created_at: str
     output: str | None = None
-    """The file that was written."""
+    """File that was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCreateOptions(Options):
-    """What key to create."""
+    """The key to create."""
 
     name: KeyName = "default"
     _: KW_ONLY
@@ -97,13 +97,13 @@ def create_key(
     """Create a signing key and trust it.
 
     Args:
-        settings: Where keys are.
-        options: Which.
+        settings: Settings with the key ring.
+        options: The key to create.
         new_passphrase: Returns the passphrase that protects it.
 
     Raises:
         TargetExistsError: If there is a key of that name.
-        UsageError: If it is to be protected, and there is no passphrase.
+        UsageError: If it is to be protected and the passphrase is empty.
     """
     require_owner(settings, "keys")
     passphrase = options.passphrase
@@ -131,7 +131,7 @@ def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
 
 @dataclass(frozen=True, slots=True)
 class KeyExportOptions(OutputOptions):
-    """Which key to export, and where to."""
+    """The key to export, and the file to write."""
 
     name: KeyName = "default"
     _: KW_ONLY
@@ -156,12 +156,12 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
     Anyone who has the secret key can sign as you. Its file has mode 0600.
 
     Args:
-        settings: Where keys are.
-        options: Which, and where to.
+        settings: Settings with the key ring.
+        options: The key, and the file to write.
 
     Raises:
         SigningKeyError: If there is no such key.
-        UsageError: If the secret has no file to go to.
+        UsageError: If no file is given for the secret.
         TargetError: If the file cannot be written.
     """
     require_owner(settings, "keys")
@@ -190,7 +190,7 @@ def _public(settings: Settings, name: str) -> KeyExport:
 
 @dataclass(frozen=True, slots=True)
 class KeyRotateOptions(OwnerOptions):
-    """Which key to replace, and who signs it."""
+    """The key to replace, and the keys that sign it."""
 
     name: KeyName = "default"
     _: KW_ONLY
@@ -209,9 +209,9 @@ def rotate_key(
     What the old key signed stays valid. A writer key is replaced by an owner: `--signing-key`.
 
     Args:
-        settings: Where the keys and the store are.
-        options: Which key.
-        passphrase: That of the old key, which the new one has too.
+        settings: Settings with the keys and the store.
+        options: The key.
+        passphrase: Passphrase of the old key, which the new one gets too.
         signers: Keys of the owners who sign it.
 
     Raises:
@@ -235,19 +235,19 @@ def hand_over_key(
     passphrase: str | None = None,
     signers: Owners = (),
 ) -> KeyHandover:
-    """Record in the banks of the store which keys a key replaced, where they do not have it yet.
+    """Record in the banks of the store which keys a key replaced, unless they have it already.
 
-    For a store other than that of the rotation, or where the rotation was interrupted.
+    For a store other than that of the rotation, or if the rotation was interrupted.
 
     Args:
-        settings: Where the keys and the store are.
-        options: Which key.
-        passphrase: That of the keys.
+        settings: Settings with the keys and the store.
+        options: The key.
+        passphrase: Passphrase of the keys.
         signers: Keys of the owners who sign it.
 
     Raises:
         SigningKeyError: If there is no such key, or its passphrase is wrong.
-        UsageError: If it replaced no other.
+        UsageError: If it did not replace another key.
     """
     passphrase = passphrase or options.passphrase
     done = keys.hand_over(settings, options.name, passphrase=passphrase, owners=signers)
@@ -255,7 +255,7 @@ def hand_over_key(
 
 
 def _proposal(settings: Settings, path: object, banks: Sequence[BankKeyResult]) -> str | None:
-    """Write what more owners have to sign, where that is wanted; return the file."""
+    """Write the records that more owners must sign, if a file is given; return the file."""
     records = [canonical(record) for bank in banks for record in bank.to_sign]
     if path is None or not records:
         return None
@@ -265,7 +265,7 @@ def _proposal(settings: Settings, path: object, banks: Sequence[BankKeyResult]) 
 
 @dataclass(frozen=True, slots=True)
 class KeyTrustOptions(Options):
-    """Which key to trust, and for what."""
+    """The key to trust, and for what."""
 
     key: Annotated[
         str,
@@ -300,8 +300,8 @@ def trust_key(settings: Settings, options: KeyTrustOptions) -> TrustedKey:
     Verify it with its owner first, over another channel: the key is what you trust.
 
     Args:
-        settings: Where trust is stored.
-        options: Which key.
+        settings: Settings with the key registry.
+        options: The key.
 
     Raises:
         UsageError: If it was revoked.
@@ -319,7 +319,7 @@ def trust_key(settings: Settings, options: KeyTrustOptions) -> TrustedKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyRetireOptions(OwnerOptions):
-    """Which key to retire, and who signs it."""
+    """The key to retire, and the keys that sign it."""
 
     key: AnyKey
     _: KW_ONLY
@@ -340,8 +340,8 @@ def retire_key(
     In banks where it is a key, another owner signs this: `--signing-key`.
 
     Args:
-        settings: Where trust and the store are.
-        options: Which key.
+        settings: Settings with the key registry and the store.
+        options: The key.
         signers: Keys of other owners, for the banks.
 
     Raises:
@@ -353,7 +353,7 @@ def retire_key(
 
 @dataclass(frozen=True, slots=True)
 class KeyRevokeOptions(KeyRetireOptions):
-    """Which key to revoke, and who signs it."""
+    """The key to revoke, and the keys that sign it."""
 
     statement_key: Annotated[
         str | None,
@@ -381,8 +381,8 @@ def revoke_key(
     another owner signs this: `--signing-key`.
 
     Args:
-        settings: Where trust and the store are.
-        options: Which key.
+        settings: Settings with the key registry and the store.
+        options: The key.
         signers: Keys of other owners, for the banks.
         statement_signer: Returns the key that signs the statement, by its name.
 
@@ -401,7 +401,7 @@ def revoke_key(
 
 @dataclass(frozen=True, slots=True)
 class IdentityCreateOptions(Options):
-    """What identity to create."""
+    """The identity to create."""
 
     name: Annotated[str, Option("Letters, digits, dot, dash and underscore.", argument=True)]
     _: KW_ONLY
@@ -423,8 +423,8 @@ def create_identity(
     with a passphrase is used only where it is named: `satchel --identity FILE`.
 
     Args:
-        settings: Where identities are.
-        options: Which.
+        settings: Settings with the home.
+        options: The identity to create.
         new_file_passphrase: Returns the passphrase that protects it.
 
     Raises:
@@ -489,7 +489,7 @@ def list_owners(owned: OwnedBank, _: OwnerListOptions) -> OwnerList:
 
 @dataclass(frozen=True, slots=True)
 class OwnerAddOptions(OwnerOptions):
-    """Which key becomes an owner, and who signs it."""
+    """The key that becomes an owner, and the keys that sign it."""
 
     key: Annotated[
         str,
@@ -517,13 +517,13 @@ def add_owner(
 
     Args:
         owned: The bank.
-        options: Which key.
+        options: The key.
         owners: Returns the keys of the owners who sign it.
         newcomer: Returns the new owner's key, if its secret is here.
 
     Raises:
-        ThresholdError: If more owners must sign, or the key itself, whose secret is elsewhere.
-        UsageError: If the key ended in this bank, or the bank has too many owners.
+        ThresholdError: If more owners must sign, or the new key itself on another machine.
+        UsageError: If the key was retired or revoked in the bank, or the bank has too many owners.
         SigningKeyError: If the key that signs is not that of an owner.
     """
     settings, key = owned.settings, None
@@ -533,12 +533,12 @@ def add_owner(
         )
         key = load(options.key)
     signers, place = signers_of(settings, options, owners), (owned.store, owned.bank)
-    return keys.add_owner_in(settings, place, signers, options.key, key)
+    return keys.add_owner(settings, place, signers, options.key, key)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerThresholdOptions(OwnerOptions):
-    """How many owners must sign, and who signs that."""
+    """The number of owners who must sign, and the keys that sign it."""
 
     threshold: Annotated[
         int, Option("Number of owners who must sign.", argument=True, metavar="N", minimum=1)
@@ -565,7 +565,7 @@ def set_threshold(
 
     Args:
         owned: The bank.
-        options: How many.
+        options: The number of owners.
         owners: Returns the keys of the owners who sign it.
 
     Raises:
@@ -574,12 +574,12 @@ def set_threshold(
         SigningKeyError: If the key that signs is not that of an owner.
     """
     signers, place = signers_of(owned.settings, options, owners), (owned.store, owned.bank)
-    return keys.set_threshold_in(owned.settings, place, signers, options.threshold)
+    return keys.set_threshold(owned.settings, place, signers, options.threshold)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerSignOptions(SigningOptions):
-    """Which proposal to sign, with which key."""
+    """The proposal to sign, and the key that signs it."""
 
     file: File
     _: KW_ONLY
@@ -604,13 +604,13 @@ def sign_proposal(
     Read it first, and check that it is about the bank you mean: `--dry-run` signs nothing.
 
     Args:
-        context: Where keys are.
-        options: Which proposal.
+        context: Settings with the key ring, or a bank.
+        options: The proposal.
         owner: Returns the key that signs it.
 
     Raises:
-        MalformedError: If it is no proposal.
-        SigningKeyError: If the key is not here.
+        MalformedError: If it is not a proposal.
+        SigningKeyError: If the key is not on this machine.
     """
     settings = context if isinstance(context, Settings) else context.settings
     require_owner(settings, "banks")
@@ -623,7 +623,7 @@ def sign_proposal(
 
 @dataclass(frozen=True, slots=True)
 class OwnerEnactOptions(Options):
-    """Which proposal to enact."""
+    """The proposal to enact."""
 
     file: File
 
@@ -641,8 +641,8 @@ def enact_proposal(
     """Record in the log of a bank what enough of its owners have signed.
 
     Args:
-        context: The store, or one bank that it has to be about.
-        options: Which proposal.
+        context: Settings with the store, or the bank that the proposal must be about.
+        options: The proposal.
 
     Raises:
         ThresholdError: If more owners must sign.

@@ -1,7 +1,7 @@
-"""A new key in the place of an old one: in the key ring, in the registry, in the logs of banks.
+"""Keys and owners of banks: rotation, retirement, revocation, owners, and signed proposals.
 
-Whatever is cut short is gone on with by the same steps: ``hand_over`` notes in each log what it
-lacks.
+A key changes in the key ring, in the registry, and in the logs of banks. An interrupted rotation is
+resumed by ``hand_over``, which records what a log lacks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from satchel.bank.connections import (
     writer_key,
 )
 from satchel.bank.machine_keys import named_key, signing_key
-from satchel.bank.open_bank import find_bank, name_of
+from satchel.bank.open_bank import name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
@@ -35,49 +35,49 @@ from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 
 
 class BankKeyResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One bank in whose log something was to be noted about a key."""
+    """The result of recording a change of a key in the log of a bank."""
 
     id: str
     name: str | None = None
     noted: bool = False
-    """Whether a record was added; False where the log says so already, or could not."""
+    """Whether a record was added; False if the log had it already, or it failed."""
 
     problem: str | None = None
-    """Why not."""
+    """Why it failed."""
 
     hint: str | None = None
 
     to_sign: list[dict[str, Any]] = []
-    """What more owners have to sign."""
+    """Records that more owners must sign."""
 
 
 Owners = tuple[SigningKey, ...]
-"""The keys of one owner or several, who sign together."""
+"""Keys of one or several owners who sign together."""
 
-Telling = Callable[[Store, str, Authority], bool | None]
-"""Notes something in one bank's log; None where it does not concern the bank."""
+RecordChange = Callable[[Store, str, Authority], bool | None]
+"""Records a change in the log of a bank; returns None if it does not concern the bank."""
 
 
-def each_bank(settings: Settings, tell: Telling) -> list[BankKeyResult]:
-    """Note something in the logs of the banks that it concerns; one that fails stops no other."""
+def each_bank(settings: Settings, record: RecordChange) -> list[BankKeyResult]:
+    """Record a change in the logs of all banks that it concerns; a failure does not stop others."""
     if not has_store(settings):
         return []
     with configured_store(settings) as store:
-        return list(_each(settings, store, tell))
+        return list(_each(settings, store, record))
 
 
-def _each(settings: Settings, store: Store, tell: Telling) -> Iterator[BankKeyResult]:
+def _each(settings: Settings, store: Store, record: RecordChange) -> Iterator[BankKeyResult]:
     with store.reading() as reader:
         banks = {bank: name_of(reader, bank) for bank in reader.banks()}
     for bank, name in banks.items():
         try:
             with open_ledger(settings, store, bank).reading() as view:
                 authority = view.authority
-            noted = tell(store, bank, authority)
+            noted = record(store, bank, authority)
         except ThresholdError as error:
-            drawn = [decode_canonical(one) for one in error.drawn]
+            unsigned = [decode_canonical(each) for each in error.drawn]
             yield BankKeyResult(
-                id=bank, name=name, problem=error.message, hint=error.hint, to_sign=drawn
+                id=bank, name=name, problem=error.message, hint=error.hint, to_sign=unsigned
             )
             continue
         except SatchelError as error:
@@ -90,7 +90,7 @@ def _each(settings: Settings, store: Store, tell: Telling) -> Iterator[BankKeyRe
 def decider(
     settings: Settings, store: Store, bank: str, owners: Owners, writer: SigningKey
 ) -> KeyDecider:
-    """Return what owners decide with, whose records a key signs the head over."""
+    """Return the ``KeyDecider`` of owners; a writer key signs the heads over its records."""
     return KeyDecider(
         store=store,
         bank=bank,
@@ -106,42 +106,42 @@ _MAX_STATEMENT = 16_384
 
 
 class KeyRotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A key that took the place of another."""
+    """A key that replaced another."""
 
     name: str
     role: str
     key: str
-    """The new one."""
+    """The new key."""
 
     replaces: str
     statement: dict[str, Any]
-    """What both keys signed, for those who trusted the old one."""
+    """The statement that both keys signed, for others who trust the old one."""
 
     banks: list[BankKeyResult] = []
-    """The banks of the store that the old key was a key of."""
+    """Banks of the store that had the old key."""
 
     proposal: str | None = None
-    """The file with what more owners have to sign."""
+    """The file with the records that more owners must sign."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether every bank knows."""
+        """Whether every bank has recorded it."""
         return not any(bank.problem for bank in self.banks)
 
 
 class KeyHandover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was noted in the banks of a store of keys that were replaced."""
+    """Replaced keys, as recorded in the banks of a store."""
 
     name: str
     key: str
     banks: list[BankKeyResult] = []
 
     proposal: str | None = None
-    """The file with what more owners have to sign."""
+    """The file with the records that more owners must sign."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether every bank knows."""
+        """Whether every bank has recorded it."""
         return not any(bank.problem for bank in self.banks)
 
 
@@ -152,20 +152,21 @@ def rotate_key(
     passphrase: str | None = None,
     owners: Owners = (),
 ) -> KeyRotation:
-    """Put a new key in the place of one, here and in the banks of the store that it is a key of.
+    """Replace a key by a new one, on this machine and in the banks of the store that have it.
 
-    The old key signs no more; what it signed stays good. An owner's key is replaced in a log by a
-    record that both sign; a writer's by records of an owner, which admit one and retire the other.
+    The old key signs no more, and what it signed stays valid. In a log, an owner's key is replaced
+    by a record that both keys sign; a writer's key by records of an owner, which admit the new one
+    and retire the old one.
 
     Args:
-        settings: Where the keys and the store are.
-        name: The key.
-        passphrase: That of the old key, which the new one has as well.
-        owners: Sign for a writer's key, the default owner's key where none is given; and with an
-            owner's, where the bank wants several.
+        settings: Settings with the keys and the store.
+        name: Name of the key.
+        passphrase: Passphrase of the old key, which the new one gets too.
+        owners: Owners who sign for a writer's key (default: the default owner key), or sign with an
+            owner's key if the bank requires several.
 
     Raises:
-        SigningKeyError: If there is no such key, or its passphrase is wrong, or it was revoked.
+        SigningKeyError: If there is no such key, its passphrase is wrong, or it was revoked.
     """
     require_owner(settings, "keys")
     old = settings.keyring.load(name, passphrase=passphrase)
@@ -185,9 +186,9 @@ def rotate_key(
         stream.write(canonical(statement) + b"\n")
     settings.keyring.create(name, role=role, passphrase=passphrase, key=new, replace=True)
     _register(settings, (old.did, aside), (new.did, name), role)
-    found = hand_over(settings, name, passphrase=passphrase, owners=owners)
+    banks = hand_over(settings, name, passphrase=passphrase, owners=owners).banks
     return KeyRotation(
-        name=name, role=role, key=new.did, replaces=old.did, statement=statement, banks=found.banks
+        name=name, role=role, key=new.did, replaces=old.did, statement=statement, banks=banks
     )
 
 
@@ -198,69 +199,67 @@ def hand_over(
     passphrase: str | None = None,
     owners: Owners = (),
 ) -> KeyHandover:
-    """Note in the banks of the store what the keys were replaced by; once noted, nothing happens.
+    """Record in the banks of the store which keys a key replaced, unless they have it already.
 
-    For a store that was not the configured one when a key was rotated, or that refused then.
+    For a store other than that of the rotation, or in which recording it failed.
 
-    Args and Raises: as ``rotate_key``.
+    Args and Raises: as for ``rotate_key``.
     """
     require_owner(settings, "keys")
     ring = settings.keyring
-    held = ring.read(name)
-    line = _line(settings, held.key)
-    if not line:
+    current = ring.read(name)
+    replaced = _replaced_names(settings, current.key)
+    if not replaced:
         raise UsageError(
             f"the key {name!r} did not replace another key", hint="See: satchel key rotate"
         )
-    _register(settings, (ring.read(line[-1]).key, line[-1]), (held.key, name), held.role)
-    if held.role == "writer":
-        said = owners or (signing_key(settings)[0],)
-        keys = [ring.read(one).key for one in line]
-        return KeyHandover(
-            name=name,
-            key=held.key,
-            banks=each_bank(settings, _Admitting(settings, ring.load(name), keys, said).tell),
-        )
-    secrets = [ring.load(one, passphrase=passphrase) for one in (*line, name)]
-    return KeyHandover(
-        name=name, key=held.key, banks=each_bank(settings, _Handing(settings, secrets, owners).tell)
-    )
+    previous = replaced[-1]
+    _register(settings, (ring.read(previous).key, previous), (current.key, name), current.role)
+    change: _OwnerReplacement | _WriterReplacement
+    if current.role == "writer":
+        signers = owners or (signing_key(settings)[0],)
+        old = [ring.read(each).key for each in replaced]
+        change = _WriterReplacement(settings, ring.load(name), old, signers)
+    else:
+        chain = [ring.load(each, passphrase=passphrase) for each in (*replaced, name)]
+        change = _OwnerReplacement(settings, chain, owners)
+    return KeyHandover(name=name, key=current.key, banks=each_bank(settings, change.record))
 
 
-class _Handing:
-    """Puts the newest key of a line in the place of whichever owns a bank."""
+class _OwnerReplacement:
+    """Replaces the owner key of a bank by the newest key of its chain of successors."""
 
-    def __init__(self, settings: Settings, line: list[SigningKey], others: Owners) -> None:
-        self.settings, self.line, self.others = settings, line, others
+    def __init__(self, settings: Settings, chain: list[SigningKey], others: Owners) -> None:
+        self.settings, self.chain, self.others = settings, chain, others
 
-    def tell(self, store: Store, bank: str, authority: Authority) -> bool | None:
-        """Note it in one bank; None where none of the keys was an owner's."""
-        places = [place for place, key in enumerate(self.line) if key.did in authority.owners]
-        if not places:
+    def record(self, store: Store, bank: str, authority: Authority) -> bool | None:
+        """Record it in a bank; return None if no key of the chain is an owner's."""
+        owned = [number for number, key in enumerate(self.chain) if key.did in authority.owners]
+        if not owned:
             return None
-        heirs = self.line[places[-1] + 1 :]
-        if not heirs:
+        successors = self.chain[owned[-1] + 1 :]
+        if not successors:
             return False
         writer = writer_key(self.settings)
-        # A machine that was not admitted signs the head with the key that it has in hand.
-        signer = writer if authority.admits(writer.did) else heirs[-1]
-        owner = self.line[places[-1]]
-        also = (one for one in self.others if one.did in authority.owners - {owner.did})
-        return decider(self.settings, store, bank, (owner, *also), signer).hand_over(heirs)
+        # A machine that is not admitted signs the head with the newest key.
+        signer = writer if authority.admits(writer.did) else successors[-1]
+        owner = self.chain[owned[-1]]
+        others = (key for key in self.others if key.did in authority.owners - {owner.did})
+        return decider(self.settings, store, bank, (owner, *others), signer).hand_over(successors)
 
 
-class _Admitting:
-    """Puts a machine's new key in the place of its old ones."""
+class _WriterReplacement:
+    """Replaces the old writer keys of a machine by its new one."""
 
     def __init__(
-        self, settings: Settings, writer: SigningKey, before: list[str], owners: Owners
+        self, settings: Settings, writer: SigningKey, old: list[str], owners: Owners
     ) -> None:
-        self.settings, self.writer, self.before, self.owners = settings, writer, before, owners
+        self.settings, self.writer, self.old, self.owners = settings, writer, old, owners
 
-    def tell(self, store: Store, bank: str, authority: Authority) -> bool | None:
-        """Note it in one bank; None where none of the old keys was admitted."""
-        old = [key for key in self.before if key in authority.writers]
-        ended = [key for key in self.before if authority.keys.ending(key) is not None]
+    def record(self, store: Store, bank: str, authority: Authority) -> bool | None:
+        """Record it in a bank; return None if none of the old keys was admitted."""
+        old = [key for key in self.old if key in authority.writers]
+        ended = [key for key in self.old if authority.keys.ending(key) is not None]
         if not old and not ended:
             return None
         if not old and self.writer.did in authority.writers:
@@ -272,18 +271,18 @@ class _Admitting:
         return True
 
 
-def _line(settings: Settings, key: str) -> list[str]:
-    """Return the names of the keys that a key took the place of, the oldest first."""
-    before, found = _statements(settings), list[str]()
-    while key in before and before[key][1] not in found:
-        key, name = before[key]
-        found.insert(0, name)
-    return found
+def _replaced_names(settings: Settings, key: str) -> list[str]:
+    """Return the names of the keys that a key replaced, oldest first."""
+    replaced, names = _replaced_keys(settings), list[str]()
+    while key in replaced and replaced[key][1] not in names:
+        key, name = replaced[key]
+        names.insert(0, name)
+    return names
 
 
-def _statements(settings: Settings) -> Mapping[str, tuple[str, str]]:
-    """Return for each key that replaced another here which one, and that one's name."""
-    found = dict[str, tuple[str, str]]()
+def _replaced_keys(settings: Settings) -> Mapping[str, tuple[str, str]]:
+    """Return the key and name that each key of this machine replaced, by the new key."""
+    replaced = dict[str, tuple[str, str]]()
     ring = settings.keyring
     for path in sorted(ring.folder.glob(f"*{_STATEMENT}")):
         name = path.name.removesuffix(_STATEMENT)
@@ -293,8 +292,8 @@ def _statements(settings: Settings) -> Mapping[str, tuple[str, str]]:
             except msgspec.MsgspecError:
                 raise MalformedError("not a statement of succession", file=str(path)) from None
         if stated is not None and (ring.folder / f"{name}{SUFFIX}").exists():
-            found[stated[1]] = (stated[0], name)
-    return found
+            replaced[stated[1]] = (stated[0], name)
+    return replaced
 
 
 def _register(settings: Settings, old: tuple[str, str], new: tuple[str, str], role: Role) -> None:
@@ -311,38 +310,38 @@ def _register(settings: Settings, old: tuple[str, str], new: tuple[str, str], ro
 
 
 class KeyEndResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A key that counts no more on this machine, and in these banks."""
+    """A key that was retired or revoked, on this machine and in banks."""
 
     entry: TrustedKey
-    """What the registry says of it now."""
+    """Its entry in the registry now."""
 
     statement: dict[str, Any] | None = None
-    """For others; see ``revoke_key``."""
+    """The statement of revocation for others; see ``revoke_key``."""
 
     banks: list[BankKeyResult] = []
-    """The banks of the store that it was a key of."""
+    """Banks of the store that had the key."""
 
     proposal: str | None = None
-    """The file with what more owners have to sign."""
+    """The file with the records that more owners must sign."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether every bank knows."""
+        """Whether every bank has recorded it."""
         return not any(bank.problem for bank in self.banks)
 
 
 def retire_key(
     settings: Settings, key: str, *, reason: str | None = None, owners: Owners = ()
 ) -> KeyEndResult:
-    """Let a key go whose word was good: what it signed stays so, and it signs no more.
+    """Retire a key: it signs no more, and what it signed stays valid.
 
-    Where a bank of the store cannot do without it, nothing changes on this machine.
+    If a bank of the store cannot retire it, nothing changes on this machine.
 
     Args:
-        settings: Where the registry and the store are.
+        settings: Settings with the registry and the store.
         key: A did:key, or the name of a key in the registry.
-        reason: Why.
-        owners: Keys of other owners, for the banks that it is a key of.
+        reason: Reason, for the record.
+        owners: Keys of other owners, for the banks that have the key.
 
     Raises:
         UsageError: If no key, or more than one, has that name, or it was revoked.
@@ -351,11 +350,11 @@ def retire_key(
     ended = named_key(settings, key)
     known = settings.registry.find(ended)
     if known is None or known.state == "revoked":
-        settings.registry.retire(ended)  # refuses
-    told = each_bank(settings, _Ending(settings, RETIRED, ended, owners, reason).tell)
-    if known is None or not any(bank.problem for bank in told):
+        settings.registry.retire(ended)  # raises
+    banks = each_bank(settings, _KeyEnd(settings, RETIRED, ended, owners, reason).record)
+    if known is None or not any(bank.problem for bank in banks):
         known = settings.registry.retire(ended, reason)
-    return KeyEndResult(entry=known, banks=told)
+    return KeyEndResult(entry=known, banks=banks)
 
 
 def revoke_key(
@@ -366,13 +365,13 @@ def revoke_key(
     signer: SigningKey | None = None,
     owners: Owners = (),
 ) -> KeyEndResult:
-    """Stop believing a key, for good, on this machine and in the banks that it is a key of.
+    """Revoke a key for good, on this machine and in the banks that have it.
 
     Args:
-        settings: Where the registry and the store are.
+        settings: Settings with the registry and the store.
         key: A did:key, or the name of a key in the registry.
-        reason: Why.
-        signer: Signs a statement for others, when given.
+        reason: Reason, for the record.
+        signer: Key that signs a statement for others; None for no statement.
         owners: Keys of other owners, for the banks.
 
     Raises:
@@ -382,12 +381,12 @@ def revoke_key(
     ended = named_key(settings, key)
     entry = settings.registry.revoke(ended, reason)
     statement = revocation(signer, [ended], reason) if signer else None
-    told = each_bank(settings, _Ending(settings, REVOKED, ended, owners, reason).tell)
-    return KeyEndResult(entry=entry, statement=statement, banks=told)
+    banks = each_bank(settings, _KeyEnd(settings, REVOKED, ended, owners, reason).record)
+    return KeyEndResult(entry=entry, statement=statement, banks=banks)
 
 
-class _Ending:
-    """Ends a key in the banks that it is, or was, a key of."""
+class _KeyEnd:
+    """Retires or revokes a key in the banks that have, or had, it."""
 
     def __init__(
         self,
@@ -400,15 +399,15 @@ class _Ending:
         self.settings, self.action, self.key = settings, action, key
         self.owners, self.reason = owners, reason
 
-    def tell(self, store: Store, bank: str, authority: Authority) -> bool | None:
-        """Note it in one bank; None where it was no key of it."""
+    def record(self, store: Store, bank: str, authority: Authority) -> bool | None:
+        """Record it in a bank; return None if the bank never had the key."""
         known = authority.keys.ending(self.key)
         if known is None and not authority.admits(self.key):
             return None
         if known is not None and (known.action == REVOKED or self.action == RETIRED):
             return False
         owners = tuple(
-            one for one in self.owners if one.did != self.key and one.did in authority.owners
+            key for key in self.owners if key.did != self.key and key.did in authority.owners
         )
         if not owners:
             raise SigningKeyError(
@@ -430,10 +429,10 @@ class OwnerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     name: str | None = None
-    """What it is called on this machine."""
+    """Its name on this machine."""
 
     signs: bool = False
-    """Whether its secret is here."""
+    """Whether its secret is on this machine."""
 
 
 class OwnerList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -441,50 +440,24 @@ class OwnerList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     bank: str
     threshold: int
-    """How many of them have to sign."""
+    """Number of owners who must sign."""
 
     owners: list[OwnerLine]
     name: str | None = None
 
 
 Place = tuple[Store, str]
-"""A store that is open, and the id of a bank in it."""
-
-
-def list_owners(settings: Settings, wanted: str) -> OwnerList:
-    """Return who owns a bank, by its log, which is proved.
-
-    Raises:
-        UnknownBankError: If there is no such bank.
-        VerificationError: If the store is not what it was, or not what was signed.
-    """
-    require_owner(settings, "banks")
-    with configured_store(settings, read_only=True) as store:
-        return owners_in(settings, store, find_bank(store, wanted))
+"""An open store, and the ID of a bank in it."""
 
 
 def add_owner(
-    settings: Settings,
-    wanted: str,
-    owners: Owners,
-    key: str,
-    newcomer: SigningKey | None = None,
-) -> OwnerList:
-    """Make a key one of a bank's owners, by its name or itself; see ``KeyDecider.add_owner``."""
-    require_owner(settings, "banks")
-    with configured_store(settings) as store:
-        place = (store, find_bank(store, wanted))
-        return add_owner_in(settings, place, owners, key, newcomer)
-
-
-def add_owner_in(
     settings: Settings,
     place: Place,
     owners: Owners,
     key: str,
     newcomer: SigningKey | None = None,
 ) -> OwnerList:
-    """Make a key one of a bank's owners, in a store that is open."""
+    """Make a key an owner of a bank of an open store; see ``KeyDecider.add_owner``."""
     require_owner(settings, "banks")
     store, bank = place
     added = named_key(settings, key)
@@ -492,16 +465,8 @@ def add_owner_in(
     return owners_in(settings, store, bank)
 
 
-def set_threshold(settings: Settings, wanted: str, owners: Owners, threshold: int) -> OwnerList:
-    """Say how many owners of a bank have to sign; see ``KeyDecider.set_threshold``."""
-    require_owner(settings, "banks")
-    with configured_store(settings) as store:
-        place = (store, find_bank(store, wanted))
-        return set_threshold_in(settings, place, owners, threshold)
-
-
-def set_threshold_in(settings: Settings, place: Place, owners: Owners, threshold: int) -> OwnerList:
-    """Say how many owners have to sign, in a store that is open."""
+def set_threshold(settings: Settings, place: Place, owners: Owners, threshold: int) -> OwnerList:
+    """Set how many owners of a bank must sign; see ``KeyDecider.set_threshold``."""
     require_owner(settings, "banks")
     store, bank = place
     decider(settings, store, bank, owners, writer_key(settings)).set_threshold(threshold)
@@ -509,20 +474,20 @@ def set_threshold_in(settings: Settings, place: Place, owners: Owners, threshold
 
 
 def owners_in(settings: Settings, store: Store, bank: str) -> OwnerList:
-    """Return who owns a bank of a store that is open."""
+    """Return the owners of a bank of an open store."""
     require_owner(settings, "banks")
     with store.reading() as reader:
         name = name_of(reader, bank)
     with open_ledger(settings, store, bank).reading() as view:
         authority = view.authority
-    held = {settings.keyring.read(one).key for one in settings.keyring.names()}
-    known = {one.key: one.name for one in settings.registry.listed()}
+    own = {settings.keyring.read(name).key for name in settings.keyring.names()}
+    names = {key.key: key.name for key in settings.registry.listed()}
     return OwnerList(
         bank=bank,
         name=name,
         threshold=authority.threshold,
         owners=[
-            OwnerLine(key=key, name=known.get(key), signs=key in held)
+            OwnerLine(key=key, name=names.get(key), signs=key in own)
             for key in sorted(authority.owners)
         ],
     )
@@ -534,19 +499,19 @@ _MOST = 64
 
 
 class ProposedAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is proposed."""
+    """A decision in a proposal."""
 
     bank: str
     action: str
-    """That of its ``config`` record, such as ``owner_added``."""
+    """Action of its ``config`` record, such as ``owner_added``."""
 
     about: dict[str, Any]
-    """The other members of its payload."""
+    """Other members of its payload."""
 
     at: str | None = None
     signed_by: list[str] = []
     enacted: bool = False
-    """Whether it was added to the log just now."""
+    """Whether it was just added to the log."""
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -555,54 +520,54 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def write_proposal(settings: Settings, path: Path, records: Iterable[bytes]) -> None:
-    """Write what others are to sign.
+    """Write a proposal for other owners to sign.
 
     Args:
-        settings: Who asks.
+        settings: The settings.
         path: The file.
-        records: Their canonical bytes, as ``ThresholdError`` has them.
+        records: Canonical bytes of the records, from ``ThresholdError``.
 
     Raises:
-        TargetExistsError: If it is there.
+        TargetExistsError: If the file exists.
     """
     require_owner(settings, "banks")
     _write(path, records, overwrite=False)
 
 
 def _write(path: Path, records: Iterable[bytes], *, overwrite: bool) -> None:
-    content = {"format": _FORMAT, "records": [decode_canonical(one) for one in records]}
+    content = {"format": _FORMAT, "records": [decode_canonical(record) for record in records]}
     with atomic_write(path, overwrite=overwrite) as stream:
         stream.write(canonical_checked(content) + b"\n")
 
 
 def read_proposal(settings: Settings, path: Path) -> list[ProposedAction]:
-    """Return what a file proposes, and whose signatures hold.
+    """Return the decisions of a proposal, with the owners whose signatures verify.
 
     Raises:
-        MalformedError: If it is no such file.
+        MalformedError: If it is not a proposal.
     """
     require_owner(settings, "banks")
-    return [_matter(record) for record in _read(path)]
+    return [_proposed(record) for record in _read(path)]
 
 
 def sign_proposal(settings: Settings, path: Path, key: SigningKey) -> list[ProposedAction]:
-    """Add a signature to what a file proposes; one that is there already changes nothing.
+    """Sign a proposal; signing it again changes nothing.
 
     Raises:
-        MalformedError: If it is no such file.
+        MalformedError: If it is not a proposal.
     """
     require_owner(settings, "keys")
     signed = [_signed(record, key) for record in _read(path)]
     _write(path, (record.body for record in signed), overwrite=True)
-    return [_matter(record) for record in signed]
+    return [_proposed(record) for record in signed]
 
 
 def enact_proposal(settings: Settings, path: Path) -> list[ProposedAction]:
-    """Log what a file proposes, once enough owners signed; what is there already stays.
+    """Append a proposal to the log, once enough owners have signed; skip what the log has.
 
     Raises:
-        MalformedError: If it is no such file.
-        ThresholdError: If more owners have to sign.
+        MalformedError: If it is not a proposal.
+        ThresholdError: If more owners must sign.
         UsageError: If it was made for another state of the bank.
         UnknownBankError: If the store has no such bank.
     """
@@ -613,7 +578,7 @@ def enact_proposal(settings: Settings, path: Path) -> list[ProposedAction]:
 
 
 def enact_in(settings: Settings, store: Store, bank: str, path: Path) -> list[ProposedAction]:
-    """Log what a file proposes about one bank, in a store that is open."""
+    """Append a proposal about a bank of an open store to its log; see ``enact_proposal``."""
     require_owner(settings, "banks")
     records = _read(path)
     if any(_bank(record) != bank for record in records):
@@ -626,7 +591,7 @@ def _enacted(settings: Settings, store: Store, records: Sequence[Sealed]) -> lis
     for bank in dict.fromkeys(_bank(record) for record in records):
         own = [record for record in records if _bank(record) == bank]
         is_new = decider(settings, store, bank, (writer,), writer).enact(own)
-        done += [msgspec.structs.replace(_matter(one), enacted=is_new) for one in own]
+        done += [msgspec.structs.replace(_proposed(each), enacted=is_new) for each in own]
     return done
 
 
@@ -636,26 +601,26 @@ def _read(path: Path) -> list[Sealed]:
     if len(data) > _MAX_FILE:
         raise MalformedError("a proposal can have at most a megabyte", file=str(path))
     try:
-        found = msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(_File))
+        proposal = msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(_File))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a proposal: {error}", file=str(path)) from None
-    if not 1 <= len(found.records) <= _MOST:
+    if not 1 <= len(proposal.records) <= _MOST:
         raise MalformedError(f"a proposal must have 1 to {_MOST} records", file=str(path))
-    records = [open_record(canonical_checked(value))[0] for value in found.records]
-    for place, record in enumerate(records):
+    records = [open_record(canonical_checked(value))[0] for value in proposal.records]
+    for number, record in enumerate(records):
         model = record.model
         if not isinstance(model, Config) or not isinstance(model.payload.get("bank"), str):
             raise MalformedError(
                 "only decisions about a bank can be proposed",
                 file=str(path),
-                field=f"records/{place}",
+                field=f"records/{number}",
             )
     return records
 
 
 def _config(record: Sealed) -> Config:
     model = record.model
-    assert isinstance(model, Config)  # noqa: S101 - looked at when it was read
+    assert isinstance(model, Config)  # noqa: S101 - checked when it was read
     return model
 
 
@@ -663,7 +628,7 @@ def _bank(record: Sealed) -> str:
     return str(_config(record).payload["bank"])
 
 
-def _matter(record: Sealed) -> ProposedAction:
+def _proposed(record: Sealed) -> ProposedAction:
     model = _config(record)
     return ProposedAction(
         bank=_bank(record),
@@ -678,6 +643,6 @@ def _signed(record: Sealed, key: SigningKey) -> Sealed:
     model = _config(record)
     if key.did in signers(record):
         return record
-    kept = [one for one in model.signatures if one.get("key") != key.did]
+    kept = [each for each in model.signatures if each.get("key") != key.did]
     new = msgspec.to_builtins(sign(PayloadType.CONFIG, signed_part(record.value), [key]))
     return seal(msgspec.structs.replace(model, id=None, signatures=(*kept, *new)))

@@ -1,4 +1,4 @@
-"""From open to closed: nobody uses what is closed, and nothing is closed while it is used."""
+"""Open and closed objects of the Python API, and hints that name Python calls."""
 
 import re
 import threading
@@ -55,7 +55,7 @@ CALLS = {
     "verify": "satchel.verify",
     "agent import": "Agents().import_",
 }
-"""What Python has for a command; ``bank`` is a ``Bank``, ``store`` a ``Satchel``."""
+"""The Python call for each command; ``bank`` is a ``Bank``, ``store`` a ``Satchel``."""
 
 _SENTENCES = (
     ("satchel bank create NAME", "store.bank(NAME, create=True)"),
@@ -74,9 +74,9 @@ _COMMAND = re.compile(
 
 
 def in_python(hint: str) -> str:
-    """Return a hint with the calls of Python in place of the commands that it names."""
-    for said, instead in _SENTENCES:
-        hint = hint.replace(said, instead)
+    """Return a hint with Python calls instead of commands."""
+    for command, call in _SENTENCES:
+        hint = hint.replace(command, call)
     return _COMMAND.sub(_call, hint)
 
 
@@ -96,7 +96,7 @@ def _call(command: re.Match[str]) -> str:
 
 @contextmanager
 def hints_for_python() -> Iterator[None]:
-    """Have what is raised in a block hint at calls of Python."""
+    """Make the hints of errors in a block name Python calls."""
     try:
         yield
     except SatchelError as error:
@@ -106,27 +106,29 @@ def hints_for_python() -> Iterator[None]:
 
 
 class Lifetime:
-    """How long something can be used; from any thread, and after a fork.
+    """The time for which an object can be used, from any thread and after a fork.
+
+    It cannot be used once it is closed, and closing waits until no thread uses it.
 
     Args:
-        end: Called once, when it was closed and nobody uses it any more.
+        end: Called once, after it was closed and is no longer used.
     """
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
         self._closed = False
-        self._also = list[Callable[[], None]]()
+        self._callbacks = list[Callable[[], None]]()
         self._begin()
         in_child(self._begin)
 
     def _begin(self) -> None:
-        """Start with nobody using it: the threads of a parent are not here."""
+        """Start with no users: the threads of a parent process do not exist here."""
         self._change = threading.Condition()
         self._inside = 0
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Keep it from being closed until the block ends.
+        """Prevent closing until the block ends.
 
         Raises:
             ClosedError: If it is closed.
@@ -143,19 +145,19 @@ class Lifetime:
                 self._inside -= 1
                 self._change.notify_all()
 
-    def also(self, end: Callable[[], None]) -> None:
-        """Have something else done first when it is closed, what came last before the others."""
-        self._also.append(end)
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Add a function to call when it is closed; the last one added is called first."""
+        self._callbacks.append(callback)
 
     def close(self) -> None:
-        """Close it when nobody uses it any more; do nothing when it is closed."""
+        """Close it once no thread uses it; do nothing if it is closed."""
         with self._change:
             if self._closed:
                 return
             self._closed = True
             self._change.wait_for(lambda: self._inside <= 0)
         try:
-            while self._also:
-                self._also.pop()()
+            while self._callbacks:
+                self._callbacks.pop()()
         finally:
             self._end()

@@ -1,9 +1,8 @@
-"""What a memory is linked with, near and far, and how two things are connected.
+"""Links of memories: what is linked to a record, and the paths between two records.
 
-Links are walked along as ``ports.traversal`` does it; the record that makes each link is proved.
-What a link ends at may be a record of the bank, or a name that no record here has: a placeholder,
-such as a parent that never came along. What is at an end is shown only while it is current and not
-held back.
+The record of each link is verified. A link may end at a record of the bank, or at a name that no
+record of it has: a placeholder, such as a parent that was not imported. The content of a record is
+included only while it is current and not quarantined.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -25,10 +24,10 @@ from satchel.ports.links import MOST_HOPS, Direction, LinkReader, LoggedLink, pa
 from satchel.ports.rows import Filter, RecordLink
 
 BUDGET, MOST_BUDGET = 1000, 1_000_000
-"""Links that are looked at: when nothing is said, and at most."""
+"""Links that are followed: by default, and at most."""
 
 PATH_HOPS, PATHS = 6, 10
-"""How long ways are, and how many are shown, when nothing is said."""
+"""Default maximum steps of a path, and maximum number of paths."""
 
 MOST_PATHS = 1000
 
@@ -36,75 +35,75 @@ Way = Literal["out", "in", "both"]
 HELD, PLACEHOLDER, NOT_SHOWN = "held", "placeholder", "not shown"
 
 _WAYS = {"out": Direction.OUT, "in": Direction.IN, "both": Direction.BOTH}
-_TOGETHER = 256
+_BATCH = 256
 
 
 class LinkStep(msgspec.Struct, frozen=True, kw_only=True):
     """A link."""
 
     source: str
-    """Id of the record that it starts at, or the name of what is not here."""
+    """ID of the record it starts at, or the name of a placeholder."""
 
     target: str
     type: str
     place: int
-    """Place in the log of the record that makes it: the edge, or the memory with a parent."""
+    """Log position of its record: the edge, or the memory that names a parent."""
 
 
 class LinkedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a link ends at."""
+    """A record or placeholder at the end of a link."""
 
     id: str
-    """Its id, or its name."""
+    """Its ID, or the name of a placeholder."""
 
     state: str
-    """``current``, or why it is not; ``held``; ``placeholder`` for what no record here has;
-    ``not shown`` for what was erased, or came with an import that is not complete."""
+    """``current``, or what ended it; ``held`` for quarantined; ``placeholder`` if the bank has no
+    such record; ``not shown`` if it was erased, or is part of an incomplete import."""
 
     type: str | None = None
     memory: Memory | None = None
-    """The memory; while it is current, unless all are asked for, and not quarantined."""
+    """The memory, if it is current (or all are included) and not quarantined."""
 
     @property
     def text(self) -> str | None:
-        """What the memory says."""
+        """The memory in words."""
         return None if self.memory is None else self.memory.text
 
 
 class ReachedItem(LinkedItem, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that was reached."""
+    """A record or placeholder that links lead to."""
 
     hops: int
-    """The fewest steps to it."""
+    """Fewest steps to it."""
 
     by: LinkStep
-    """The first link that leads to it from one step nearer."""
+    """The first link to it from one step nearer."""
 
 
 class Neighbourhood(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What something is linked with."""
+    """The records and placeholders around a record."""
 
     start: LinkedItem
     things: list[ReachedItem]
-    """By steps, then by name."""
+    """Sorted by steps, then by ID."""
 
     complete: bool
-    """False if there may be more: not all links were followed."""
+    """False if the budget ended the search, so there may be more."""
 
     notes: list[str] = []
 
 
 class LinkPaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How two things are connected."""
+    """The paths between two records."""
 
     things: dict[str, LinkedItem]
-    """All that is on the ways, with both ends, by id or name."""
+    """Everything on the paths, with both ends, by ID or name."""
 
     ways: list[list[LinkStep]]
-    """The shortest ways from one to the other, each as its links in order."""
+    """The shortest paths, each as its links in order."""
 
     complete: bool
-    """False if there may be others: not all links were followed, or not all paths listed."""
+    """False if there may be others: the budget or the limit ended the search."""
 
     notes: list[str] = []
 
@@ -119,38 +118,39 @@ def links(  # noqa: PLR0913 - as the operation declares them
     budget: int = BUDGET,
     everything: bool = False,
 ) -> Neighbourhood:
-    """Return what can be reached from something along links, each thing once.
+    """Return what can be reached from a record along links, each record once.
 
     Args:
         bank: The bank.
-        wanted: Id of a record, its first six digits or more, or the name of a placeholder.
-        types: The types of links; all when empty.
+        wanted: The record, as for ``find_record``, or the name of a placeholder.
+        types: Types of links; all if empty.
         direction: ``out`` along the links, ``in`` against them, or ``both``.
-        hops: The most steps, from 1 to 100.
-        budget: The most links that are looked at, from 1 to 1,000,000.
-        everything: Also the text of what is not current.
+        hops: Maximum steps, 1 to 100.
+        budget: Maximum links to follow, 1 to 1,000,000.
+        everything: Include the text of records that are not current.
 
     Raises:
         UnknownMemoryError: If there is no such record, and no link ends there.
-        UsageError: If a number or a direction cannot be.
-        StoreError: If the store cannot be walked.
+        UsageError: If a number or a direction is not valid.
+        StoreError: If the store cannot follow links.
     """
-    way = _checked(direction, hops, budget)
+    along = _checked(direction, hops, budget)
     with bank.asked("links").ledger.reading() as view:
         view.require_columns(LINKS)
-        start = _named(view, wanted, "id")
-        found = walk(_along(view, types), start, hops=hops, budget=budget, direction=way)
-        names = [start, *(each.name for each in found.reached)]
-        things = _things(view, names, everything=everything)
+        start = _resolve(view, wanted, "id")
+        reader = _link_reader(view, types)
+        result = walk(reader, start, hops=hops, budget=budget, direction=along)
+        names = [start, *(each.name for each in result.reached)]
+        things = _linked_items(view, names, everything=everything)
         return Neighbourhood(
             start=things[start],
             things=[
                 ReachedItem(
                     **msgspec.structs.asdict(things[each.name]), hops=each.hops, by=_step(each.by)
                 )
-                for each in found.reached
+                for each in result.reached
             ],
-            complete=found.complete,
+            complete=result.complete,
             notes=notes_of(view),
         )
 
@@ -166,41 +166,39 @@ def path(  # noqa: PLR0913 - what links have, with an end and how many
     budget: int = BUDGET,
     limit: int = PATHS,
 ) -> LinkPaths:
-    """Return the shortest ways between two things; none from a thing to itself.
+    """Return the shortest paths between two records; none from a record to itself.
 
     Args:
         bank: The bank.
-        start: As ``links`` takes it.
-        end: The same.
-        types: The types of links; all when empty.
-        direction: As ``links``.
-        hops: The most steps, from 1 to 100.
-        budget: The most links that are looked at, from 1 to 1,000,000.
-        limit: How many ways, from 1 to 1,000.
+        start: As for ``links``.
+        end: As for ``links``.
+        types: Types of links; all if empty.
+        direction: As for ``links``.
+        hops: Maximum steps, 1 to 100.
+        budget: Maximum links to follow, 1 to 1,000,000.
+        limit: Maximum number of paths, 1 to 1,000.
 
     Raises:
-        UnknownMemoryError: As ``links``.
-        UsageError: As ``links``.
-        StoreError: As ``links``.
+        UnknownMemoryError, UsageError, StoreError: As for ``links``.
     """
-    way = _checked(direction, hops, budget)
+    along = _checked(direction, hops, budget)
     if not 1 <= limit <= MOST_PATHS:
         raise UsageError(f"the limit must be 1 to {MOST_PATHS} paths", field="limit")
     with bank.asked("path").ledger.reading() as view:
         view.require_columns(LINKS)
-        one, other = _named(view, start, "from"), _named(view, end, "to")
-        found = paths(
-            *(_along(view, types), one, other),
+        first, last = _resolve(view, start, "from"), _resolve(view, end, "to")
+        result = paths(
+            *(_link_reader(view, types), first, last),
             hops=hops,
             budget=budget,
             limit=limit,
-            direction=way,
+            direction=along,
         )
-        ends = [name for steps in found.found for each in steps for name in each.link[:2]]
+        ends = [name for steps in result.found for each in steps for name in each.link[:2]]
         return LinkPaths(
-            things=_things(view, [one, other, *ends]),
-            ways=[list(map(_step, steps)) for steps in found.found],
-            complete=found.complete,
+            things=_linked_items(view, [first, last, *ends]),
+            ways=[list(map(_step, steps)) for steps in result.found],
+            complete=result.complete,
             notes=notes_of(view),
         )
 
@@ -219,17 +217,17 @@ def _checked(direction: str, hops: int, budget: int) -> Direction:
     return _WAYS[direction]
 
 
-def _along(view: View, types: Collection[str]) -> LinkReader:
+def _link_reader(view: View, types: Collection[str]) -> LinkReader:
     kinds = frozenset(types) or None
 
-    def found(names: Sequence[str], incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001 - as the port has it
+    def read(names: Sequence[str], incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001 - signature of the port
         return view.links(names, incoming=incoming, kinds=kinds, limit=limit)
 
-    return found
+    return read
 
 
-def _named(view: View, wanted: str, field: str) -> str:
-    """Return the id of the record that is meant, or else the name that links end at."""
+def _resolve(view: View, wanted: str, field: str) -> str:
+    """Return the ID of a record, else the name of a placeholder at which links end."""
     try:
         return find_record(view, wanted, field).record.id
     except (UnknownMemoryError, UsageError):
@@ -243,34 +241,36 @@ def _named(view: View, wanted: str, field: str) -> str:
 def _is_text(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character: no record can hold it
+    except UnicodeEncodeError:  # a lone surrogate, which no record can contain
         return False
     return True
 
 
-def _things(view: View, names: Iterable[str], *, everything: bool = False) -> dict[str, LinkedItem]:
-    """Return what there is of names, each once."""
-    wanted, moment, found = list(dict.fromkeys(names)), now(), dict[str, LinkedItem]()
-    for first in range(0, len(wanted), _TOGETHER):
-        some = wanted[first : first + _TOGETHER]
-        there, placed = view.get(some), view.places(some)
-        for name in some:
-            logged = there.get(name)
+def _linked_items(
+    view: View, names: Iterable[str], *, everything: bool = False
+) -> dict[str, LinkedItem]:
+    """Return the records and placeholders of names, each once."""
+    wanted, moment, items = list(dict.fromkeys(names)), now(), dict[str, LinkedItem]()
+    for first in range(0, len(wanted), _BATCH):
+        batch = wanted[first : first + _BATCH]
+        records, positions = view.get(batch), view.places(batch)
+        for name in batch:
+            logged = records.get(name)
             if logged is None:
-                state = NOT_SHOWN if name in placed else PLACEHOLDER
-                found[name] = LinkedItem(id=name, state=state)
+                state = NOT_SHOWN if name in positions else PLACEHOLDER
+                items[name] = LinkedItem(id=name, state=state)
                 continue
             state = HELD if logged.row.hold else state_of(view, logged, moment=moment)
             shown = isinstance(logged.model, Entry) and (
                 state == CURRENT or (everything and state != HELD)
             )
-            found[name] = LinkedItem(
+            items[name] = LinkedItem(
                 id=name,
                 state=state,
                 type=logged.record.type,
                 memory=memory_of(view, logged, moment=moment) if shown else None,
             )
-    return found
+    return items
 
 
 def _step(linked: LoggedLink) -> LinkStep:
@@ -279,7 +279,7 @@ def _step(linked: LoggedLink) -> LinkStep:
 
 
 MOST_NODES = 20_000
-"""Nodes of one answer at most."""
+"""Maximum nodes of an answer."""
 
 _LONGEST = 200
 _NODES = frozenset({*Component, "graph_node"})
@@ -312,7 +312,7 @@ class MemoryGraph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     nodes: list[MemoryNode]
     links: list[GraphLink]
     complete: bool
-    """False where the bank has more nodes."""
+    """False if the bank has more nodes."""
 
     notes: list[str] = []
 
@@ -329,20 +329,20 @@ def graph(bank: OpenBank, *, limit: int, everything: bool) -> MemoryGraph:
         view.require_columns(LINKS)
         moment = now()
         wanted = Filter(types=_NODES, retired=everything, held=everything)
-        there = (
+        matching = (
             logged
             for logged in view.newest(wanted)
             if everything or not has_expired(logged, moment)
         )
-        found = list(islice(there, limit + 1))
-        chosen = found[:limit]
+        newest = list(islice(matching, limit + 1))
+        chosen = newest[:limit]
         nodes = [_node(view, logged, moment) for logged in chosen]
         positions = {node.id: position for position, node in enumerate(nodes)}
         links = dict.fromkeys(link for logged in chosen for link in logged.row.links)
         links |= dict.fromkeys(link for logged in view.scan(_EDGES) for link in logged.row.links)
         lines = [line for link in links if (line := _line(link, positions)) is not None]
         return MemoryGraph(
-            nodes=nodes, links=lines, complete=len(found) <= limit, notes=notes_of(view)
+            nodes=nodes, links=lines, complete=len(newest) <= limit, notes=notes_of(view)
         )
 
 

@@ -1,4 +1,4 @@
-"""Listing the memories of a bank, page by page."""
+"""Paged listings of a bank: its memories, and the entries of its log with their proofs."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import PENDING, Filter, Row
 
 MOST = 10_000
-"""Memories on one page at most."""
+"""Maximum memories of a page."""
 
 ADDED, CREATED = "added", "created"
 
@@ -42,15 +42,15 @@ _FIRST_STRETCH = 256
 _GROWTH = 8
 
 Progress = Callable[[int, int], None]
-"""Is told how many places of the log were looked at, and of how many."""
+"""Called with the number of log positions read, and the number of all."""
 
 
 class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which memories are to be listed; an absent member wants all."""
+    """Which memories to list; an absent member does not restrict them."""
 
     types: Sequence[str] = ()
     tags: Sequence[str] = ()
-    """All of them have to be there."""
+    """Tags that a memory must have, all of them."""
 
     kind: str | None = None
     key: str | None = None
@@ -59,25 +59,25 @@ class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
     app: str | None = None
     since: object = None
-    """First moment, included: of when it happened, or else was made. As ``parse_moment``."""
+    """First moment, inclusive: when it happened, else was created. As for ``parse_moment``."""
 
     until: object = None
-    """Last moment, not included."""
+    """Last moment, exclusive."""
 
     as_of: int | None = None
-    """How the bank was when its log had this many records."""
+    """The bank as of this many log records."""
 
     everything: bool = False
-    """Also what was replaced or forgotten, has expired, or is held back."""
+    """Include memories that are replaced, forgotten, expired or quarantined."""
 
     sort: str = ADDED
-    """``added``, the order of the log, or ``created``: when it happened, or else was made."""
+    """``added``: log order; ``created``: when it happened, else when it was created."""
 
     oldest_first: bool = False
-    """Otherwise the newest come first."""
+    """Default: newest first."""
 
     after: int | None = None
-    """Go on after this place of the log, in the order of the listing."""
+    """Continue after this log position, in the order of the listing."""
 
     limit: int = 50
 
@@ -87,13 +87,13 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     memories: list[Memory]
     next: int | None = None
-    """What ``after`` has to be for the next page; None when this is the last."""
+    """Value of ``after`` for the next page; None on the last page."""
 
     size: int
-    """Records in the log that it was read from."""
+    """Records in the log."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is untrusted."""
+    """Losses of the bank that were accepted, and whether it is untrusted."""
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.memories)
@@ -118,46 +118,45 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def list_memories(
     bank: OpenBank, wanted: ListRequest, *, progress: Progress | None = None
 ) -> Listing:
-    """Return a page of memories, each proved to be in the log.
+    """Return a page of memories, each verified to be in the log.
 
     Args:
         bank: The bank.
-        wanted: Which.
-        progress: Told how far the work is.
+        wanted: Which memories.
+        progress: Called as the log is read.
 
     Raises:
-        UsageError: If a time names no moment, a type is none, or a number is out of range.
+        UsageError: If a time or a type is not valid, or a number is out of range.
     """
     bank = bank.asked("list")
-    _filter(wanted)  # what cannot be meant is refused before anything is read
+    _filter(wanted)  # refuse invalid requests before reading
     with bank.ledger.reading() as view:
         size, moment, notes = _size(view, wanted), moment_of(view, wanted.as_of), notes_of(view)
-        found = choose_memories(view, wanted, progress=progress)
-        shown = [
+        chosen = choose_memories(view, wanted, progress=progress)
+        memories = [
             memory_of(view, logged, moment=moment, as_of=wanted.as_of)
-            for logged in found[: wanted.limit]
+            for logged in chosen[: wanted.limit]
         ]
-        shown = with_retracted(view, shown)
-    there_is_more = len(found) > wanted.limit
-    return Listing(
-        memories=shown, next=shown[-1].position if there_is_more else None, size=size, notes=notes
-    )
+        memories = with_retracted(view, memories)
+    has_more = len(chosen) > wanted.limit
+    next_position = memories[-1].position if has_more else None
+    return Listing(memories=memories, next=next_position, size=size, notes=notes)
 
 
 def choose_memories(
     view: View, wanted: ListRequest, *, progress: Progress | None = None
 ) -> list[VerifiedRecord]:
-    """Return the records of a page of memories; one more than its limit if there is another page.
+    """Return the records of a page of memories, plus one if there is another page.
 
     Raises:
-        UsageError: As ``list_memories``.
+        UsageError: As for ``list_memories``.
     """
-    chosen = _filter(wanted)
+    columns = _filter(wanted)
     choice = _Choice(wanted, moment_of(view, wanted.as_of))
     if wanted.sort == CREATED:
-        return _by_moment(view, wanted, chosen, choice)
-    walk = _forwards if wanted.oldest_first else _backwards
-    return walk(view, chosen, choice, wanted.limit + 1, _size(view, wanted), progress)
+        return _by_moment(view, wanted, columns, choice)
+    read = _forwards if wanted.oldest_first else _backwards
+    return read(view, columns, choice, wanted.limit + 1, _size(view, wanted), progress)
 
 
 def _size(view: View, wanted: ListRequest) -> int:
@@ -165,18 +164,18 @@ def _size(view: View, wanted: ListRequest) -> int:
 
 
 class _Choice:
-    """What a store cannot look for."""
+    """The part of a request that a store cannot evaluate."""
 
     def __init__(self, wanted: ListRequest, moment: str) -> None:
         self.after = wanted.after
         self._wanted = wanted
         self._moment = moment
         texts = [*wanted.tags, *([wanted.key] if wanted.key is not None else [])]
-        self._texts = [_written(text) for text in texts]
+        self._texts = [_canonical_text(text) for text in texts]
 
     @property
     def likely(self) -> Likely | None:
-        """What tells by the bytes of a record whether it could be taken; None where all could."""
+        """A test of the bytes of a record that rules most others out; None if there is none."""
         texts = self._texts
         return (lambda body: all(text in body for text in texts)) if texts else None
 
@@ -191,11 +190,11 @@ class _Choice:
         return wanted.everything or not has_expired(logged, self._moment)
 
 
-def _written(text: str) -> bytes:
-    """Return a text as it stands in the canonical bytes of a record that has it."""
+def _canonical_text(text: str) -> bytes:
+    """Return the bytes of a text in a canonical record."""
     try:
         return canonical(text)
-    except ValueRefusedError:  # a lone surrogate: no record has it
+    except ValueRefusedError:  # a lone surrogate, which no record can contain
         return b"\0"
 
 
@@ -224,77 +223,76 @@ def _filter(wanted: ListRequest) -> Filter:
 
 def _forwards(
     view: View,
-    chosen: Filter,
+    columns: Filter,
     choice: _Choice,
     limit: int,
     size: int,
     progress: Progress | None,
 ) -> list[VerifiedRecord]:
-    found = list[VerifiedRecord]()
     after = -1 if choice.after is None else choice.after
-    for logged in view.scan(chosen, after=after, likely=choice.likely):
-        if progress is not None:
-            progress(logged.seq, size)
-        if choice.takes(logged):
-            found.append(logged)
-            if len(found) == limit:
-                break
-    return found
+
+    def read() -> Iterator[VerifiedRecord]:
+        for logged in view.scan(columns, after=after, likely=choice.likely):
+            if progress is not None:
+                progress(logged.seq, size)
+            yield logged
+
+    return list(islice(filter(choice.takes, read()), limit))
 
 
 def _by_moment(
-    view: View, wanted: ListRequest, chosen: Filter, choice: _Choice
+    view: View, wanted: ListRequest, columns: Filter, choice: _Choice
 ) -> list[VerifiedRecord]:
-    found = view.by_moment(
-        chosen, oldest_first=wanted.oldest_first, after=wanted.after, likely=choice.likely
+    records = view.by_moment(
+        columns, oldest_first=wanted.oldest_first, after=wanted.after, likely=choice.likely
     )
-    return list(islice(filter(choice.takes, found), wanted.limit + 1))
+    return list(islice(filter(choice.takes, records), wanted.limit + 1))
 
 
 def _newest(
-    view: View, chosen: Filter, choice: _Choice, limit: int, progress: Progress | None
+    view: View, columns: Filter, choice: _Choice, limit: int, progress: Progress | None
 ) -> list[VerifiedRecord]:
-    """Read from the end on: what is older than the page is neither read nor verified."""
-    found, size = list[VerifiedRecord](), view.head.size
-    for logged in view.newest(chosen, likely=choice.likely):
-        if progress is not None:
-            progress(size - logged.seq, size)
-        if choice.takes(logged):
-            found.append(logged)
-            if len(found) == limit:
-                break
-    return found
+    """Read from the end of the log: nothing older than the page is read or verified."""
+    size = view.head.size
+
+    def read() -> Iterator[VerifiedRecord]:
+        for logged in view.newest(columns, likely=choice.likely):
+            if progress is not None:
+                progress(size - logged.seq, size)
+            yield logged
+
+    return list(islice(filter(choice.takes, read()), limit))
 
 
 def _backwards(
     view: View,
-    chosen: Filter,
+    columns: Filter,
     choice: _Choice,
     limit: int,
     size: int,
     progress: Progress | None,
 ) -> list[VerifiedRecord]:
-    """Look at stretches from the end on, each longer than the last, until there are enough."""
-    if choice.after is None and chosen.as_of is None:
-        return _newest(view, chosen, choice, limit, progress)
+    """Read stretches from the end of the log, each longer than the last, until there are enough."""
+    if choice.after is None and columns.as_of is None:
+        return _newest(view, columns, choice, limit, progress)
     end = size if choice.after is None else max(0, min(choice.after, size))
-    found, stretch, before = list[VerifiedRecord](), max(_FIRST_STRETCH, 2 * limit), end
-    while before > 0 and len(found) < limit:
+    page, stretch, before = list[VerifiedRecord](), max(_FIRST_STRETCH, 2 * limit), end
+    while before > 0 and len(page) < limit:
         start = max(0, before - stretch)
-        rows = view.scan(chosen, after=start - 1, likely=choice.likely)
-        some = deque[VerifiedRecord](maxlen=limit - len(found))
+        rows = view.scan(columns, after=start - 1, likely=choice.likely)
+        newest = deque[VerifiedRecord](maxlen=limit - len(page))
         for logged in takewhile(lambda each, end=before: each.seq < end, rows):  # type: ignore[misc]
             if progress is not None:
                 progress(end - start, end)
             if choice.takes(logged):
-                some.append(logged)
-        found += reversed(some)
+                newest.append(logged)
+        page += reversed(newest)
         before, stretch = start, stretch * _GROWTH
-    return found
+    return page
 
 
 MOST_ENTRIES = 1000
-"""Entries of one page at most."""
+"""Maximum entries of a page of the log."""
 
 _LONGEST = 300
 _MOST_SIGNATURES = 100
@@ -332,11 +330,11 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was added."""
 
     state: str
-    """Of a memory as in listings; ``erased`` where the content is gone, ``pending`` for an import
-    that is not complete, ``quarantined``."""
+    """For a memory as in listings; ``quarantined``; ``erased`` if the content is gone; ``pending``
+    for an incomplete import."""
 
     text: str | None = None
-    """What it says, in short."""
+    """Its content, shortened."""
 
     signers: list[str] = []
     """Keys whose own signatures of the record verify; the head's signature covers every entry."""
@@ -356,7 +354,7 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     entries: list[LogEntry]
     next: int | None = None
-    """What ``after`` has to be for the next page; None when this is the last."""
+    """Value of ``after`` for the next page; None on the last page."""
 
     size: int
     """Entries of the log."""
@@ -385,12 +383,12 @@ def log(bank: OpenBank, options: LogOptions) -> LogPage:
     require_owner(bank.settings, "log")
     with bank.ledger.reading() as view:
         size, moment = view.head.size, now()
-        places = _places(options, size)
-        rows = view.rows(places)
-        there = {logged.seq: logged for logged in view.at(places)}
+        positions = _positions(options, size)
+        rows = view.rows(positions)
+        records = {logged.seq: logged for logged in view.at(positions)}
         proofs = view.proofs([row.id for row in rows])
         entries = [
-            _entry(view, row, there.get(row.seq), proofs[row.id].path, moment) for row in rows
+            _entry(view, row, records.get(row.seq), proofs[row.id].path, moment) for row in rows
         ]
         if not options.oldest_first:
             entries.reverse()
@@ -407,8 +405,8 @@ def log(bank: OpenBank, options: LogOptions) -> LogPage:
         )
 
 
-def _places(options: LogOptions, size: int) -> range:
-    """Return the positions of a page, in the order of the log."""
+def _positions(options: LogOptions, size: int) -> range:
+    """Return the positions of a page, in log order."""
     if options.oldest_first:
         first = min(size, 0 if options.after is None else options.after + 1)
         return range(first, min(size, first + options.limit))
@@ -424,7 +422,7 @@ def _entry(
     else:
         state = "quarantined" if row.hold else state_of(view, logged, moment=moment)
         text, checks = _summary(logged), _signatures(logged.record)
-    bad = [found for found in checks if not found.valid]
+    invalid = [each for each in checks if not each.valid]
     return LogEntry(
         position=row.seq,
         id=row.id,
@@ -432,15 +430,15 @@ def _entry(
         at=row.at,
         state=state,
         text=text,
-        signers=[found.key for found in checks if found.valid],
-        verified=not bad,
-        problem=f"signature of {bad[0].key}: {bad[0].problem}" if bad else None,
+        signers=[each.key for each in checks if each.valid],
+        verified=not invalid,
+        problem=f"signature of {invalid[0].key}: {invalid[0].problem}" if invalid else None,
         proof=proof,
     )
 
 
 def _signatures(record: Sealed) -> list[SignatureCheck]:
-    """Check the signatures that a record has of its own."""
+    """Verify the signatures in a record itself."""
     kind = _SIGNED.get(record.type)
     if kind is None or not record.value.get("signatures"):
         return []

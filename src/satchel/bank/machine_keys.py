@@ -1,4 +1,4 @@
-"""Signing keys and whose word counts: what ``satchel key`` does."""
+"""Keys of this machine: signing keys, trust in the keys of others, and encryption identities."""
 
 import binascii
 import os
@@ -37,7 +37,7 @@ from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
-"""Environment variable with a 32-byte seed in base64; it wins over key files."""
+"""Environment variable with a 32-byte seed in base64; it takes precedence over key files."""
 
 _RAW_KEY_BYTES = 32
 _MAX_KEY_FILE = 4096
@@ -51,7 +51,7 @@ class KeyLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str
     own: bool
     signs: bool
-    """Whether its secret is here."""
+    """Whether its secret is on this machine."""
 
     role: str | None = None
     protected: bool = False
@@ -68,16 +68,16 @@ def signing_key(
     passphrase: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> tuple[SigningKey, bool]:
-    """Return the key to sign with, and whether it was made just now.
+    """Return the key to sign with, and whether it was just created.
 
-    A key in the environment wins; else the named one; else the default one, made on first use.
-    Where a token is presented, it is the key of its holder.
+    The first of: the holder's key, if a token is presented; the named key; the key in the
+    environment; the default key, created on first use.
 
     Raises:
         SigningKeyError: If the key is missing, revoked, or needs a passphrase.
     """
     env = os.environ if environment is None else environment
-    if settings.token is not None:  # who presents a token signs as its holder, never as the owner
+    if settings.token is not None:  # the holder of a token never signs as the owner
         from satchel.bank.permissions import own_key
 
         return own_key(settings, env), False
@@ -109,13 +109,13 @@ def owner_keys(
     *,
     passphrase: str | None = None,
 ) -> tuple[SigningKey, ...]:
-    """Return the keys of one owner or several, who sign together.
+    """Return the keys of one or several owners who sign together.
 
     Args:
-        settings: The surroundings.
-        name: Name of the first; the default one when not given, made on first use.
-        also: Names of the others.
-        passphrase: Of those that have one.
+        settings: Settings with the key ring.
+        name: Name of the first key; None for the default key, created on first use.
+        also: Names of the other keys.
+        passphrase: Passphrase of the protected keys.
 
     Raises:
         SigningKeyError: If a key is missing, revoked, or needs another passphrase.
@@ -126,7 +126,7 @@ def owner_keys(
 def signer_of(
     settings: Settings, options: SigningOptions, supplied: Callable[[], SigningKey] | None = None
 ) -> SigningKey:
-    """Return the key that signs: as the caller supplies it, or by the options.
+    """Return the signing key that the caller supplies, else the one of the options.
 
     Raises:
         SigningKeyError: If it is missing, revoked, or needs a passphrase.
@@ -141,7 +141,7 @@ def signers_of(
     options: CoSigningOptions,
     supplied: Callable[[], tuple[SigningKey, ...]] | None = None,
 ) -> tuple[SigningKey, ...]:
-    """Return the keys of the owners who sign: as the caller supplies them, or by the options.
+    """Return the owners' keys that the caller supplies, else those of the options.
 
     Raises:
         SigningKeyError: If a key is missing, revoked, or needs a passphrase.
@@ -155,10 +155,10 @@ def signers_of(
 def create_key(
     settings: Settings, name: str, *, role: Role = "owner", passphrase: str | None = None
 ) -> SigningKey:
-    """Make a key and trust it.
+    """Create a signing key and trust it.
 
     Raises:
-        TargetExistsError: If there is one of that name.
+        TargetExistsError: If there is a key of that name.
     """
     key = settings.keyring.create(name, role=role, passphrase=passphrase)
     _trust_own(settings, key, name, role)
@@ -172,11 +172,11 @@ def _trust_own(settings: Settings, key: SigningKey, name: str, role: Role = "own
 
 
 def list_keys(settings: Settings) -> list[KeyLine]:
-    """Return every key that is here or believed, own ones first."""
+    """Return all keys on this machine and all trusted keys, own keys first."""
     files: dict[str, KeyFile] = {}
     for name in settings.keyring.names():
-        held = settings.keyring.read(name)
-        files[held.key] = held
+        stored = settings.keyring.read(name)
+        files[stored.key] = stored
     lines = []
     for known in settings.registry.listed():
         file = files.pop(known.key, None)
@@ -213,12 +213,12 @@ def list_keys(settings: Settings) -> list[KeyLine]:
 
 def export_public(settings: Settings, name: str) -> dict[str, str]:
     """Return what others need to trust a key."""
-    held = settings.keyring.read(name)
-    return {"key": held.key, "name": held.name, "role": held.role, "created_at": held.created_at}
+    file = settings.keyring.read(name)
+    return {"key": file.key, "name": file.name, "role": file.role, "created_at": file.created_at}
 
 
 def export_secret(settings: Settings, name: str, output: Path, *, overwrite: bool = False) -> Path:
-    """Copy a key file, secret included, to a file that only its owner may read.
+    """Copy a key file, with its secret, to a file that only its owner may read.
 
     Raises:
         TargetError: If it cannot be written.
@@ -240,20 +240,20 @@ def trust_key(
     banks: tuple[str, ...] = (),
     replaces: str | None = None,
 ) -> TrustedKey:
-    """Believe a key from now on.
+    """Trust a key from now on.
 
     Args:
-        settings: The surroundings.
-        key: A did:key, 64 hex digits, or a file that holds one of them or 32 raw bytes; or the
-            statement of a succession, which says itself which key it replaces.
-        name: What to call it.
-        profile: Which kind of file it may vouch for.
-        banks: Banks it may vouch for; none means any.
+        settings: Settings with the key registry.
+        key: A did:key, 64 hex digits, or a file with one of them or with 32 raw bytes; or a file
+            with a statement of succession, which names the key it replaces.
+        name: Name of the key.
+        profile: Kind of file that it may sign.
+        banks: Banks that it may sign for; empty for any.
         replaces: The key that it succeeds, which is retired.
 
     Raises:
         UsageError: If it was revoked.
-        MalformedError: If it is no usable key.
+        MalformedError: If it is not a usable key.
     """
     require_owner(settings, "keys")
     stated = _succession_in(key)
@@ -273,7 +273,7 @@ def trust_key(
 
 
 def _succession_in(text: str) -> tuple[str, str] | None:
-    """Return the old and the new key where a text is the file of a statement of succession."""
+    """Return the old and the new key in a statement of succession; None for other input."""
     if text.startswith("did:") or not Path(text).is_file():
         return None
     with open_input(Path(text)) as stream:
@@ -287,11 +287,11 @@ def _succession_in(text: str) -> tuple[str, str] | None:
 
 
 def named_key(settings: Settings, key: str) -> str:
-    """Return the did:key that a person means: itself, or the name of a key here or believed.
+    """Return the did:key of a did:key, or of the name of a key on this machine or a trusted key.
 
     Raises:
         UsageError: If no key, or more than one, has that name.
-        MalformedError: If it is no usable did:key.
+        MalformedError: If it is not a usable did:key.
     """
     if key.startswith("did:"):
         public_key(key)
@@ -305,10 +305,10 @@ def named_key(settings: Settings, key: str) -> str:
 
 
 def read_public_key(text: str) -> str:
-    """Return the did:key that a text or a file stands for.
+    """Return the did:key of a text or a file.
 
     Raises:
-        MalformedError: If it is no usable key.
+        MalformedError: If it is not a usable key.
         UnreadableError: If it looks like a file and cannot be read.
     """
     stated = stated_key(text)
@@ -332,10 +332,10 @@ def read_public_key(text: str) -> str:
 
 
 def stated_key(text: str) -> str | None:
-    """Return the did:key that a text itself says, as one or in hex; None where it says none.
+    """Return the did:key of a did:key or hex digits; None if the text is neither.
 
     Raises:
-        MalformedError: If it is a DID, and no usable key.
+        MalformedError: If it is a DID, but not a usable key.
     """
     if text.startswith("did:"):
         public_key(text)
@@ -348,8 +348,7 @@ def stated_key(text: str) -> str | None:
 
 def _from_json(content: str, name: str) -> str:
     try:
-        found = msgspec.json.decode(content)
-        key = found["key"]
+        key = msgspec.json.decode(content)["key"]
     except (msgspec.MsgspecError, KeyError, TypeError):
         raise MalformedError("not a public key: no member `key`", file=name) from None
     public_key(str(key))
@@ -370,17 +369,17 @@ class IdentityLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create_identity(settings: Settings, name: str, passphrase: str | None = None) -> IdentityLine:
-    """Make an identity and its file, mode 0600.
+    """Create an identity and its file, with mode 0600.
 
     Args:
-        settings: Where it is kept.
+        settings: Settings with the home.
         name: Letters, digits, dot, dash and underscore.
-        passphrase: Protects it when given; then it is used only where it is named.
+        passphrase: Protects it; a protected identity is used only where it is named.
 
     Raises:
-        UsageError: If the name cannot be one.
-        TargetExistsError: If there is one of that name.
-        MissingExtraError: If what encrypts is not installed.
+        UsageError: If the name is not allowed.
+        TargetExistsError: If there is an identity of that name.
+        MissingExtraError: If the extra for encryption is not installed.
     """
     require_owner(settings, "keys")
     path = _identity_path(settings, name)
@@ -398,44 +397,44 @@ def create_identity(settings: Settings, name: str, passphrase: str | None = None
 
 
 def list_identities(settings: Settings) -> list[IdentityLine]:
-    """Return the identities that are here, by name."""
+    """Return the identities of this machine, by name."""
     folder = settings.home / "identities"
     return [_identity_line(path) for path in sorted(folder.glob(f"*{IDENTITY_SUFFIX}"))]
 
 
 def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | None = None) -> Lock:
-    """Return for whom a file is to be encrypted.
+    """Return the recipients and passphrase that a file is encrypted to.
 
     Args:
-        settings: Where identities of this machine are.
-        recipients: Each ``age1...``, a file with one a line, or the name of an identity here.
-        passphrase: A passphrase that opens it as well.
+        settings: Settings with the identities of this machine.
+        recipients: Each is ``age1...``, a file with one per line, or the name of an identity.
+        passphrase: A passphrase that also decrypts the file.
 
     Raises:
-        UsageError: If one is no recipient.
+        UsageError: If one is not a recipient.
         UnreadableError: If one is a file that cannot be read.
     """
     if isinstance(recipients, str):
         raise TypeError("recipients must be a list, not one string")
-    found = list[str]()
+    keys = list[str]()
     names = {line.name: line.recipient for line in list_identities(settings)} if recipients else {}
-    for one in recipients:
-        if one in names:
-            found.append(names[one])
-        elif one.startswith("age1") or one.upper().startswith("AGE-SECRET"):
-            found.append(one)
+    for text in recipients:
+        if text in names:
+            keys.append(names[text])
+        elif text.startswith("age1") or text.upper().startswith("AGE-SECRET"):
+            keys.append(text)
         else:
-            found += _recipients_in_file(Path(one))
-    return Lock(recipients=check_recipients(found), passphrase=passphrase)
+            keys += _recipients_in_file(Path(text))
+    return Lock(recipients=check_recipients(keys), passphrase=passphrase)
 
 
 def _recipients_in_file(path: Path) -> list[str]:
     with open_input(path) as stream:
         lines = stream.read(_MOST_IDENTITY_BYTES).decode("ascii", "replace").splitlines()
-    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    if not found:
+    recipients = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not recipients:
         raise UsageError("it contains no recipient", file=str(path))
-    return found
+    return recipients
 
 
 def _identity_path(settings: Settings, name: str) -> Path:
@@ -449,10 +448,10 @@ def _identity_path(settings: Settings, name: str) -> Path:
 
 def _identity_line(path: Path) -> IdentityLine:
     with open_input(path) as stream:
-        held = parse_identity_file(stream.read(_MOST_IDENTITY_BYTES))
+        identity = parse_identity_file(stream.read(_MOST_IDENTITY_BYTES))
     return IdentityLine(
         name=path.name.removesuffix(IDENTITY_SUFFIX),
-        recipient=held.recipient,
-        protected=held.wrapped is not None,
-        created_at=held.created_at,
+        recipient=identity.recipient,
+        protected=identity.wrapped is not None,
+        created_at=identity.created_at,
     )

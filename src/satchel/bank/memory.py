@@ -1,4 +1,4 @@
-"""A memory as people and programs are shown it."""
+"""A memory as interfaces show it: its fields, its state, and its retracted ancestors."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,13 +21,13 @@ from satchel.ports.rows import PENDING, RETIRING
 CURRENT, EXPIRED = "current", "expired"
 
 PROVIDER = "satchel"
-"""Stands in the origin of a memory that its caller gave a key."""
+"""Provider in the origin of a memory that has a key."""
 
 UNTRUSTED = "untrusted bank: its owners' keys are not trusted on this machine"
-"""The note for readers of such a bank."""
+"""Note for readers of an untrusted bank."""
 
 _TEXT = "text_of_"
-"""Begins the name of a field that holds as text what a property gives as a datetime."""
+"""Prefix of a field with the text of a time that a property returns as a datetime."""
 
 _SHOWN = 72
 _SHOWN_DIGITS = len("blake3:") + 8
@@ -35,23 +35,23 @@ _COMMON = frozenset(Entry.__struct_fields__)
 
 
 class RedactionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """That a memory is redacted, and by the log, how."""
+    """How a memory was redacted, as recorded in the log."""
 
     by: str | None = None
-    """The key of who did it; absent where the record does not say."""
+    """Key of the person who redacted it; absent if the record does not name one."""
 
     at: str
-    """When, by the clock of who did it, or else when it arrived."""
+    """When, by the clock of the person who redacted it, else when it was logged."""
 
     fields: list[str] = []
-    """JSON pointers of what was replaced."""
+    """JSON pointers of the values that were replaced."""
 
     imported: bool = False
-    """Whether it came redacted, with an import; otherwise it was redacted in this bank."""
+    """Whether it was redacted before it was imported; else it was redacted in this bank."""
 
     @property
     def told(self) -> str:
-        """It in words."""
+        """A line for people."""
         who = f" by {self.by}" if self.by else ""
         where = ", as imported" if self.imported else ""
         return f"{self.at[:19].replace('T', ' ')}{who}: {', '.join(self.fields)}{where}"
@@ -62,47 +62,47 @@ def _member(name: str) -> str:
 
 
 class ScoreParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a score is made of: each part between 0 and 1, before it is weighed."""
+    """The parts of a score, each between 0 and 1 and before weighting."""
 
     words: float
-    """How well its words go with the question, and those of the turns around it."""
+    """How well its words, and those of the turns around it, match the query."""
 
     meaning: float
-    """The same of what they mean."""
+    """How well its meaning, and that of the turns around it, matches the query."""
 
     thread: float
-    """How much of the question its whole conversation speaks of."""
+    """How much of the query its whole conversation covers."""
 
     speaker: float
-    """Whether the question names who said it."""
+    """Whether the query names its speaker."""
 
     dated: float = 0.0
-    """Whether it names a time, where the question asks for one."""
+    """Whether it names a time, if the query asks for one."""
 
     time: float = 0.0
-    """Whether it is of the time that the question names."""
+    """Whether it is of the time that the query names."""
 
     phrase: float = 0.0
-    """Whether words that stand together in the question do so in it; of the best alone."""
+    """Share of the query's phrases that it contains; only for the best memories."""
 
     reranked: float = 0.0
-    """How well a reranker finds that it answers; of the best alone."""
+    """Score of the reranker; only for the best memories."""
 
     linked: float
-    """What it has from another memory, weighed."""
+    """The part it gets from a linked memory, weighted."""
 
     cosine: float | None = None
-    """How nearly it means the same; none without a vector."""
+    """Cosine of its vector and the query's; none without a vector."""
 
     linked_to: str | None = None
-    """Id of the memory that an edge joins it with."""
+    """ID of the linked memory."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_member):
-    """One memory: of a listing, an answer, a history, or one that was stored just now.
+    """A memory: in a listing, an answer or a history, or just stored.
 
-    Times are aware datetimes; as JSON they are text, as in the record. What is not known is None,
-    empty, or absent from the JSON.
+    Times are aware datetimes; in JSON they are text, as in the record. What is not known is None or
+    empty, and absent from the JSON.
     """
 
     id: str
@@ -110,18 +110,18 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     """``semantic``, ``episodic``, ``procedural``, ``working`` or ``identity``."""
 
     text: str
-    """In words, whatever its type."""
+    """The memory in words."""
 
     data: Json = None
     key: str | None = None
-    """The name that the caller gave it."""
+    """Its key: a name that the caller gave it."""
 
     kind: str | None = None
     tags: list[str] = []
     metadata: JsonObject = {}
     salience: float | None = None
     scope: Scope | None = None
-    """Whose it is: ``user``, ``agent``, ``run`` and ``app``."""
+    """Its owners: ``user``, ``agent``, ``run`` and ``app``."""
 
     parents: list[str] = []
     text_of_created_at: str | None = None
@@ -131,65 +131,65 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     text_of_valid_until: str | None = None
     text_of_expires_at: str | None = None
     members: JsonObject = {}
-    """What else it says: the members of its type, entities, sources, and any other."""
+    """Its other members: those of its type, entities, sources, and any further ones."""
 
     origin: Origin | None = None
-    """Where it was before, unless that is only its key."""
+    """Where it was imported from; None for one with only a key."""
 
     position: int
     """Its position in the log."""
 
     text_of_arrived_at: str | None = None
     state: str
-    """``current``, or why it is not: ``superseded``, ``deleted``, ``expired``, ``rejected``."""
+    """``current``, or what ended it: ``superseded``, ``deleted``, ``expired``, ``rejected``."""
 
     held: bool = False
     """Whether it is in quarantine."""
 
     redacted: RedactionInfo | None = None
-    """Who redacted it, and when; absent for one that is whole."""
+    """How it was redacted; absent if it was not."""
 
     retracted: list[str] = []
-    """IDs of memories it derives from that were corrected or deleted since."""
+    """IDs of memories it derives from that have been corrected or deleted."""
 
     score: float | None = None
-    """How well it goes with the words of a search; the best is first."""
+    """How well it matches the query, for comparison within one answer."""
 
     trust: str | None = None
-    """How far it is trusted, where it was searched for."""
+    """Its trust class, in search results."""
 
     tokens: int = 0
-    """About how many it takes in an answer; an overestimate."""
+    """Estimated number of tokens in an answer; an overestimate."""
 
     terms: list[str] = []
-    """Which of the words of a search it has, folded as they are searched."""
+    """The terms of the query that it contains, normalized as for the search."""
 
     code: list[CodeContext] = []
-    """The code that it mentions, as the bank knows it now; nothing verifies that."""
+    """The code that it mentions, from the bank's code graph. It is not verified."""
 
     other_time: bool = False
-    """Whether it is of another time than the words of a search name."""
+    """Whether it is of another time than the query names."""
 
     superseded_by: str | None = None
-    """ID of its newer version, where the bank was searched as it was before."""
+    """ID of its newer version, if an earlier state of the bank was searched."""
 
     earlier: list[str] = []
-    """IDs of earlier versions of it, where it was searched for."""
+    """IDs of its earlier versions, in search results."""
 
     conflicts_with: list[str] = []
-    """IDs of memories in the same answer that contradict it: same subject, different fact."""
+    """IDs of memories in the same answer that contradict it about the same subject."""
 
     why: ScoreParts | None = None
-    """What its score is made of; with ``explain``."""
+    """The parts of its score; with ``explain``."""
 
     @property
     def created_at(self) -> datetime | None:
-        """When it was made, as its record says."""
+        """When it was created, by its record."""
         return _moment(self.text_of_created_at)
 
     @property
     def updated_at(self) -> datetime | None:
-        """When this version was made."""
+        """When this version was created."""
         return _moment(self.text_of_updated_at)
 
     @property
@@ -199,12 +199,12 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     @property
     def valid_from(self) -> datetime | None:
-        """Since when it is true."""
+        """Start of the time for which it is true."""
         return _moment(self.text_of_valid_from)
 
     @property
     def valid_until(self) -> datetime | None:
-        """Until when it is true."""
+        """End of the time for which it is true."""
         return _moment(self.text_of_valid_until)
 
     @property
@@ -219,7 +219,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     @property
     def text_of_date(self) -> str:
-        """When it happened, else when it was made, else when it was added; as text."""
+        """When it happened, else when it was created, else when it was logged; as text."""
         return self.text_of_occurred_at or self.text_of_created_at or self.text_of_arrived_at or ""
 
     @property
@@ -249,7 +249,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     @property
     def predicate(self) -> str | None:
-        """What a fact says of its subject."""
+        """The relation between a fact's subject and object."""
         return self.members.get("predicate")
 
     @property
@@ -276,13 +276,13 @@ def _moment(text: str | None) -> datetime | None:
 def memory_of(
     view: View, logged: VerifiedRecord, *, moment: str, as_of: int | None = None
 ) -> Memory:
-    """Return what is shown of a memory; of a record of another type, ID, type and state.
+    """Return a record as a memory; a record that is no memory has only ID, type and state.
 
     Args:
-        view: Where it was read.
+        view: A view of the bank.
         logged: The record.
-        moment: When it is looked at, to tell whether it has expired.
-        as_of: How long the log was then; None for now.
+        moment: The time at which expiry is judged.
+        as_of: Number of log records to consider; None for all.
     """
     return Memory(
         **members_of(logged.record),
@@ -295,14 +295,14 @@ def memory_of(
 
 
 def members_of(record: Sealed) -> dict[str, Any]:
-    """Return what a record says by itself, as members of ``Memory``; of any type of record."""
+    """Return the fields of ``Memory`` that a record of any type has by itself."""
     entry, value = record.model, record.value
-    made: dict[str, Any] = {"id": record.id, "type": record.type, "text": ""}
+    fields: dict[str, Any] = {"id": record.id, "type": record.type, "text": ""}
     if not isinstance(entry, Entry):
-        return made
+        return fields
     key, origin = key_of(entry), entry.origin
     own = origin is not None and origin == Origin(provider=PROVIDER, id=key)
-    made |= {
+    fields |= {
         "text": entry.text or memory_text(entry),
         "key": key,
         "tags": list(entry.tags),
@@ -311,20 +311,20 @@ def members_of(record: Sealed) -> dict[str, Any]:
         | {name: value[name] for name in ("entities", "sources") if name in value},
         "origin": None if own else origin,
     }
-    made |= {name: getattr(entry, name) for name in _SAME}
-    return made | {f"{_TEXT}{name}": getattr(entry, name) for name in _TIMES}
+    fields |= {name: getattr(entry, name) for name in _SAME}
+    return fields | {f"{_TEXT}{name}": getattr(entry, name) for name in _TIMES}
 
 
 def stored(bank: OpenBank, record: Sealed, position: int) -> dict[str, Any]:
-    """Return the fields of a memory that is current now; its content for who may read it."""
-    made = members_of(record)
+    """Return the fields of a memory that was just stored; its content only with permission."""
+    fields = members_of(record)
     if not bank.shows("read"):
-        made = {"id": record.id, "type": record.type, "text": ""}
-    return {**made, "position": position, "state": CURRENT}
+        fields = {"id": record.id, "type": record.type, "text": ""}
+    return {**fields, "position": position, "state": CURRENT}
 
 
 def shown(bank: OpenBank, view: View, logged: VerifiedRecord, *, moment: str) -> dict[str, Any]:
-    """Return the fields of a memory as it is now; its content for who may read it."""
+    """Return the fields of a memory as it is now; its content only with permission."""
     memory = memory_of(view, logged, moment=moment)
     if bank.shows("read"):
         return fields_of(memory)
@@ -333,22 +333,22 @@ def shown(bank: OpenBank, view: View, logged: VerifiedRecord, *, moment: str) ->
 
 
 def fields_of(memory: Memory) -> dict[str, Any]:
-    """Return the fields of a memory by name, for a result that is one and more."""
+    """Return the fields of a memory by name, for results that extend ``Memory``."""
     return {name: getattr(memory, name) for name in Memory.__struct_fields__}
 
 
 def redacted_of(view: View, logged: VerifiedRecord) -> RedactionInfo | None:
-    """Return that an entry is redacted, as the log says; None for one that is whole."""
+    """Return how an entry was redacted, by the log; None if it was not."""
     if not isinstance(logged.model, Entry) or logged.model.nonce is not None:
         return None
-    found = view.redaction(logged.record.id)
-    if found is None or not isinstance(found.model, Redaction):
+    redaction = view.redaction(logged.record.id)
+    if redaction is None or not isinstance(redaction.model, Redaction):
         return None
     return RedactionInfo(
-        by=found.model.by,
-        at=found.model.at or found.row.at,
-        fields=list(found.model.fields),
-        imported=bool(found.row.batch),
+        by=redaction.model.by,
+        at=redaction.model.at or redaction.row.at,
+        fields=list(redaction.model.fields),
+        imported=bool(redaction.row.batch),
     )
 
 
@@ -357,40 +357,40 @@ _TIMES = ("created_at", "updated_at", "occurred_at", "valid_from", "valid_until"
 
 
 def key_of(entry: Entry) -> str | None:
-    """Return the name that a caller gave a memory."""
+    """Return the key that a caller gave a memory; None if it has none."""
     origin = entry.origin
     if origin is None or origin.provider != PROVIDER or origin.id is None:
         return None
-    return None if is_id(origin.id) else origin.id  # that is the one it had in another bank
+    return None if is_id(origin.id) else origin.id  # the ID it has in another bank
 
 
 def state_of(view: View, logged: VerifiedRecord, *, moment: str, as_of: int | None = None) -> str:
-    """Return ``current``, or the state that ended it, as ``Memory.state``."""
+    """Return the state of a record; see ``Memory.state``."""
     retired = logged.row.retired
     if retired is None:
         return EXPIRED if has_expired(logged, moment) else CURRENT
     if retired == PENDING:
         return "pending"
-    said = view.status_events(logged, as_of=as_of)
-    ended = (each.state for each in said if each.place == retired and each.state in RETIRING)
+    statuses = view.status_events(logged, as_of=as_of)
+    ended = (each.state for each in statuses if each.place == retired and each.state in RETIRING)
     return next(ended, "deleted")
 
 
 def has_expired(logged: VerifiedRecord, moment: str) -> bool:
-    """Tell whether a record says itself that its time to be shown is over."""
+    """Return whether a record has expired at a moment."""
     expires_at = logged.row.expires_at
     return expires_at is not None and expires_at <= moment
 
 
 def moment_of(view: View, as_of: int | None) -> str:
-    """Return when the log was as it is looked at: now, or when its last record then arrived."""
+    """Return the time of an earlier state of the log: when its last record was added; else now."""
     if as_of is None or as_of >= view.head.size:
         return now()
     return view.arrival(as_of - 1) if as_of else now()
 
 
 def notes_of(view: View) -> list[str]:
-    """Return notes for readers of a bank: what was given up of it, and whether it is untrusted."""
+    """Return notes for readers of a bank: accepted losses, and whether it is untrusted."""
     notes = list(view.notes)
     if view.standing is BankStanding.UNTRUSTED:
         notes.append(f"{UNTRUSTED}; see: satchel doctor")
@@ -398,7 +398,7 @@ def notes_of(view: View) -> list[str]:
 
 
 def gist_of(value: dict[str, Any]) -> str:
-    """Return in words what the members of an entry say; JSON where there are none."""
+    """Return the members of an entry in words, or as JSON if they are not words."""
     if value.get("text"):
         return str(value["text"])
     if value.get("observation"):
@@ -410,16 +410,16 @@ def gist_of(value: dict[str, Any]) -> str:
     if named:
         return ": ".join(named)
     rest = {name: part for name, part in value.items() if part not in (None, "", [], {})}
-    said = rest.pop("data") if rest.keys() == {"data"} else rest
-    return msgspec.json.encode(said).decode() if said else ""
+    content = rest.pop("data") if rest.keys() == {"data"} else rest
+    return msgspec.json.encode(content).decode() if content else ""
 
 
 CORRECTION = "correction"
-"""What the reason of a correction starts with."""
+"""Prefix of the reason of a correction."""
 
 
 _MOST_ANCESTORS = 2000
-"""Ancestors that are read for one answer."""
+"""Maximum ancestors that are read for one answer."""
 
 _DEEPEST = 20
 
@@ -427,14 +427,14 @@ _DEEPEST = 20
 def with_retracted(view: View, memories: Sequence[Memory]) -> list[Memory]:
     """Return memories with the IDs of their ancestors that were corrected or deleted.
 
-    A memory that was only updated was right in its time: what derives from it is not marked.
+    A memory that was only updated was right in its time: memories derived from it are not marked.
 
     Args:
-        view: The bank.
-        memories: As they are shown.
+        view: A view of the bank.
+        memories: The memories.
     """
     parents = {memory.id: list(memory.parents) for memory in memories}
-    retracted = _among(view, parents)
+    retracted = _retracted_ancestors(view, parents)
     if not retracted:
         return list(memories)
     return [
@@ -445,8 +445,8 @@ def with_retracted(view: View, memories: Sequence[Memory]) -> list[Memory]:
     ]
 
 
-def _among(view: View, parents: dict[str, list[str]]) -> set[str]:
-    """Read ancestors, level by level, into ``parents``; return those that were retracted."""
+def _retracted_ancestors(view: View, parents: dict[str, list[str]]) -> set[str]:
+    """Add ancestors to ``parents``, level by level, and return those that were retracted."""
     retracted, known, level = set[str](), set[str](), list(parents)
     for _ in range(_DEEPEST):
         ends = dict.fromkeys(end for name in level for end in parents.get(name, ()))
@@ -475,11 +475,11 @@ def _ancestors(name: str, parents: dict[str, list[str]]) -> list[str]:
 def _is_retracted(view: View, logged: VerifiedRecord) -> bool:
     if logged.row.retired is None:
         return False
-    ended = [said for said in view.status_events(logged) if said.place == logged.row.retired]
-    if any(said.state in ("deleted", "rejected") for said in ended):
+    ended = [status for status in view.status_events(logged) if status.place == logged.row.retired]
+    if any(status.state in ("deleted", "rejected") for status in ended):
         return True
     return any(
         isinstance(status.model, Status)
         and (status.model.reason or "").partition(":")[0] == CORRECTION
-        for status in view.at([said.seq for said in ended if said.state == "superseded"])
+        for status in view.at([each.seq for each in ended if each.state == "superseded"])
     )

@@ -1,4 +1,4 @@
-"""Which memory of a bank is meant: its id, or the first digits of that."""
+"""Input of callers: the members of a memory, and the ID, ID prefix or text that names one."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -31,17 +31,17 @@ _DIGITS = frozenset("0123456789abcdef")
 
 
 def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
-    """Return the record of any type that a person means.
+    """Return a record of any type, by ID, ID prefix or text.
 
     Args:
-        view: Where to look.
-        wanted: Its ID, or the first six digits or more of that; or the text of a current memory,
-            or a part of it that no other current memory has.
-        field: What to call it in errors.
+        view: A view of the bank.
+        wanted: Its ID, or at least the first six digits of it; or the text of a current memory, or
+            a part of the text that no other current memory has.
+        field: Name of the argument in errors.
 
     Raises:
-        UnknownMemoryError: If there is none.
-        UsageError: If there are several, or it is no id.
+        UnknownMemoryError: If there is no such record.
+        UsageError: If several match, or it is neither an ID nor a text.
     """
     if not isinstance(wanted, str):
         raise UsageError(
@@ -50,8 +50,8 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
             hint="Pass several IDs as several arguments: forget(*ids).",
         )
     if len(wanted) == _ID_LENGTH and is_id(wanted):
-        found = list(view.get([wanted]).values())
-        if not found:  # that there is none is not for an index to say
+        matches = list(view.get([wanted]).values())
+        if not matches:  # an index alone cannot prove absence
             view.require_columns("id")
     elif (quoted := _quoted(view, wanted, field)) is not None:
         return quoted
@@ -66,42 +66,42 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
                     "words of its text."
                 ),
             )
-        found = view.with_prefix(digits, limit=_MOST_SHOWN)
-    if not found:
+        matches = view.with_prefix(digits, limit=_MOST_SHOWN)
+    if not matches:
         raise UnknownMemoryError(
             f"there is no memory {_shown(wanted)!r} in this bank",
             field=field,
             hint="See: satchel list. To use another bank: --bank NAME.",
         )
-    if len(found) > 1:
-        ids = ", ".join(sorted(logged.record.id for logged in found))
+    if len(matches) > 1:
+        ids = ", ".join(sorted(logged.record.id for logged in matches))
         raise UsageError(
             f"several IDs start with {wanted!r}", field=field, hint=f"Choose one: {ids}"
         )
-    return found[0]
+    return matches[0]
 
 
 def _quoted(view: View, wanted: str, field: str) -> VerifiedRecord | None:
-    """Return the current memory with a text, where it is words that are given and not an ID.
+    """Return the current memory that contains a text; None if the input is not words.
 
     Raises:
-        UnknownMemoryError: If no current memory says it.
-        UsageError: If several do, with their IDs.
+        UnknownMemoryError: If no current memory contains it.
+        UsageError: If several do; the hint lists their IDs.
     """
     words = " ".join(wanted.split()).casefold()
     if len(words) < _LEAST_QUOTED or " " not in words:
         return None
-    found = list[tuple[str, VerifiedRecord]]()
+    containing = list[tuple[str, VerifiedRecord]]()
     for logged in view.newest(_ENTRIES):
         text = " ".join((logged.row.text or "").split()).casefold()
         if words in text:
-            found.append((text, logged))
-    if not found:
+            containing.append((text, logged))
+    if not containing:
         raise UnknownMemoryError(
             f"no current memory contains {_shown(wanted)!r}", field=field, hint="See: satchel list."
         )
-    exact = [logged for text, logged in found if text == words]
-    matches = exact or [logged for _, logged in found]
+    exact = [logged for text, logged in containing if text == words]
+    matches = exact or [logged for _, logged in containing]
     if len(matches) > 1:
         ids = ", ".join(each.record.id[:_ID_SHOWN] for each in matches[:_MOST_SHOWN])
         raise UsageError(
@@ -113,44 +113,44 @@ def _quoted(view: View, wanted: str, field: str) -> VerifiedRecord | None:
 
 
 def find_memory(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
-    """Return the entry that a person means; ``find_record`` says how it is named.
+    """Return a memory; see ``find_record``.
 
     Raises:
         UnknownMemoryError: Also if it is a record of another type.
     """
-    found = find_record(view, wanted, field)
-    if not isinstance(found.model, Entry):
+    logged = find_record(view, wanted, field)
+    if not isinstance(logged.model, Entry):
         raise UnknownMemoryError(
-            f"this is the id of a {found.record.type} record, not of a memory",
+            f"this is the id of a {logged.record.type} record, not of a memory",
             field=field,
-            hint=_OTHERWISE.get(found.record.type, "See: satchel list."),
+            hint=_TYPE_HINTS.get(logged.record.type, "See: satchel list."),
         )
-    return found
+    return logged
 
 
-_OTHERWISE = {"bank": "See: satchel bank list."}
+_TYPE_HINTS = {"bank": "See: satchel bank list."}
 
 
 def current_memory(view: View, wanted: str) -> VerifiedRecord:
-    """Return the entry that a person means, for a new version of it.
+    """Return a current memory; see ``find_record``.
 
     Raises:
-        RetiredMemoryError: If it has a newer version, was forgotten, or is held back.
+        RetiredMemoryError: If it has a newer version, was forgotten, or is quarantined.
     """
-    found = find_memory(view, wanted)
-    if found.row.retired is not None:
-        raise not_current(view, found)
-    if found.row.hold:
+    logged = find_memory(view, wanted)
+    if logged.row.retired is not None:
+        raise not_current(view, logged)
+    if logged.row.hold:
         raise RetiredMemoryError(
             "the memory is quarantined",
             field="id",
             hint="Release it first, or forget it.",
         )
-    return found
+    return logged
 
 
 def not_current(view: View, logged: VerifiedRecord) -> RetiredMemoryError:
-    """Return the refusal for what is no longer current, naming what is."""
+    """Return the error for a memory that is not current; it names the current version."""
     newer = newest_of(view, logged)
     if newer is not None:
         identity = newer.record.id
@@ -168,17 +168,17 @@ def not_current(view: View, logged: VerifiedRecord) -> RetiredMemoryError:
 
 
 def versions_of(view: View, logged: VerifiedRecord) -> list[VerifiedRecord]:
-    """Return the versions of a memory that took one another's place, in the order of the log."""
-    found = view.get(sorted(view.versions(logged.record.id)))
-    return sorted(found.values(), key=lambda each: each.seq)
+    """Return the versions of a memory that updates link, in log order."""
+    versions = view.get(sorted(view.versions(logged.record.id)))
+    return sorted(versions.values(), key=lambda each: each.seq)
 
 
 def newest_of(view: View, logged: VerifiedRecord) -> VerifiedRecord | None:
-    """Return the current version of a memory, where there is one."""
-    there = [each for each in versions_of(view, logged) if each.row.retired is None]
-    if not there and logged.row.slot is not None:
-        there = [found for found in [view.current(logged.row.slot)] if found is not None]
-    return there[-1] if there else None
+    """Return the current version of a memory, if there is one."""
+    current = [each for each in versions_of(view, logged) if each.row.retired is None]
+    if not current and logged.row.slot is not None:
+        return view.current(logged.row.slot)
+    return current[-1] if current else None
 
 
 def _shown(wanted: str) -> str:
@@ -186,43 +186,43 @@ def _shown(wanted: str) -> str:
 
 
 MemoryFields = Mapping[str, Any]
-"""Members of an entry by name, ``type`` among them, as JSON; times as text or ``datetime``."""
+"""JSON members of an entry by name, including ``type``; times are text or ``datetime``."""
 
 GIVEN = frozenset({"id", "nonce"})
-"""Members that nobody chooses."""
+"""Members that are set automatically."""
 
-_SAYS_NOTHING = frozenset({"type", "scope", "origin", "created_at", "updated_at", "parent_ids"})
+_NOT_CONTENT = frozenset({"type", "scope", "origin", "created_at", "updated_at", "parent_ids"})
 
 
 def sealed_of(members: MemoryFields, limits: Limits) -> Sealed:
-    """Return the entry with some members.
+    """Return the sealed entry with members. Errors name the member.
 
     Args:
-        members: Those that are None are left out; the type is ``semantic`` unless it is said.
-        limits: The bounds on a record.
+        members: Members by name, without those that are None; the type defaults to ``semantic``.
+        limits: Limits of a record.
 
     Raises:
-        EmptyInputError: If it says nothing.
-        UsageError: If a member cannot be chosen, or a time or the type is none.
+        EmptyInputError: If there is no content.
+        UsageError: If a member is set automatically, or a time or the type is not valid.
         ValueRefusedError: If a member has the wrong shape, or no canonical form.
-        LimitError: If it is too large.
+        LimitError: If the record is too large.
     """
-    said = {name: part for name, part in members.items() if part is not None}
-    for name in sorted(GIVEN & said.keys()):
+    given = {name: part for name, part in members.items() if part is not None}
+    for name in sorted(GIVEN & given.keys()):
         raise UsageError("this member is set automatically", field=name)
-    component = said.pop("type", Component.SEMANTIC)
+    component = given.pop("type", Component.SEMANTIC)
     if not isinstance(component, str) or component not in set(Component):
         raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
-    if not any(_says(part) for name, part in said.items() if name not in _SAYS_NOTHING):
+    if not any(_has_content(part) for name, part in given.items() if name not in _NOT_CONTENT):
         raise EmptyInputError("the memory is empty", field="text")
     for name in TIMES:
-        if name in said:
-            said[name] = parse_moment(said[name], name)
-    if "tags" in said:
-        said["tags"] = unique_tags(said["tags"])
+        if name in given:
+            given[name] = parse_moment(given[name], name)
+    if "tags" in given:
+        given["tags"] = unique_tags(given["tags"])
     known = known_members(component)
-    fields = {name: part for name, part in said.items() if name in known}
-    unknown = {name: part for name, part in said.items() if name not in known}
+    fields = {name: part for name, part in given.items() if name in known}
+    unknown = {name: part for name, part in given.items() if name not in known}
     return seal(_entry(Component(component), fields), unknown=unknown, limits=limits)
 
 
@@ -236,15 +236,15 @@ def _entry(component: Component, fields: dict[str, Any]) -> Entry:
         raise ValueRefusedError("not a memory: nested too deeply") from None
 
 
-def _says(part: Any) -> bool:
+def _has_content(part: Any) -> bool:
     return bool(part.strip()) if isinstance(part, str) else part not in ([], {}, ())
 
 
 def unique_tags(tags: Any) -> list[str]:
-    """Return tags, each once, in their order.
+    """Return tags without duplicates, in order.
 
     Raises:
-        UsageError: If one is empty, or no text.
+        UsageError: If a tag is empty or not a string.
     """
     if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
         raise UsageError("tags must be a list of strings", field="tags")
@@ -254,28 +254,27 @@ def unique_tags(tags: Any) -> list[str]:
 
 
 def parse_moment(value: Any, field: str) -> str:
-    """Return a time as the model keeps it.
+    """Return a time in canonical form.
 
     Args:
-        value: A text such as ``2026-03-01`` or ``2026-03-01T09:30+01:00``, without a zone meant
-            in UTC; or a ``datetime`` with its zone, or a ``date``, which is its first moment in
-            UTC.
-        field: What to call it in errors.
+        value: A text such as ``2026-03-01`` or ``2026-03-01T09:30+01:00``, in UTC if it has no
+            zone; a ``datetime`` with a zone; or a ``date``, which is its first moment in UTC.
+        field: Name of the argument in errors.
 
     Raises:
-        UsageError: If it names no moment.
+        UsageError: If it is not a valid time.
     """
-    found = None
+    time = None
     if isinstance(value, datetime):
-        found = format_time(value) if value.tzinfo is not None else None
+        time = format_time(value) if value.tzinfo is not None else None
     elif isinstance(value, date):
-        found = read_time(value.isoformat())
+        time = read_time(value.isoformat())
     elif isinstance(value, str):
-        found = read_time(value)
-    if found is None:
+        time = read_time(value)
+    if time is None:
         raise UsageError(
             f"{str(value)[:60]!r} is not a valid time",
             field=field,
             hint="Write it as 2026-03-01, or 2026-03-01T09:30:00+01:00; a datetime needs a zone.",
         )
-    return found
+    return time

@@ -1,4 +1,4 @@
-"""An open bank: which one a person means, and what the actions on it work with."""
+"""Opening a bank: the default bank, effective settings, and finding a bank by name or ID."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ def default_bank(settings: Settings) -> str | None:
 
 
 def set_default_bank(settings: Settings, bank: str | None) -> None:
-    """Remember the default bank of the store; None forgets it."""
+    """Set the default bank of the store; None removes it."""
     place = written_place(settings.store)
     banks = {key: value for key, value in _read_default_banks(settings).items() if key != place}
     if bank is not None:
@@ -80,15 +80,15 @@ def set_default_bank(settings: Settings, bank: str | None) -> None:
 def inherit_default_bank(
     target: Settings, chosen: str | None, banks: Collection[str]
 ) -> str | None:
-    """Give a store that banks were copied to the default bank of the other, if it has none.
+    """Set the default bank of a copied store to that of the original, if it has none.
 
     Args:
-        target: The surroundings with the store that was written.
-        chosen: ID of the default bank of the other store.
-        banks: IDs of the banks that were copied.
+        target: Settings with the store that was written.
+        chosen: ID of the default bank of the original store.
+        banks: IDs of the copied banks.
 
     Returns:
-        ID of the default bank that the store has now.
+        ID of the default bank of the copy.
     """
     present = default_bank(target)
     if present is None and chosen is not None and chosen in banks:
@@ -125,20 +125,20 @@ def _is_bank_id(value: object) -> bool:
 
 CONFIG_VERSION = 1
 CONFIG_MARK = "_satchel_bank_config"
-"""The member that says what the document is, and its version."""
+"""The member that identifies the document, with its version."""
 
 _Kind = TypeVar("_Kind", bound=BankProfile)
 
 
 class NamedProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A profile that goes along with the settings that name it."""
+    """A profile, with the name by which settings refer to it."""
 
     name: str
     settings: BankProfile = BankProfile()
 
 
 class BankConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A bank's configuration as a document, beside an archive of its memory."""
+    """A bank's configuration as a document, stored beside an archive of its memory."""
 
     version: int = msgspec.field(name=CONFIG_MARK)
     settings: BankSettings = BankSettings()
@@ -146,10 +146,10 @@ class BankConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def parse_bank_config(document: Mapping[str, Any]) -> BankConfig:
-    """Return what this version understands of a document; other members are kept.
+    """Return a document as configuration, without members that this version does not know.
 
     Raises:
-        MalformedError: If it is no such document, or a member has the wrong shape.
+        MalformedError: If it is not such a document, or a member has the wrong shape.
     """
     try:
         version = msgspec.convert(document.get(CONFIG_MARK), int)
@@ -176,34 +176,38 @@ def parse_bank_config(document: Mapping[str, Any]) -> BankConfig:
     )
 
 
-def _convert_known(given: Any, kind: type[_Kind], where: str) -> _Kind:
-    if not isinstance(given, Mapping):
+def _convert_known(members: Any, kind: type[_Kind], where: str) -> _Kind:
+    if not isinstance(members, Mapping):
         raise MalformedError("must be an object", field=where)
     names = set(kind.__struct_fields__)
     try:
-        return msgspec.convert({name: given[name] for name in names & set(given)}, resolved(kind))
+        known = {name: members[name] for name in names & set(members)}
+        return msgspec.convert(known, resolved(kind))
     except msgspec.ValidationError as error:
         raise MalformedError(str(error), field=where) from None
 
 
 def file_settings(options: ConfigTables, bank: str, name: str | None) -> BankSettings:
-    """Return what the file says of a bank, by its id or else by its name."""
-    found = options.banks.get(bank)
-    if found is None and name is not None:
-        found = options.banks.get(name)
-    return found or BankSettings()
+    """Return a bank's settings in the configuration file, by its ID, else by its name."""
+    settings = options.banks.get(bank)
+    if settings is None and name is not None:
+        settings = options.banks.get(name)
+    return settings or BankSettings()
 
 
 def effective_settings(
     options: ConfigTables, bank: str, name: str | None, own: BankConfig | None = None
 ) -> BankSettings:
-    """Return what holds for a bank, all told; ``profile`` names the one that counts.
+    """Return the effective settings of a bank; ``profile`` names the profile that was applied.
+
+    The first that sets a value wins: ``[banks.NAME]`` of the configuration file, the bank's own
+    settings in its log, the profile that they name (of the file, else the bank's), the defaults.
 
     Args:
-        options: The file of this machine.
-        bank: The bank's id.
+        options: The configuration file of this machine.
+        bank: ID of the bank.
         name: Its name.
-        own: What the bank carries in its log.
+        own: The configuration in the bank's log.
     """
     settings = merge_settings(
         file_settings(options, bank, name), own.settings if own else BankSettings()
@@ -218,30 +222,30 @@ def effective_settings(
 def profile_of(
     options: ConfigTables, name: str | None, own: BankConfig | None
 ) -> BankProfile | None:
-    """Return a profile by name: the file's, else the one that came with the bank."""
+    """Return a profile by name: from the configuration file, else from the bank."""
     if name is None:
         return None
-    came = own.profile if own is not None else None
+    carried = own.profile if own is not None else None
     return options.profiles.get(name) or (
-        came.settings if came is not None and came.name == name else None
+        carried.settings if carried is not None and carried.name == name else None
     )
 
 
 def merge_settings(first: BankSettings, second: BankSettings) -> BankSettings:
-    """Return settings of which the first win; metadata is merged, name by name."""
+    """Merge settings; the first take precedence, and metadata is merged by name."""
     merged = {**set_members(second), **set_members(first)}
     metadata = {**second.metadata, **first.metadata}
     return BankSettings(**{**merged, "metadata": metadata})
 
 
 def set_members(settings: BankProfile) -> dict[str, Any]:
-    """Return what settings say, without what they leave open."""
-    found = {name: getattr(settings, name) for name in type(settings).__struct_fields__}
-    return {name: value for name, value in found.items() if value not in (None, {})}
+    """Return the settings that have a value, by name."""
+    values = {name: getattr(settings, name) for name in type(settings).__struct_fields__}
+    return {name: value for name, value in values.items() if value not in (None, {})}
 
 
 SETTINGS = "settings"
-"""The action of the config record that carries a bank's own settings."""
+"""Action of the config record with a bank's own settings."""
 
 _PREFIX = "blake3:"
 _CONFIGS = Filter(types=frozenset({"config"}))
@@ -251,7 +255,7 @@ _MOST_NAMED = 8
 _SHOWN = 12
 _DIGITS = frozenset("0123456789abcdef")
 _ONE_BY_ONE = 16
-"""Names that are looked up alone before all of them are: each looks at all banks, unproved."""
+"""Names that are looked up one by one; for more, the names of all banks are read once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,26 +267,25 @@ class OpenBank:
     ledger: Ledger
     name: str | None
     bearer: "Bearer | None" = None
-    """Who presented a token; None for the owner."""
+    """The holder of the token that was presented; None for the owner."""
 
     @property
     def id(self) -> str:
-        """The bank's id."""
+        """ID of the bank."""
         return self.ledger.bank
 
     def asked(self, action: str) -> "OpenBank":
-        """Return the bank for an action, which everything that it does has to go through.
+        """Return the bank as an action may see it. Every action on a bank starts with this call.
 
-        The one place where permission is asked for: an action on a bank begins with it. For the
-        owner that is the bank itself. For a holder it is what the token covers; the bank that was
-        opened gives nothing before.
+        For the owner, this is the bank itself; for the holder of a token, the part that the token
+        covers. Before the call, a holder can read nothing.
 
         Args:
-            action: One of ``permitted.needs.NEEDS``; what is the owner's alone asks by
-                ``permitted.owning.require_owner``.
+            action: One of ``permissions.NEEDS``. Actions that only the owner may do call
+                ``require_owner`` instead.
 
         Raises:
-            TokenError: If the token does not hold, or not any more.
+            TokenError: If the token is not valid, or no longer.
             PermissionRefusedError: If it does not allow the action.
         """
         if self.bearer is None:
@@ -290,30 +293,30 @@ class OpenBank:
         return replace(self, ledger=self.bearer.asked(self.ledger, action))
 
     def shows(self, permission: str) -> bool:
-        """Tell whether something may be told that needs a permission beyond that of the action."""
+        """Return whether output may include what needs a further permission."""
         return self.bearer is None or permission in self.bearer.chain.permissions
 
     def document(self, view: View) -> dict[str, Any]:
-        """Return the configuration that the bank carries in its log; empty for none."""
+        """Return the configuration in the bank's log; empty if there is none."""
         if view.head.counts.get("config", 0) <= _ADMISSION:
             return {}
         for logged in view.whole.newest(_CONFIGS):
             value = logged.record.value
             if value.get("action") == SETTINGS and value["payload"].get("bank") == self.id:
-                found = value["payload"].get("document")
-                return found if isinstance(found, dict) else {}
+                document = value["payload"].get("document")
+                return document if isinstance(document, dict) else {}
         return {}
 
     def settled(self, view: View) -> BankSettings:
-        """Return what holds for the bank: the file's, its own and its profile's settings."""
+        """Return the effective settings of the bank; see ``effective_settings``."""
         document, own = self.document(view), None
         if document:
-            with suppress(InputError):  # what a later version wrote has no meaning here
+            with suppress(InputError):  # written by a later version
                 own = parse_bank_config(document)
         return effective_settings(self.settings.options, self.id, self.name, own)
 
     def own_config(self, view: View) -> BankConfig | None:
-        """Return what this version understands of the bank's own configuration."""
+        """Return the bank's own configuration, as far as this version knows it."""
         document = self.document(view)
         return parse_bank_config(document) if document else None
 
@@ -324,7 +327,7 @@ class OpenBank:
         counts: Mapping[str, int] | None = None,
         content: Contents | None = None,
     ) -> None:
-        """Have hooks told what happened to the bank; see ``Hooks.tell``."""
+        """Run the hooks of an event of the bank; see ``Hooks.tell``."""
         self.settings.hooks.tell(
             event, bank=(self.id, self.name), ids=ids, counts=counts, content=content
         )
@@ -334,16 +337,16 @@ class OpenBank:
 def open_bank(
     settings: Settings, wanted: str | None = None, *, writes: bool = False
 ) -> Iterator[OpenBank]:
-    """Open the configured store and one of its banks, and close it again.
+    """Open the configured store and one of its banks, and close the store at the end.
 
     Args:
-        settings: Where the store and the keys are.
-        wanted: The bank, as ``find_bank`` takes it; None for the one that ``store.bank`` names, or
-            else the default one.
-        writes: Whether something is going to be added.
+        settings: Settings with the store and the keys.
+        wanted: The bank, as for ``find_bank``; None for the one of the setting ``store.bank``, else
+            the default bank.
+        writes: Whether records will be appended.
 
     Raises:
-        UnknownBankError: If there is none.
+        UnknownBankError: If there is no such bank.
         UsageError: If there are several, and none is the default.
         StoreError: If the store cannot be opened.
     """
@@ -357,9 +360,9 @@ def open_bank(
 def open_bank_in(
     settings: Settings, store: Store, wanted: str | None = None, *, writes: bool = False
 ) -> OpenBank:
-    """Return one bank of a store that is open; see ``opened_bank``.
+    """Return one bank of an open store; see ``open_bank``.
 
-    With a token presented, it is the bank of that, which gives nothing before an action has asked.
+    With a token, it is the bank of the token, and nothing can be read before ``OpenBank.asked``.
     """
     if settings.token is not None:
         return _held_bank(settings, store, wanted, writes=writes)
@@ -373,13 +376,13 @@ def open_bank_in(
 
 
 def is_still_meant(bank: OpenBank, wanted: str) -> bool:
-    """Tell whether a bank that was opened before is the one that is meant now, and sound.
+    """Check whether an open bank still has a name or ID, and still verifies.
 
-    Others may have renamed or removed it since.
+    It may have been renamed or removed since it was opened.
 
     Args:
         bank: The bank.
-        wanted: As ``find_bank`` takes it.
+        wanted: The name or ID, as for ``find_bank``.
     """
     ledger = bank.ledger if bank.bearer is None else bank.bearer.whole(bank.ledger)
     try:
@@ -393,25 +396,25 @@ def is_still_meant(bank: OpenBank, wanted: str) -> bool:
 
 
 def _held_bank(settings: Settings, store: Store, wanted: str | None, *, writes: bool) -> OpenBank:
-    """Return the bank of the token that is presented; nothing is said of the others."""
+    """Return the bank of the presented token, without a word about other banks."""
     from satchel.bank.permissions import load_bearer
 
     bearer = load_bearer(settings)
     bank, name = bearer.chain.bank, None
     with store.reading() as reader:
-        is_there = bank_exists(reader, bank)
-        if is_there:
+        exists = bank_exists(reader, bank)
+        if exists:
             name = name_of(reader, bank)
     digits = (wanted or bank).removeprefix(_PREFIX)
     is_meant = len(digits) >= _LEAST_DIGITS and bank.startswith(_PREFIX + digits)
-    if not is_there or not (is_meant or wanted == name):
+    if not exists or not (is_meant or wanted == name):
         raise TokenError("the token is not for this bank", field="bank")
     ledger = bearer.unasked(open_ledger(settings, store, bank, writes=writes))
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name, bearer=bearer)
 
 
 def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
-    """Return the id of the bank of a store that is meant; see ``opened_bank``."""
+    """Return the ID of the bank to open in a store; see ``open_bank``."""
     wanted = wanted or settings.options.store.bank or None
     if wanted is not None:
         try:
@@ -436,24 +439,24 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
 
 
 class OwnStore(NamedTuple):
-    """A store in amplihack's layout that one agent has to itself."""
+    """The store of a single agent in amplihack's layout."""
 
     path: Path
     address: str
 
     @property
     def command(self) -> str:
-        """How it is named on the command line."""
+        """The command that uses it."""
         return f"satchel --store {shlex.quote(self.address)}"
 
 
 def own_store_of(settings: Settings, name: str) -> OwnStore | None:
-    """Return the store of its own that an agent has in the layout; None for any other name.
+    """Return an agent's own store in amplihack's layout; None if it has none.
 
-    A store that was stated is taken as stated, and the agent's own store has its bank in it.
+    A store that was chosen explicitly is used as it is, so this returns None for it.
 
     Raises:
-        PathRefusedError: If there is a link on the way.
+        PathRefusedError: If the path contains a link.
     """
     selection = settings.selection.with_address(settings.options.store.address)
     if selection.choice.stated or not is_agent_name(name):
@@ -468,7 +471,7 @@ def own_store_of(settings: Settings, name: str) -> OwnStore | None:
 
 
 def _elsewhere(settings: Settings, wanted: str | None, error: UnknownBankError) -> UnknownBankError:
-    """Return what to raise for a bank that is not here, which may be an agent's elsewhere."""
+    """Return the error for a bank that is not in the store; an agent may have it elsewhere."""
     name = wanted or settings.options.store.bank
     own = own_store_of(settings, name)
     if own is None:
@@ -481,7 +484,7 @@ def _elsewhere(settings: Settings, wanted: str | None, error: UnknownBankError) 
 
 
 def _several(reader: Reader, banks: Sequence[str]) -> UsageError:
-    """Return the error for a store with several banks of which none is the default."""
+    """Return the error for a store with several banks and no default."""
     names = [name_of(reader, bank) or bank[len(_PREFIX) :][:_SHOWN] for bank in banks]
     listed = ", ".join(sorted(names[:_MOST_NAMED]))
     more = ", ..." if len(names) > _MOST_NAMED else ""
@@ -493,105 +496,104 @@ def _several(reader: Reader, banks: Sequence[str]) -> UsageError:
 
 
 def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
-    """Require that a bank that is not here was not here before either.
+    """Refuse a bank that this machine has seen in the store and that is missing from it.
 
-    One of which a copy to here is not complete is not gone.
+    A bank whose copy to this store is incomplete is not missing.
 
     Raises:
-        RolledBackError: If this machine saw it.
+        RolledBackError: If this machine has seen the bank.
     """
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
-    here = {one.bank for one in witness.seen_here()} | set(witness.banks_without_store())
+    here = {seen.bank for seen in witness.seen_here()} | set(witness.banks_without_store())
     for bank in witness.banks(_PREFIX + digits):
         if bank not in here:
-            continue  # it is another store's
+            continue  # a bank of another store
         last = witness.last(bank)
         with store.reading() as reader:
-            is_begun = is_on_its_way(reader, bank)
-        if last is not None and not is_begun:
+            is_incomplete = is_partial_copy(reader, bank)
+        if last is not None and not is_incomplete:
             raise missing_bank_error(bank, last.head, store.name)
 
 
 def find_bank(store: Store, wanted: str) -> str:
-    """Return the id of the bank that a person means.
+    """Return the ID of a bank by name, ID or ID prefix.
 
     Args:
-        store: Where to look.
-        wanted: Its name, its id, or the first six digits or more of that.
+        store: The store.
+        wanted: Its name, its ID, or at least the first six digits of the ID.
 
     Raises:
-        UnknownBankError: If there is none.
-        UsageError: If there are several.
+        UnknownBankError: If there is no such bank.
+        UsageError: If several banks match.
     """
     with store.reading() as reader:
         if bank_exists(reader, wanted):
             return wanted
         digits = wanted.removeprefix(_PREFIX)
-        found = find_by_name(reader, wanted)
-        if not found and len(digits) >= _LEAST_DIGITS:
-            found = starting(reader, digits)
-        is_begun = not found and is_on_its_way(reader, wanted)
-    if not found:
+        matches = find_by_name(reader, wanted)
+        if not matches and len(digits) >= _LEAST_DIGITS:
+            matches = find_by_prefix(reader, digits)
+        is_incomplete = not matches and is_partial_copy(reader, wanted)
+    if not matches:
         hint = "See: satchel bank list. Or create it: satchel bank create NAME."
-        if is_begun:
+        if is_incomplete:
             hint = "A copy of it to this store is incomplete; resume it: satchel store copy."
         raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
-    if len(found) > 1:
+    if len(matches) > 1:
         raise UsageError(
-            f"{len(found)} banks are named {wanted!r}",
-            hint=f"Choose one: {', '.join(found)}",
+            f"{len(matches)} banks are named {wanted!r}",
+            hint=f"Choose one: {', '.join(matches)}",
         )
-    return found[0]
+    return matches[0]
 
 
 def bank_exists(reader: Reader, bank: str) -> bool:
-    """Tell whether a store has a bank of a whole id; one that is on its way here is none yet."""
+    """Return whether a store has the bank of a full ID; an incomplete copy does not count."""
     stored = reader.head(bank) if is_id(bank) else None
     return stored is not None and bool(stored.signed)
 
 
-def is_on_its_way(reader: Reader, bank: str) -> bool:
-    """Tell whether a copy of a bank of a whole id to this store is not complete."""
+def is_partial_copy(reader: Reader, bank: str) -> bool:
+    """Return whether a store has an incomplete copy of the bank of a full ID."""
     stored = reader.head(bank) if is_id(bank) else None
     return stored is not None and not stored.signed
 
 
-def starting(reader: Reader, digits: str) -> list[str]:
-    """Return the ids of the banks whose hash starts with digits, sorted."""
+def find_by_prefix(reader: Reader, digits: str) -> list[str]:
+    """Return the IDs of the banks whose hash starts with digits, sorted."""
     return reader.banks(_PREFIX + digits) if _DIGITS.issuperset(digits) else []
 
 
 def banks_called(store: Store, name: str) -> list[str]:
-    """Return the ids of the banks of a store that have a name; see ``called``."""
+    """Return the IDs of the banks of a store that have a name; see ``find_by_name``."""
     with store.reading() as reader:
         return find_by_name(reader, name)
 
 
 def find_by_name(reader: Reader, name: str) -> list[str]:
-    """Return the ids of the banks that have a name, sorted; each is proved to have it.
+    """Return the IDs of the banks that have a name, sorted. The name of each is verified.
 
-    The store nominates those that say it anywhere, and nobody else can have it: a name is what a
-    record says that stands in the log, and the bytes of that are searched. So nothing is kept that
-    could be out of date, and what somebody forges is proved as all else, or refused.
+    The store searches the bytes of the log for the name, which finds every bank that has it. No
+    index of names is stored, so none can be out of date or forged.
     """
     try:
-        said = bank_name_bytes(name)
+        pattern = bank_name_bytes(name)
     except ValueRefusedError:
         return []
     try:
-        likely = reader.named(said)
-    except StoreError:  # where it is damaged, a bank that is not is still found
+        likely = reader.named(pattern)
+    except StoreError:  # in a damaged store, undamaged banks are still found
         likely = reader.banks()
     return [bank for bank in likely if name_of(reader, bank) == name]
 
 
 class BankNames:
-    """The banks of a store by name, for whoever may ask for many names.
+    """The banks of a store by name, cached for many lookups.
 
     Args:
-        store: The store; None for none.
+        store: The store; None if there is none.
     """
 
     def __init__(self, store: Store | None) -> None:
@@ -600,7 +602,7 @@ class BankNames:
         self._is_all = store is None
 
     def called(self, name: str) -> list[str]:
-        """Return the ids of the banks that have a name, as when it was first asked for."""
+        """Return the IDs of the banks that have a name, as of the first lookup of it."""
         if name not in self._known and self._store is not None and not self._is_all:
             if len(self._known) < _ONE_BY_ONE:
                 self._known[name] = banks_called(self._store, name)
@@ -610,21 +612,21 @@ class BankNames:
 
 
 def named_banks(store: Store) -> dict[str, list[str]]:
-    """Return the ids of the banks that have each name."""
-    found = dict[str, list[str]]()
+    """Return the IDs of the banks by name."""
+    banks = dict[str, list[str]]()
     with store.reading() as reader:
         for bank in reader.banks():
             name = name_of(reader, bank)
             if name is not None:
-                found.setdefault(name, []).append(bank)
-    return found
+                banks.setdefault(name, []).append(bank)
+    return banks
 
 
 def name_of(reader: Reader, bank: str) -> str | None:
-    """Return what a bank is called, as its owner signed it last.
+    """Return the name of a bank, as its owner signed it last.
 
-    Of a store that is not what was signed, the name from the record whose hash the bank's id is;
-    whoever opens the bank is told what is wrong.
+    If the store does not verify, it is the name in the record whose hash is the bank's ID; opening
+    the bank reports the problem.
     """
     with suppress(VerificationError, StoreError):
         return read_bank_name(reader, bank)

@@ -1,4 +1,4 @@
-"""Operations on the memories of a bank: stored, listed, shown, changed, forgotten."""
+"""Operations on the memories of a bank: remember, list, show, update, forget, links."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -68,7 +68,7 @@ Actor = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeOptions(Options):
-    """Who changes a memory, and why."""
+    """Author and reason of a change."""
 
     are_last: ClassVar[bool] = True
     reason: Reason = None
@@ -77,7 +77,7 @@ class ChangeOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions(Options):
-    """What a memory says besides its text."""
+    """Members of a memory besides its text."""
 
     type: Annotated[
         Type | UnsetType | None,
@@ -168,7 +168,7 @@ class RememberOptions(MemberOptions):
 
 @dataclass(frozen=True, slots=True)
 class UpdateOptions(MemberOptions, ChangeOptions):
-    """What to change in a memory."""
+    """Changes to a memory."""
 
     memory: Annotated[
         str,
@@ -182,7 +182,7 @@ class UpdateOptions(MemberOptions, ChangeOptions):
 
 @dataclass(frozen=True, slots=True)
 class ForgetOptions(ChangeOptions):
-    """Which memories to forget, or to restore."""
+    """The memories to forget or restore."""
 
     memories: Ids
     _: KW_ONLY
@@ -191,14 +191,14 @@ class ForgetOptions(ChangeOptions):
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions(Options):
-    """Which memory to show."""
+    """The memory to show."""
 
     memory: Id
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions(Options):
-    """Which memory's versions to show."""
+    """The memory whose versions to show."""
 
     memory: Id
     _: KW_ONLY
@@ -255,7 +255,7 @@ Budget = Annotated[int, Option("Maximum number of links to follow.", minimum=1, 
 
 @dataclass(frozen=True, slots=True)
 class LinksOptions(Options):
-    """Which links to follow."""
+    """The record to start at, and the links to follow."""
 
     memory: Id
     _: KW_ONLY
@@ -270,7 +270,7 @@ class LinksOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOptions(Options):
-    """Which part of a bank to return."""
+    """The part of a bank to return."""
 
     limit: Annotated[
         int, Option("Maximum number of nodes, newest first.", minimum=1, maximum=MOST_NODES)
@@ -283,7 +283,7 @@ class GraphOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class LinkPathOptions(Options):
-    """What to connect."""
+    """The records to connect."""
 
     start: Annotated[str, Option("ID of the memory to start at.", argument=True, metavar="FROM")]
     end: Annotated[str, Option("ID of the memory to end at.", argument=True, metavar="TO")]
@@ -312,9 +312,9 @@ def remember(bank: OpenBank, options: RememberOptions) -> RememberResult:
     version. On a new machine, a signing key, a store and a bank are created as well.
 
     Raises:
-        EmptyInputError: If it says nothing.
+        EmptyInputError: If it has no content.
         UnknownMemoryError: If a parent is not in the bank.
-        UsageError: If a time names no moment, or the like; ``field`` says which.
+        UsageError: If a value is not valid, such as a time; ``field`` names it.
         ValueRefusedError: If a member has the wrong shape, or cannot be JSON.
         LimitError: If it is too large.
         StoreError: If the store cannot be written; then nothing was stored.
@@ -392,7 +392,7 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     Their text stays in the log for the history; `restore` reverses it, `erase` removes the text.
 
     Raises:
-        UnknownMemoryError: If one is not there, or is no memory.
+        UnknownMemoryError: If there is no such memory.
         RetiredMemoryError: If one has a newer version, which ``current`` names.
     """
     return changes.forget(
@@ -415,7 +415,7 @@ def restore(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     """Restore memories that were forgotten. All that are named, or none.
 
     Raises:
-        UnknownMemoryError: If one is not there, or is no memory.
+        UnknownMemoryError: If there is no such memory.
         RetiredMemoryError: If another version of one is current.
     """
     return changes.restore(
@@ -479,7 +479,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
     """List memories, newest first.
 
     Raises:
-        UsageError: If a time names no moment.
+        UsageError: If a time is not valid.
     """
     wanted = ListRequest(
         types=texts(options.type),
@@ -556,27 +556,15 @@ def path(bank: OpenBank, options: LinkPathOptions) -> LinkPaths:
 
 
 _MEMBERS = (
-    *(
-        "type",
-        "data",
-        "tags",
-        "kind",
-        "subject",
-        "predicate",
-        "object",
-        "metadata",
-        "occurred_at",
-        "valid_from",
-        "valid_until",
-    ),
-    *("expires_at", "salience", "subject", "predicate", "object"),
+    *("type", "data", "tags", "kind", "subject", "predicate", "object", "metadata"),
+    *("occurred_at", "valid_from", "valid_until", "expires_at", "salience"),
 )
 
 
 def members_of(
     options: MemberOptions, text: str | Entry | Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return what options say of a memory as members by name; what they do not say is absent."""
+    """Return the members of a memory that options set, by name."""
     if isinstance(text, Entry):
         members = plain(text)
     else:

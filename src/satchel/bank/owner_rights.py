@@ -1,4 +1,4 @@
-"""What is the owner's alone, whatever token somebody presents."""
+"""Actions that only the owner may do, whatever token is presented."""
 
 from satchel.config.settings import Settings
 from satchel.errors import PermissionRefusedError
@@ -41,11 +41,11 @@ OWNERS = frozenset(
         "log",
     }
 )
-"""What concerns a bank, a store or a machine as a whole, and is its owner's."""
+"""Actions on a bank, a store or a machine as a whole."""
 
 
 def require_owner(settings: Settings, action: str) -> None:
-    """Refuse an action of the owner's to somebody who presented a token.
+    """Refuse an owner's action if a token was presented.
 
     Raises:
         PermissionRefusedError: If a token was presented.

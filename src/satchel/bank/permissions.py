@@ -1,4 +1,4 @@
-"""Who presents a token: the chain, proof that it is theirs, and the part of a bank it opens."""
+"""The holder of a token: the token chain, proof of possession, and the part of a bank it opens."""
 
 import os
 from collections.abc import Mapping
@@ -41,17 +41,17 @@ NEEDS: dict[str, frozenset[Permission]] = {
     "read files": _READ,
     "change files": _CHANGE,
 }
-"""The actions that a holder can be allowed, each with all the permissions that it needs."""
+"""Actions that a token can allow, with all the permissions that each needs."""
 
 
 _KEY, _PASSPHRASE = "SATCHEL_SIGNING_KEY", "SATCHEL_PASSPHRASE"
 
 
 class Bearer:
-    """The holder of a token, for as long as something is open.
+    """The holder of a token, while a bank is open.
 
     Args:
-        held: What was presented.
+        held: The verified token chain.
     """
 
     def __init__(self, held: VerifiedChain) -> None:
@@ -64,32 +64,33 @@ class Bearer:
 
     @property
     def name(self) -> str:
-        """Who it is, for the log: the holder's key; of a bearer token, who issued it."""
+        """The holder's key, for the log; for a bearer token, the issuer's."""
         return self.chain.audience or self.chain.leaf.payload.issuer
 
     def whole(self, ledger: Ledger) -> Ledger:
-        """Return the log as its owner has it, of which nothing may be told."""
+        """Return the log as its owner sees it; none of it may be returned to the holder."""
         return _inner(ledger)
 
     def unasked(self, ledger: Ledger) -> ScopedLedger:
-        """Return the log for no action: nothing is given before one has asked."""
+        """Return a log that permits nothing, until an action calls ``asked``."""
         return ScopedLedger(_inner(ledger), self.held, None)
 
     def asked(self, ledger: Ledger, action: str) -> ScopedLedger:
-        """Return the log as one action has it.
+        """Return the log as an action may see it.
 
         Raises:
-            TokenError, PermissionRefusedError: If the token does not hold, or allow it.
+            TokenError: If the token is not valid.
+            PermissionRefusedError: If it does not allow the action.
         """
-        found = ScopedLedger(_inner(ledger), self.held, NEEDS[action])
-        with found.reading():
-            return found
+        scoped = ScopedLedger(_inner(ledger), self.held, NEEDS[action])
+        with scoped.reading():
+            return scoped
 
     def require_valid(self, ledger: Ledger) -> None:
-        """Require that the token holds now, whatever it allows.
+        """Require that the token is valid now, whatever it allows.
 
         Raises:
-            TokenError: If it does not.
+            TokenError: If it is not.
         """
         with ScopedLedger(_inner(ledger), self.held, frozenset()).reading():
             return
@@ -100,15 +101,15 @@ def _inner(ledger: Ledger) -> Ledger:
 
 
 def load_bearer(settings: Settings, environment: Mapping[str, str] | None = None) -> Bearer:
-    """Return who presents the token of the settings, once they proved to be its audience.
+    """Return the holder of the token in the settings, after proof of possession.
 
-    The proof is made once for each opening: a verifier's key is made for it, so nothing that was
-    signed before, or for anybody else, counts. A server has seen one in the request itself.
+    Each opening makes a new proof, for a new verifier key, so no earlier signature can be replayed.
+    A server has verified a proof in the request already.
 
     Raises:
-        MalformedError, LimitError: If it is no token.
-        TokenError: If a signature or a link does not hold.
-        SigningKeyError: If the key of its audience is not here.
+        MalformedError, LimitError: If it is not a token.
+        TokenError: If a signature or a link of it is not valid.
+        SigningKeyError: If the key of its audience is not on this machine.
     """
     env = os.environ if environment is None else environment
     chain = read_chain(settings.token or "")
@@ -124,7 +125,7 @@ def read_chain(text: str) -> Chain:
 
     Raises:
         UnreadableError: If there is no such file.
-        SatchelError: As ``seal.tokens.chain.opened``.
+        SatchelError: As for ``open_chain``.
     """
     if text.lstrip().startswith("{"):
         return open_chain(text.strip().encode("utf-8", "surrogatepass"))
@@ -136,10 +137,10 @@ def read_chain(text: str) -> Chain:
 
 
 def own_key(settings: Settings, environment: Mapping[str, str]) -> SigningKey:
-    """Return the key of who presents the token of the settings.
+    """Return the key of the holder of the token in the settings.
 
     Raises:
-        SigningKeyError: If the token is anybody's who has it, or the key is not here.
+        SigningKeyError: If it is a bearer token, or the key is not on this machine.
     """
     audience = read_chain(settings.token or "").audience
     if audience is None:
@@ -154,10 +155,10 @@ def own_key(settings: Settings, environment: Mapping[str, str]) -> SigningKey:
 def holder_key(
     settings: Settings, audience: str, environment: Mapping[str, str] | None = None
 ) -> SigningKey:
-    """Return the secret of a token's audience, from the environment or the key ring.
+    """Return the signing key of a token's audience, from the environment or the key ring.
 
     Raises:
-        SigningKeyError: If it is not here.
+        SigningKeyError: If it is not on this machine.
     """
     env = os.environ if environment is None else environment
     if env.get(_KEY):
@@ -175,5 +176,5 @@ def holder_key(
 
 
 def revoked_keys(settings: Settings) -> frozenset[str]:
-    """Return the keys whose word does not count any more on this machine."""
+    """Return the keys that are revoked on this machine."""
     return frozenset(key.key for key in settings.registry.listed() if key.state == "revoked")

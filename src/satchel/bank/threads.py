@@ -1,4 +1,4 @@
-"""Calls that block, in threads of their own, for programs that await."""
+"""Blocking calls in threads, for programs that use ``async``."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,7 +18,7 @@ _UNSURE = "The call may already have started; then it continues, and its writes 
 
 
 class AsyncClosable:
-    """A class that ``async with`` closes at the end of its block; it has ``close``, awaited."""
+    """Base class for ``async with``: the end of the block awaits ``close``."""
 
     async def __aexit__(
         self,
@@ -33,7 +33,7 @@ class AsyncClosable:
 def awaited(
     method: Callable[Concatenate[_Plain, _P], _R],
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
-    """Return a method that awaits one of the same arguments."""
+    """Return an ``async`` method that runs a blocking one with the same arguments."""
 
     async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return await run_in_thread(partial(method, self._plain, *args, **kwargs))
@@ -43,28 +43,28 @@ def awaited(
 
 
 def in_a_thread(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
-    """Return a function that awaits one of the same arguments.
+    """Return an ``async`` function that runs a blocking one with the same arguments.
 
-    What it calls back is called in the threads that the work is done in.
+    Callbacks are called in the worker thread.
     """
 
-    async def awaits(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    async def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         return await run_in_thread(partial(call, *args, **kwargs))
 
-    update_wrapper(awaits, call)
-    return awaits
+    update_wrapper(wrapper, call)
+    return wrapper
 
 
 async def run_in_thread(call: Callable[[], _R]) -> _R:
-    """Run a call in a thread; what it tells on the way is told in this loop."""
+    """Run a call in a thread; its ``async`` progress callbacks run in this event loop."""
     loop = asyncio.get_running_loop()
 
-    def there() -> _R:
+    def in_thread() -> _R:
         AWAITING.set(loop)  # in the thread's own context
         return call()
 
     try:
-        return await asyncio.to_thread(there)
+        return await asyncio.to_thread(in_thread)
     except asyncio.CancelledError as error:
         error.add_note(_UNSURE)
         raise

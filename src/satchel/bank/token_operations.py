@@ -1,4 +1,4 @@
-"""Issuing a capability token as an owner, and handing a part of one on as its holder."""
+"""Operations on capability tokens: issue, attenuate, list and revoke."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from satchel.bank.tokens import (
     TokenListOptions,
     TokenRevocationsOptions,
     TokenRevokeOptions,
-    chain_told,
+    describe_chain,
     line_of,
 )
 from satchel.config.settings import Settings
@@ -54,11 +54,11 @@ from satchel.ports.rows import Filter
 from satchel.runtime.files import PRIVATE_FILE, atomic_write
 
 MOST_LIST_BYTES = 16 * 2**20
-"""Of a file with ids."""
+"""Maximum size of a file with IDs."""
 
 _AGE = re.compile(r"(\d{1,5})(m|h|d|w)")
 _MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
-_USUAL, _USUAL_BEARER = timedelta(days=7), timedelta(hours=1)
+_LIFETIME, _BEARER_LIFETIME = timedelta(days=7), timedelta(hours=1)
 
 
 @operation(
@@ -73,7 +73,7 @@ def issue_token(
     *,
     owner: Callable[[], SigningKey] | None = None,
 ) -> TokenChain:
-    """Issue a capability token: who may do what with which memories of a bank, until when.
+    """Issue a capability token: what its holder may do with which memories, and until when.
 
     The token is signed by an owner of the bank and recorded in its log, where it can be revoked.
     All restrictions apply together. Its holder presents it with `--token` or SATCHEL_TOKEN, and
@@ -85,9 +85,9 @@ def issue_token(
         owner: Returns the owner's key.
 
     Raises:
-        UsageError: If no token can say that.
+        UsageError: If the options are not valid for a token.
         SigningKeyError: If the key is not that of an owner.
-        UnknownMemoryError: If there is no such entry.
+        UnknownMemoryError: If there is no such memory.
         TargetError: If the file cannot be written; the token is in the log then.
     """
     require_owner(bank.settings, "tokens")
@@ -107,7 +107,7 @@ def issue_token(
         at=chain.leaf.payload.issued_at,
     )
     bank.ledger.append([seal(record)])
-    return _written(chain, options)
+    return _write_token(chain, options)
 
 
 @operation(
@@ -117,18 +117,18 @@ def issue_token(
     absent={**NOT_FOR_MODELS, "http": HOLDER},
 )
 def attenuate_token(settings: Settings, options: TokenAttenuateOptions) -> TokenChain:
-    """Attenuate a token: hand a part of it on, as its holder.
+    """Attenuate a token: issue a narrower token from it, as its holder.
 
     The new token allows at most what the token allows, and expires no later. Only the holder's key
     is needed: no store, and no permission of the owner.
 
     Args:
-        settings: Where the holder's key is.
-        options: Which part.
+        settings: Settings with the holder's key.
+        options: What the new token allows.
 
     Raises:
-        UsageError: If it would allow more, or no token can say that.
-        SigningKeyError: If the holder's key is not here.
+        UsageError: If it would allow more, or the options are not valid for a token.
+        SigningKeyError: If the holder's key is not on this machine.
         TokenError: If the token itself is not valid.
     """
     chain = read_chain(str(options.token))
@@ -137,15 +137,15 @@ def attenuate_token(settings: Settings, options: TokenAttenuateOptions) -> Token
     scope, lists = _scope(options, None)
     grant = _grant(settings, options, scope or chain.leaf.payload.scope, chain)
     key = holder_key(settings, chain.audience)
-    return _written(attenuate(chain, key, grant, lists), options)
+    return _write_token(attenuate(chain, key, grant, lists), options)
 
 
 def ids_in(data: bytes) -> list[str]:
-    """Return the ids of a file that has one a line; empty lines and a rest after a space are left.
+    """Return the IDs in a file, one per line; text after a space and empty lines are ignored.
 
     Raises:
         LimitError: If it is too large.
-        MalformedError: If it is no text.
+        MalformedError: If it is not ASCII text.
     """
     if len(data) > MOST_LIST_BYTES:
         raise LimitError(
@@ -159,10 +159,10 @@ def ids_in(data: bytes) -> list[str]:
 
 
 def require_owner_key(view: View, owner: SigningKey) -> None:
-    """Require that a key is that of an owner of a bank.
+    """Require that a key belongs to an owner of the bank.
 
     Raises:
-        SigningKeyError: If it is not.
+        SigningKeyError: If it does not.
     """
     if owner.did not in view.authority.owners:
         raise SigningKeyError(
@@ -181,9 +181,9 @@ def _grant(
     named = getattr(options, "audience", None)
     audience = None if named is None else audience_of(settings, named)
     at = now()
-    usual = shift_time(at, _USUAL_BEARER if audience is None else _USUAL)
+    expiry = shift_time(at, _BEARER_LIFETIME if audience is None else _LIFETIME)
     if parent is not None:
-        usual = min(usual, *(token.payload.expires_at for token in parent.tokens))
+        expiry = min(expiry, *(token.payload.expires_at for token in parent.tokens))
     unknown = sorted(set(options.permissions) - set(Permission))
     if unknown:
         raise UsageError(
@@ -191,21 +191,24 @@ def _grant(
             field="permissions",
             hint=f"Choose from: {', '.join(Permission)}.",
         )
+    start = None
+    if options.not_before is not None:
+        start = time_after(options.not_before, at, "not_before")
+    if options.expires is not None:
+        expiry = time_after(options.expires, at, "expires")
     return Grant(
         scope=scope,
         permissions=texts(options.permissions),
         issued_at=at,
-        not_before=None
-        if options.not_before is None
-        else moment(options.not_before, at, "not_before"),
-        expires_at=usual if options.expires is None else moment(options.expires, at, "expires"),
+        not_before=start,
+        expires_at=expiry,
         audience=audience,
         root_hash=options.artifact,
     )
 
 
 def audience_of(settings: Settings, text: str) -> str:
-    """Return the did:key that a person means: itself, the name of a key here, or a file with one.
+    """Return the did:key of a did:key, the name of a known key, or a file with a key.
 
     Raises:
         MalformedError, UnreadableError: If it is none of them.
@@ -214,9 +217,9 @@ def audience_of(settings: Settings, text: str) -> str:
 
 
 def audience_from_elsewhere(settings: Settings, text: str) -> str:
-    """Return the did:key that somebody elsewhere means: itself, in hex, or the name of a key here.
+    """Return the did:key that a remote caller gives: a did:key, hex digits, or the name of a key.
 
-    A name of theirs names no file of this machine's.
+    A remote caller cannot name a file of this machine.
 
     Raises:
         MalformedError: If it is none of them.
@@ -238,15 +241,15 @@ def _named_key(settings: Settings, text: str) -> str | None:
     return known[0] if len(known) == 1 else None
 
 
-def moment(text: str, at: str, field: str) -> str:
-    """Return the moment that a date, a time, or a while from now names.
+def time_after(text: str, at: str, field: str) -> str:
+    """Return the time of a date, a time, or a duration after ``at``.
 
     Raises:
-        UsageError: If it names none.
+        UsageError: If it is none of them.
     """
-    found = _AGE.fullmatch(text.strip())
-    if found is not None:
-        return shift_time(at, timedelta(minutes=int(found[1]) * _MINUTES[found[2]]))
+    duration = _AGE.fullmatch(text.strip())
+    if duration is not None:
+        return shift_time(at, timedelta(minutes=int(duration[1]) * _MINUTES[duration[2]]))
     exact = read_time(text.strip())
     if exact is None:
         raise UsageError(
@@ -260,11 +263,13 @@ def moment(text: str, at: str, field: str) -> str:
 def _scope(
     options: GrantOptions, view: View | None
 ) -> tuple[tuple[Clause, ...], dict[str, list[str]]]:
-    """Return the clauses of a scope, and the lists beside them; none means the same scope."""
+    """Return the clauses of a scope and their lists; no clauses means the scope of the parent."""
     clauses, lists = list[Clause](), dict[str, list[str]]()
     entries = texts(options.entries)
     if entries:
-        clause, lists = entries_clause(list(entries) if view is None else _found(view, entries))
+        clause, lists = entries_clause(
+            list(entries) if view is None else _memory_ids(view, entries)
+        )
         clauses.append(clause)
     if options.types:
         types = map(Component, set(texts(options.types)))
@@ -288,18 +293,18 @@ def _scope(
     return tuple(clauses), lists
 
 
-def _found(view: View, wanted: Sequence[str]) -> list[str]:
+def _memory_ids(view: View, wanted: Sequence[str]) -> list[str]:
     from satchel.bank.memory_input import find_memory
 
     return [find_memory(view, each, "entries").record.id for each in wanted]
 
 
-def _written(chain: Chain, options: GrantOptions) -> TokenChain:
+def _write_token(chain: Chain, options: GrantOptions) -> TokenChain:
     output = path_text(options.output)
     if output is not None:
         with atomic_write(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
             stream.write(chain.encoded())
-    return chain_told(chain, output)
+    return describe_chain(chain, output)
 
 
 _TOKENS = Filter(types=frozenset({"token"}))
@@ -307,20 +312,20 @@ _LEAST_DIGITS, _PREFIX = 6, "blake3:"
 
 
 class TokenList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The tokens of a bank, the newest first."""
+    """The tokens of a bank, newest first."""
 
     tokens: list[TokenLine]
     revoked: list[str] = []
-    """Ids of revoked tokens that are not in the listing: those that holders made, for example."""
+    """IDs of revoked tokens that are not listed, such as those that holders issued."""
 
 
 class TokenRevocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a token that was to be revoked."""
+    """A revoked token."""
 
     id: str
     bank: str
     is_new: bool
-    """False where it was revoked already."""
+    """False if it was already revoked."""
 
 
 class RevocationFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -346,20 +351,20 @@ def list_tokens(bank: OpenBank, options: TokenListOptions) -> TokenList:
 
     Args:
         bank: The bank.
-        options: Which tokens.
+        options: Which tokens to list.
     """
     require_owner(bank.settings, "tokens")
-    found, seen, moment_ = list[TokenLine](), set[str](), now()
+    lines, listed, moment = list[TokenLine](), set[str](), now()
     with bank.ledger.reading() as view:
         for token, seq in _issued(view):
-            state = _state(token, seq, view, moment_)
+            state = _state(token, seq, view, moment)
             if options.all or state in ("active", "not yet valid"):
-                found.append(line_of(token, state))
-                seen.add(token.id)
-                if len(found) == options.limit:
+                lines.append(line_of(token, state))
+                listed.add(token.id)
+                if len(lines) == options.limit:
                     break
         revoked = view.authority.revoked
-    return TokenList(tokens=found, revoked=sorted(revoked - seen) if options.all else [])
+    return TokenList(tokens=lines, revoked=sorted(revoked - listed) if options.all else [])
 
 
 @operation(
@@ -374,23 +379,23 @@ def revoke_token(
     *,
     owner: Callable[[], SigningKey] | None = None,
 ) -> TokenRevocation:
-    """Revoke a token, and with it every token that was made from it.
+    """Revoke a token, and every token that was attenuated from it.
 
     Args:
         bank: The bank, open for writing.
-        options: Which token. Of a file the last token is meant.
+        options: The token; in a file, the last one of the chain.
         owner: Returns the owner's key.
 
     Raises:
         UsageError: If there is no such token.
         SigningKeyError: If the key is not that of an owner.
-        TokenError: If the file is of another bank.
+        UsageError: If the token is for another bank.
     """
     require_owner(bank.settings, "tokens")
     key = signer_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
         require_owner_key(view, key)
-        token = _meant(view, str(options.token))
+        token = _resolve_token(view, str(options.token))
         if token in view.authority.revoked:
             return TokenRevocation(id=token, bank=bank.id, is_new=False)
     bank.ledger.append([token_revocation_record(bank.id, token, key, now(), options.reason)])
@@ -416,21 +421,21 @@ def write_revocations(
 
     Args:
         bank: The bank.
-        options: Where to, and how long the list is valid.
+        options: The file, and how long the list is valid.
         owner: Returns the owner's key.
 
     Raises:
         SigningKeyError: If the key is not that of an owner.
         UsageError: If it would be valid for too long.
-        TargetError: If it cannot be written.
+        TargetError: If the file cannot be written.
     """
     require_owner(bank.settings, "tokens")
     key = signer_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
         require_owner_key(view, key)
-        number, tokens = view.head.size, view.authority.revoked | _of_revoked_keys(view)
+        number, tokens = view.head.size, view.authority.revoked | _by_revoked_issuers(view)
     at, output = now(), Path(options.output)
-    until = moment(options.expires, at, "expires")
+    until = time_after(options.expires, at, "expires")
     data = signed_list(bank.id, key, number, tokens, (at, until))
     with atomic_write(output, overwrite=options.overwrite) as stream:
         stream.write(data)
@@ -440,23 +445,23 @@ def write_revocations(
 
 
 def _issued(view: View) -> list[tuple[SignedToken, int]]:
-    """Return the tokens in the log that are what they say they are, the newest first."""
-    found = list[tuple[SignedToken, int]]()
+    """Return the valid tokens in the log with their positions, newest first."""
+    tokens = list[tuple[SignedToken, int]]()
     for logged in view.newest(_TOKENS):
         model = logged.model
         if isinstance(model, Token):
             value = {"payload": model.payload, "signatures": [dict(s) for s in model.signatures]}
             try:
                 token = parse_token(value)
-            except MalformedError:  # what a later version wrote has no meaning here
+            except MalformedError:  # written by a later version
                 continue
             if token.payload.bank == view.head.bank and is_signed(token):
-                found.append((token, logged.seq))
-    return found
+                tokens.append((token, logged.seq))
+    return tokens
 
 
-def _of_revoked_keys(view: View) -> set[str]:
-    """Return the tokens that are worth nothing because the key of their issuer was revoked."""
+def _by_revoked_issuers(view: View) -> set[str]:
+    """Return the tokens that are not valid because the key of their issuer was revoked."""
     revoked = view.authority.revoked_keys
     return {token.id for token, _ in _issued(view) if token.payload.issuer in revoked}
 
@@ -472,15 +477,16 @@ def _state(token: SignedToken, seq: int, view: View, at: str) -> str:
     return "not yet valid" if token.payload.not_before > at else "active"
 
 
-def _meant(view: View, wanted: str) -> str:
+def _resolve_token(view: View, wanted: str) -> str:
+    """Return the ID of a token by ID, ID prefix, file or JSON."""
     if is_whole_id(wanted):
         return wanted
     digits = wanted.removeprefix(_PREFIX)
     if len(digits) >= _LEAST_DIGITS:
-        there = [token.id for token, _ in _issued(view) if token.id.startswith(_PREFIX + digits)]
-        if len(there) == 1:
-            return there[0]
-        if there:
+        matches = [token.id for token, _ in _issued(view) if token.id.startswith(_PREFIX + digits)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise UsageError(f"several tokens start with {wanted!r}", field="token")
     is_file = not wanted.startswith(_PREFIX) and Path(wanted).is_file()
     if not wanted.lstrip().startswith("{") and not is_file:

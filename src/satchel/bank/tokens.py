@@ -1,4 +1,4 @@
-"""Looking at a capability token: what it says, and whether it holds."""
+"""Capability tokens: their options, their contents, and verification."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -45,17 +45,17 @@ from satchel.runtime.private_files import private_folder
 
 
 class TokenLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one token says."""
+    """The contents of a token."""
 
     id: str
     bank: str
     issuer: str
     audience: str | None = None
-    """The key that may present it; None for a bearer token."""
+    """Key of its holder; None for a bearer token."""
 
     permissions: list[str]
     scope: list[str]
-    """In words, one for each clause; all have to hold."""
+    """The clauses of its scope in words; all apply together."""
 
     issued_at: str
     not_before: str
@@ -63,38 +63,38 @@ class TokenLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent: str | None = None
     root_hash: str | None = None
     state: str | None = None
-    """``active``, ``not yet valid``, ``expired`` or ``revoked``; None where it is unknown."""
+    """``active``, ``not yet valid``, ``expired`` or ``revoked``; None if it is not known."""
 
 
 class TokenChain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a token file allows; its signatures and links are verified."""
 
     id: str
-    """Of the last token."""
+    """ID of the last token."""
 
     bank: str
     audience: str | None = None
     permissions: list[str]
-    """What all its tokens allow."""
+    """Permissions that all its tokens allow."""
 
     expires_at: str
-    """When the first of them ends."""
+    """When the first of its tokens expires."""
 
     tokens: list[TokenLine]
     token: dict[str, Any]
-    """The file itself, as JSON, its names in the order that the file has to have."""
+    """The file as JSON, with its members in the order of the format."""
 
     output: str | None = None
-    """Where it was written."""
+    """File that was written."""
 
     @property
     def text(self) -> str:
-        """The file's text, which a holder presents; not secret, but for a bearer token."""
+        """Text of the file, which the holder presents. Only a bearer token is secret."""
         return canonical(self.token).decode()
 
 
-def chain_told(chain: Chain, output: str | None = None) -> TokenChain:
-    """Return what a chain says."""
+def describe_chain(chain: Chain, output: str | None = None) -> TokenChain:
+    """Return the contents of a token chain."""
     return TokenChain(
         id=chain.leaf.id,
         bank=chain.bank,
@@ -108,7 +108,7 @@ def chain_told(chain: Chain, output: str | None = None) -> TokenChain:
 
 
 def line_of(token: SignedToken, state: str | None = None) -> TokenLine:
-    """Return what a token says."""
+    """Return the contents of a token."""
     payload = token.payload
     return TokenLine(
         id=token.id,
@@ -145,12 +145,12 @@ _MOST_TEXT = 1_000_000
 
 
 def _words(values: Sequence[str]) -> tuple[str, ...]:
-    """Return words that may be joined by commas."""
+    """Split values at commas."""
     return tuple(word.strip() for each in values for word in each.split(",") if word.strip())
 
 
 def _text(value: Any) -> str:
-    """Return a token's text, or the name of its file."""
+    """Return the text of a token, or the name of its file."""
     return canonical(dict(value)).decode() if isinstance(value, Mapping) else str(value)
 
 
@@ -172,7 +172,7 @@ _AUDIENCE = "Holder: a did:key, the name of a key known here, or a file."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantOptions(OutputOptions):
-    """What a token allows, where, and until when."""
+    """Permissions, scope and validity of a token."""
 
     permissions: Annotated[
         Texts,
@@ -234,7 +234,7 @@ class GrantOptions(OutputOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIssueOptions(GrantOptions, SigningOptions):
-    """What a token allows, and for whom."""
+    """A token to issue, and its holder."""
 
     audience: Annotated[str | None, Option(_AUDIENCE, values="key")] = None
     bearer: Annotated[
@@ -247,7 +247,7 @@ class TokenIssueOptions(GrantOptions, SigningOptions):
 
 @dataclass(frozen=True, slots=True)
 class TokenAttenuateOptions(GrantOptions):
-    """Which part of a token is handed on, and to whom."""
+    """A part of a token to hand on, and its holder."""
 
     token: TokenText
     _: KW_ONLY
@@ -256,14 +256,14 @@ class TokenAttenuateOptions(GrantOptions):
 
 @dataclass(frozen=True, slots=True)
 class TokenInspectOptions(Options):
-    """Which token to show."""
+    """The token to show."""
 
     token: TokenText
 
 
 @dataclass(frozen=True, slots=True)
 class TokenVerifyOptions(Options):
-    """Which token to verify, and for what."""
+    """The token to verify, and what it must allow."""
 
     token: TokenText
     _: KW_ONLY
@@ -289,7 +289,7 @@ class TokenVerifyOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class TokenRevokeOptions(SigningOptions):
-    """Which token to revoke."""
+    """The token to revoke."""
 
     token: Annotated[
         PathText,
@@ -314,7 +314,7 @@ class TokenListOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRevocationsOptions(SigningOptions):
-    """Where to write the revoked tokens, and how long the list is valid."""
+    """The file to write, and how long the list is valid."""
 
     output: OutputFile
     expires: Annotated[
@@ -334,11 +334,11 @@ class TokenVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     valid: bool
     code: str | None = None
     problem: str | None = None
-    """Why it is not."""
+    """Why it is not valid."""
 
     chain: TokenChain
     checked: list[str]
-    """Where revocations were looked up: ``log``, ``list``; empty for nowhere."""
+    """Where revocations were checked: ``log``, ``list``; empty for nowhere."""
 
     notes: list[str] = []
 
@@ -347,7 +347,7 @@ class TokenVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def exit_status(self) -> int:
-        """0 when it is valid; 3 otherwise."""
+        """0 if it is valid, else 3."""
         return 0 if self.valid else RefusedError.exit_status
 
 
@@ -363,13 +363,13 @@ def inspect_token(_: Settings | OpenBank, options: TokenInspectOptions) -> Token
     Whether its issuer owns a bank, and what was revoked: `satchel token verify`.
 
     Args:
-        options: Which token.
+        options: The token.
 
     Raises:
-        MalformedError: If it is no token.
+        MalformedError: If it is not a token.
         TokenError: If a signature or a link is not valid.
     """
-    return chain_told(read_chain(str(options.token)))
+    return describe_chain(read_chain(str(options.token)))
 
 
 @operation(
@@ -381,17 +381,17 @@ def inspect_token(_: Settings | OpenBank, options: TokenInspectOptions) -> Token
 def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> TokenVerdict:
     """Verify a token: its signatures, its issuer, its times, and that it is not revoked.
 
-    Owners and revocations are those of the bank's log where the bank is here; elsewhere the keys
-    that are trusted for this very bank, and a signed list. Exit status: 0 valid, 3 not valid.
+    Owners and revocations come from the bank's log if the bank is in the store; otherwise from the
+    keys trusted for this bank, and a signed list. Exit status: 0 valid, 3 not valid.
 
     Args:
-        context: Where banks and trust are.
-        options: Which token, and for what.
+        context: Settings with the store and the trusted keys, or a bank.
+        options: The token, and what it must allow.
 
     Raises:
-        MalformedError: If it is no token.
+        MalformedError: If it is not a token.
         TokenError: If a signature or a link is not valid, or the list of revocations is not.
-        UsageError: If an entry is asked about and the bank is not here.
+        UsageError: If a memory is given and the bank is not in the store.
     """
     settings = context.settings if isinstance(context, OpenBank) else context
     require_owner(settings, "tokens")
@@ -410,11 +410,11 @@ def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> T
         checked, notes = ([] if view is None else ["log"]), list[str]()
         revocations = path_text(options.revocations)
         if revocations is not None:
-            revoked |= _listed(settings, Path(revocations), chain, owners)
+            revoked |= _read_revocations(settings, Path(revocations), chain, owners)
             checked.append("list")
         if not checked:
             notes.append("revocations are unknown: the bank is not in this store")
-        around = TokenContext(
+        verification = TokenContext(
             bank=chain.bank,
             owners=owners if view is None else issuers(view, chain),
             moment=now(),
@@ -422,27 +422,27 @@ def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> T
             revoked_keys=ended,
             artifact=options.artifact,
         )
-        problem = _problem(chain, options, around, view)
+        problem = _problem(chain, options, verification, view)
     return TokenVerdict(
         valid=problem is None,
         code=None if problem is None else problem.code,
         problem=None if problem is None else problem.message,
-        chain=chain_told(chain),
+        chain=describe_chain(chain),
         checked=checked,
         notes=notes,
     )
 
 
 def _problem(
-    chain: Chain, options: TokenVerifyOptions, around: TokenContext, view: View | None
+    chain: Chain, options: TokenVerifyOptions, verification: TokenContext, view: View | None
 ) -> RefusedError | None:
     try:
-        chain.require([Permission(each) for each in texts(options.permissions)], around)
+        chain.require([Permission(each) for each in texts(options.permissions)], verification)
         if options.entry is not None:
             if view is None:
                 raise UsageError("the bank of the token is not in this store", field="entry")
-            found = find_memory(view, options.entry, "entry").model
-            if not isinstance(found, Entry) or not chain.covers(found):
+            entry = find_memory(view, options.entry, "entry").model
+            if not isinstance(entry, Entry) or not chain.covers(entry):
                 raise PermissionRefusedError("the token does not cover this entry", field="entry")
     except RefusedError as error:
         return error
@@ -451,38 +451,38 @@ def _problem(
 
 @contextmanager
 def _bank_here(settings: Settings, bank: str) -> Iterator[View | None]:
-    """Give a view of a bank; None where it is not in the store."""
+    """Yield a view of a bank; None if it is not in the store."""
     if not has_store(settings):
         yield None
         return
     with configured_store(settings, read_only=True) as store:
         with store.reading() as reader:
-            is_there = bank_exists(reader, bank)
-        if not is_there:
+            exists = bank_exists(reader, bank)
+        if not exists:
             yield None
             return
         with open_bank_in(settings, store, bank).ledger.reading() as view:
             yield view
 
 
-def _listed(
+def _read_revocations(
     settings: Settings, path: Path, chain: Chain, owners: Collection[str]
 ) -> frozenset[str]:
-    """Return the revoked tokens of a list, and remember that it was seen."""
+    """Return the revoked tokens of a list, and record its number as seen."""
     with open_input(path) as stream:
         data = stream.read(MOST_BYTES + 1)
-        seen = _seen(settings)
+        seen = _seen_numbers(settings)
         least = seen.get(chain.bank, 0)
-        found = open_revocation_list(data, chain.bank, owners, moment=now(), least=least)
-    if found.number > least:
+        revocations = open_revocation_list(data, chain.bank, owners, moment=now(), least=least)
+    if revocations.number > least:
         private_folder(settings.state)
         with atomic_write(_path(settings), mode=PRIVATE_FILE) as stream:
-            stream.write(canonical({**seen, chain.bank: found.number}) + b"\n")
-    return frozenset(found.tokens)
+            stream.write(canonical({**seen, chain.bank: revocations.number}) + b"\n")
+    return frozenset(revocations.tokens)
 
 
-def _seen(settings: Settings) -> dict[str, int]:
-    """Return the number of the newest list that was seen of each bank."""
+def _seen_numbers(settings: Settings) -> dict[str, int]:
+    """Return the number of the newest list seen of each bank."""
     path = _path(settings)
     if not path.exists():
         return {}

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import structs
 
 from satchel.artifact.statement import SourceAgent
-from satchel.bank.jobs import ProgressStep, teller
+from satchel.bank.jobs import ProgressStep, step_callback
 from satchel.bank.machine_keys import lock_for, signer_of
 from satchel.bank.memory_input import parse_moment
 from satchel.bank.open_bank import OpenBank, open_bank
@@ -365,7 +365,7 @@ def _moment(value: Time | None, field: str) -> str | None:
 
 
 def _progress(options: ExportSettings) -> OnProgress | None:
-    tell = teller(options.progress)
+    tell = step_callback(options.progress)
     if tell is None:
         return None
 

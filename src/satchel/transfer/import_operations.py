@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from satchel.artifact.body import Progress as OnBytes
 from satchel.artifact.verification import Outcome
-from satchel.bank.jobs import Job, teller
+from satchel.bank.jobs import Job, step_callback
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import (
@@ -280,7 +280,7 @@ def _options(
         unsafe_accept=frozenset(map(Outcome, texts(options.unsafe_accept))),
         trusted_keys=texts(options.trusted_keys),
         on_reading=on_reading,
-        on_step=teller(options.progress),
+        on_step=step_callback(options.progress),
     )
 
 
@@ -366,7 +366,7 @@ def resume_job(target: ImportTarget, options: JobResumeOptions) -> ImportSummary
         options.job,
         lambda: target.owner(options.signing_key),
         on_reading=target.on_reading,
-        on_step=teller(options.progress),
+        on_step=step_callback(options.progress),
     )
 
 
