@@ -29,26 +29,26 @@ class ForkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A new session that continues from a point of another."""
 
     id: str
-    """Its id."""
+    """Its ID."""
 
     source: str
-    """Id of the session that it was forked from."""
+    """ID of the session that it was forked from."""
 
     messages: int
-    """How many it has from there; none of them was copied."""
+    """Number of messages from before the fork, which are not copied."""
 
     element: str
     """ID of the message or change of state that it continues from."""
 
     name: str | None = None
     checkpoint: str | None = None
-    """Id of the checkpoint that it goes back to, where it was one."""
+    """ID of the checkpoint that it was forked from, if any."""
 
     memories: str = "all"
-    """``all``, or ``as-of`` where memories that came after the point are hidden from it."""
+    """``all``, or ``as-of`` if memories added after the point are hidden from it."""
 
     memories_later: int = 0
-    """Memories that came after the point; all of them are kept."""
+    """Number of memories added after the point."""
 
 
 @operation(
