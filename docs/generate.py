@@ -173,8 +173,8 @@ def store_tables() -> str:
     asked, traits = needs(), StoreTraits.__dataclass_fields__
     rows = [MADE, "# Stores", ""]
     rows += [
-        f"The same suite of {len(asked)} checks (`satchel.conformance.stores`) runs against every store.",
-        "A check is skipped only if the store does not have the trait that the check needs.",
+        f"The same suite of {len(asked)} checks (`satchel.conformance.stores`) runs against every",
+        "store. A check is skipped only if the store does not have the trait that the check needs.",
         "",
         f"| trait | checks that need it | {' | '.join(claimed)} |",
         "|---" * (len(claimed) + 2) + "|",

@@ -321,8 +321,8 @@ class DiffOptions(Options):
 def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) -> Comparison:
     """Compare the current memories of two banks or files, or of a bank at two moments.
 
-    Memories are the same when they say the same, whatever their IDs. The command exits with status
-    0 when they are the same, and 1 when they differ.
+    Memories are the same if their contents are, whatever their IDs. The exit status is 0 if all are
+    the same, and 1 if some differ.
 
     Args:
         settings: Where the store is.
