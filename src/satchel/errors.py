@@ -625,7 +625,7 @@ class StoreFullError(StoreError):
 
 
 class StoreVersionError(StoreError):
-    """The store was written by a newer version, by an old one that is read-only, or is not ours."""
+    """The store was written by a newer version, by an old read-only one, or is no Satchel store."""
 
     code: ClassVar[str] = "store.version"
 

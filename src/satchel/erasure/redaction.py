@@ -306,7 +306,7 @@ class RecoveredMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 def recover(
     bank: OpenBank, options: RecoverOptions, *, owner: Callable[[], SigningKey] | None = None
 ) -> RecoveredMemory:
-    """Show the original of a redacted memory. This needs a key that it was sealed for.
+    """Show the original of a redacted memory. Requires a key that it was encrypted for.
 
     Nothing is restored: the bank keeps the redacted form. The original is verified by its ID. An
     age file is decrypted with an identity that is stored here, or named before the command:

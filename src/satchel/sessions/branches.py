@@ -152,7 +152,7 @@ def rename_session(bank: OpenBank, options: RenameOptions) -> SessionInfo:
     absent=OWNER_ONLY,
 )
 def archive_session(bank: OpenBank, options: ArchiveOptions) -> SessionInfo:
-    """Archive a conversation: it is no longer listed, and nothing of it is lost.
+    """Archive a conversation: it is no longer listed, but nothing is deleted.
 
     Raises:
         UnknownSessionError: If there is no such conversation.

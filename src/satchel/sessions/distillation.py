@@ -157,10 +157,10 @@ class DistillResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def distill(bank: OpenBank, options: DistillOptions) -> DistillResult:
     """Distill a conversation: store a summary and memories of the messages since the last time.
 
-    The messages stay. Each memory names those that it comes from, and a checkpoint keeps how the
-    conversation is right after, to fork from. Unless it is configured otherwise, no model is asked:
-    sentences are picked, none is written. A server speaks the language of OpenAI's API; what it
-    answers is stored as data, and never trusted further than an agent.
+    The messages are not removed. Each memory cites those that it comes from, and a checkpoint marks
+    the end of the distilled part. By default no model is called: sentences are selected, none is
+    written. With `--distiller openai`, a server with OpenAI's API distills; its answer is data, and
+    its memories have the trust class `agent`.
 
     Raises:
         UnknownSessionError: If there is no such conversation.

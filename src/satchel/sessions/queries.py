@@ -189,9 +189,9 @@ def list_checkpoints(bank: OpenBank, options: CheckpointListOptions) -> list[Che
     absent=OWNER_ONLY,
 )
 def diff_sessions(bank: OpenBank, options: SessionDiffOptions) -> SessionsDiff:
-    """Compare two conversations: where they part, and what each has from there on.
+    """Compare two conversations: where they diverge, and the messages of each after that.
 
-    The exit status is 1 where they differ.
+    The exit status is 1 if they differ.
 
     Raises:
         UnknownSessionError: If there is no such conversation.

@@ -395,7 +395,7 @@ def watch(
 
     Only what changed is read, only what is new is added, and what a host deletes stays here.
     Secrets are replaced. On the command line it runs until it is interrupted, unless `--once` or
-    `--print` is given. One file that cannot be read is no error: it is reported, and tried again.
+    `--print` is given. A file that cannot be read is not an error: it is reported, and tried again.
 
     Args:
         settings: Where the store and the keys are.
