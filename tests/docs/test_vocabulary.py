@@ -76,8 +76,6 @@ MESSAGES, GUIDES, REFERENCE = 0, 0, 32
 """How many are left of each; lower them, never raise them."""
 
 DOCSTRINGS = {
-    "backup": 52,
-    "erasure": 28,
     "inference": 14,
     "recall": 55,
     "rehydrate": 22,
