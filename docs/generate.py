@@ -173,18 +173,17 @@ def store_tables() -> str:
     asked, traits = needs(), StoreTraits.__dataclass_fields__
     rows = [MADE, "# Stores", ""]
     rows += [
-        f"One suite of {len(asked)} promises (`satchel.conformance.stores`) is run against every",
-        "store, the same number for each. A promise is skipped where it is about a trait that the",
-        "store does not claim, and for no other reason.",
+        f"The same suite of {len(asked)} checks (`satchel.conformance.stores`) runs against every",
+        "store. A check is skipped only if the store does not have the trait that the check needs.",
         "",
-        f"| trait | promises about it | {' | '.join(claimed)} |",
+        f"| trait | checks that need it | {' | '.join(claimed)} |",
         "|---" * (len(claimed) + 2) + "|",
     ]
     for trait in traits:
         about = sum(trait in wanted for wanted in asked.values())
         has = " | ".join(yes(getattr(found, trait)) for found in claimed.values())
         rows.append(f"| `{trait}` | {about} | {has} |")
-    rows += ["", "What is skipped:", "", "| promise | needs | skipped for |", "|---|---|---|"]
+    rows += ["", "Skipped checks:", "", "| check | needs | skipped for |", "|---|---|---|"]
     for promise, wanted in asked.items():
         without = [
             name
@@ -204,7 +203,7 @@ def code(names: Iterable[str]) -> str:
 
 def limit_table() -> str:
     """One row a limit."""
-    rows = [MADE, "# Limits", "", "Each can be set: see configuration.md.", ""]
+    rows = [MADE, "# Limits", "", "Each can be set: see [Configuration](configuration.md).", ""]
     rows += ["| limit | default |", "|---|---|"]
     for name, value in msgspec.to_builtins(Limits()).items():
         rows.append(f"| `{name}` | {value:,} |")

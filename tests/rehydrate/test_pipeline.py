@@ -40,7 +40,7 @@ def facts(bank: Remembering, count: int, **members: Any) -> list[str]:
     return [record.id for record in bank.add(*drafts)]
 
 
-def test_each_stage_says_what_it_did(bank: Remembering) -> None:
+def test_each_stage_reports_what_it_did(bank: Remembering) -> None:
     """Seven verdicts, in the order of the paper."""
     facts(bank, 3)
     found = wake(bank, task="green tea")
@@ -78,7 +78,7 @@ def test_every_field_that_matters_reaches_the_model(bank: Remembering) -> None:
             assert part in text
 
 
-def test_what_metadata_tells_a_reader_reaches_the_model(bank: Remembering) -> None:
+def test_readable_metadata_reaches_the_model(bank: Remembering) -> None:
     """Not what only programs go by: keys, moments, addresses, nests, and names with dots."""
     bank.add(
         Semantic(

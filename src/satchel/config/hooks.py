@@ -72,7 +72,7 @@ class Hooks:
         Raises:
             UsageError: If an event does not exist, or a listener is not callable.
         """
-        found: dict[str, list[HookSettings | Listener]] = {
+        listeners: dict[str, list[HookSettings | Listener]] = {
             name: list(each) for name, each in self._listeners.items()
         }
         for name, given in more.items():
@@ -82,8 +82,8 @@ class Hooks:
                 raise UsageError(f"no event named {name!r}", field="hooks", hint=hint)
             if not all(map(callable, functions)):
                 raise UsageError("a hook must be a function", field=f"hooks.{name}")
-            found.setdefault(name, []).extend(functions)
-        return Hooks(found)
+            listeners.setdefault(name, []).extend(functions)
+        return Hooks(listeners)
 
     @property
     def counts(self) -> HookCounts:
@@ -111,7 +111,7 @@ class Hooks:
         listeners = self._listeners.get(event)
         if not listeners:
             return
-        told = Event(
+        message = Event(
             event=event,
             delivery=secrets.token_hex(16),
             at=now(),
@@ -121,12 +121,12 @@ class Hooks:
             counts=dict(counts or {}),
         )
         wants = any(isinstance(one, HookSettings) and one.include_content for one in listeners)
-        whole = told
+        whole = message
         if wants and content is not None:
-            whole = msgspec.structs.replace(told, content=content())
+            whole = msgspec.structs.replace(message, content=content())
         for listener in listeners:
             include = isinstance(listener, HookSettings) and listener.include_content
-            self._put(listener, whole if include else told)
+            self._put(listener, whole if include else message)
 
     def finish(self, patience: float = PATIENCE) -> None:
         """Wait until all events are delivered; after ``patience`` seconds the rest is dropped."""

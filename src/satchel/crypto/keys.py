@@ -237,12 +237,12 @@ def parse_signatures(value: Any, limit: int) -> list[Signature]:
     if isinstance(value, list) and len(value) > limit:
         raise MalformedError(f"more than {limit} signatures", field="signatures")
     try:
-        found = msgspec.convert(value, resolved(list[Signature]))
+        signatures = msgspec.convert(value, resolved(list[Signature]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not signatures: {error}", field="signatures") from None
-    if len({signature.key for signature in found}) != len(found):
+    if len({signature.key for signature in signatures}) != len(signatures):
         raise MalformedError("a key signed twice", field="signatures")
-    return found
+    return signatures
 
 
 SUCCEEDED = "key_succession"
@@ -326,11 +326,11 @@ class KeyState(NamedTuple):
         reader that did not see it in time.
         """
         before = {one.heir: one.key for one in self.ended if one.action == SUCCEEDED}
-        found, revoked = {owner}, self.revoked
+        keys, revoked = {owner}, self.revoked
         while (key := before.get(owner)) is not None and key not in revoked:
-            found.add(key)
+            keys.add(key)
             owner = key
-        return frozenset(found)
+        return frozenset(keys)
 
     def trusted_with(self, known: frozenset[str]) -> frozenset[str]:
         """Return some keys with the owners that were added by owners who are all among them.
@@ -338,29 +338,29 @@ class KeyState(NamedTuple):
         A successor counts as its predecessor; additions by a key that was revoked since do not
         count.
         """
-        found, revoked = set(known), self.revoked
+        keys, revoked = set(known), self.revoked
         for one in self.added:
-            if not one.by & revoked and all(self.line_of(owner) & found for owner in one.owners):
-                found.add(one.key)
-        return frozenset(found)
+            if not one.by & revoked and all(self.line_of(owner) & keys for owner in one.owners):
+                keys.add(one.key)
+        return frozenset(keys)
 
 
 def keys_after(
-    keys: KeyState, place: int, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+    keys: KeyState, position: int, decision: tuple[str, Mapping[str, Any]], by: frozenset[str]
 ) -> KeyState:
     """Return the keys of a bank after a record that ends one; unchanged if it has no effect.
 
     Args:
         keys: The keys before it.
-        place: Its log position.
-        said: Its action, and its payload, which names the bank.
+        position: Its log position.
+        decision: Its action, and its payload, which names the bank.
         by: The keys with valid signatures.
     """
-    action, payload = said
+    action, payload = decision
     if not _MEMBERS[action] <= payload.keys() <= _MEMBERS[action] | {"reason"}:
         return keys
     if action == SUCCEEDED:
-        return _after_succession(keys, place, payload, by)
+        return _after_succession(keys, position, payload, by)
     key = payload["key"]
     if not is_key(key) or key in keys.revoked:
         return keys
@@ -375,24 +375,24 @@ def keys_after(
     return keys._replace(
         owners=owners,
         writers=keys.writers - {key},
-        ended=(*keys.ended, KeyEnd(key, place, action)),
+        ended=(*keys.ended, KeyEnd(key, position, action)),
     )
 
 
 def _after_succession(
-    keys: KeyState, place: int, payload: Mapping[str, Any], by: frozenset[str]
+    keys: KeyState, position: int, payload: Mapping[str, Any], by: frozenset[str]
 ) -> KeyState:
     old, new = payload["old"], payload["new"]
     if not is_key(old) or not is_key(new) or old == new or not {old, new} <= by:
         return keys
-    found = KeyEnd(old, place, SUCCEEDED, new)
+    end = KeyEnd(old, position, SUCCEEDED, new)
     if old not in keys.owners:
         heirs = {one.heir for one in keys.ended if one.key == old and one.heir is not None}
-        return keys._replace(forked=(*keys.forked, found)) if heirs - {new} else keys
+        return keys._replace(forked=(*keys.forked, end)) if heirs - {new} else keys
     if not is_new(keys, new) or not keys.enough(by):
         return keys
     owners = (keys.owners - {old}) | {new}
-    return keys._replace(owners=owners, ended=(*keys.ended, found))
+    return keys._replace(owners=owners, ended=(*keys.ended, end))
 
 
 def is_new(keys: KeyState, key: str) -> bool:
@@ -449,16 +449,16 @@ _ELSEWHERE = (
 
 
 def owners_after(
-    keys: KeyState, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+    keys: KeyState, decision: tuple[str, Mapping[str, Any]], by: frozenset[str]
 ) -> KeyState:
     """Return the keys of a bank after a record about its owners; unchanged if it has no effect.
 
     Args:
         keys: The keys before it.
-        said: Its action, and its payload, which names the bank.
+        decision: Its action, and its payload, which names the bank.
         by: The keys with valid signatures.
     """
-    action, payload = said
+    action, payload = decision
     if payload.keys() - {"reason"} != _OWNER_MEMBERS[action] or not keys.enough(by):
         return keys
     if action == OWNER_ADDED:
@@ -502,7 +502,7 @@ def require_enough(
                 "a new owner must agree, and did not sign this",
                 field="key",
                 hint=_ELSEWHERE,
-                drawn=[one.body for one in drawn],
+                drawn=[item.body for item in drawn],
             )
         return
     there = len(by & (keys.owners - {but}))
@@ -511,5 +511,5 @@ def require_enough(
         f"{there} did",
         field="key",
         hint=f"Add more of their keys: --co-signer NAME. {_ELSEWHERE}",
-        drawn=[one.body for one in drawn],
+        drawn=[item.body for item in drawn],
     )

@@ -117,11 +117,11 @@ class Tags(
 
     def fit(self, tags: Collection[str]) -> bool:
         """Return whether the tags of an entry match."""
-        there = frozenset(tags)
+        present = frozenset(tags)
         return (
-            (not self.any_of or not there.isdisjoint(self.any_of))
-            and there.issuperset(self.all_of)
-            and there.isdisjoint(self.none_of)
+            (not self.any_of or not present.isdisjoint(self.any_of))
+            and present.issuperset(self.all_of)
+            and present.isdisjoint(self.none_of)
         )
 
 
@@ -331,7 +331,7 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
     Raises:
         UsageError: As ``issue``.
     """
-    said = {
+    claims = {
         "v": 1,
         "bank": bank,
         "issuer": key.did,
@@ -344,13 +344,13 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
     }
     if grant.audience is not None:
         public_key(grant.audience)
-        said["audience"] = grant.audience
+        claims["audience"] = grant.audience
     if parent is not None:
-        said["parent"] = parent
+        claims["parent"] = parent
     if grant.root_hash is not None:
-        said["binding"] = {"root_hash": grant.root_hash}
+        claims["binding"] = {"root_hash": grant.root_hash}
     try:
-        payload = msgspec.convert(said, resolved(TokenPayload))
+        payload = msgspec.convert(claims, resolved(TokenPayload))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise UsageError(f"not a valid token: {problem}", field=field) from None

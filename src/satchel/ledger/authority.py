@@ -193,11 +193,11 @@ class Authority:
 
     def why_not(self, key: str) -> str:
         """Return why the heads of a key are not valid, in words."""
-        found = self.keys.ending(key)
-        if found is None:
+        end = self.keys.ending(key)
+        if end is None:
             return "which no owner admitted"
-        how = "revoked" if found.action == KEY_REVOKED else "retired"
-        return f"which record {found.place} of the log {how}"
+        how = "revoked" if end.action == KEY_REVOKED else "retired"
+        return f"which record {end.place} of the log {how}"
 
 
 def starts_epoch(record: Sealed) -> bool:
@@ -279,12 +279,12 @@ def parse_decision(model: Config) -> EpochDecision | None:
     if model.action not in DECISIONS:
         return None
     try:
-        found = msgspec.convert(model.payload, resolved(EpochDecision))
+        decision = msgspec.convert(model.payload, resolved(EpochDecision))
     except msgspec.ValidationError:
         return None
-    adopts, gives_up = found.key is not None, found.abandoned is not None
+    adopts, gives_up = decision.key is not None, decision.abandoned is not None
     whole = adopts is (model.action == ADOPTED) and (gives_up or model.action != ACCEPTED)
-    return found if whole else None
+    return decision if whole else None
 
 
 def _may_decide(authority: Authority, decision: EpochDecision, by: frozenset[str]) -> bool:

@@ -59,11 +59,11 @@ class View(VerifiedRows):
                 the store has other IDs than the log.
         """
         self.require_columns("id")
-        found = self.get(self._reader.ids(self._bank, digits, limit=limit))
-        for identity, logged in found.items():
+        records = self.get(self._reader.ids(self._bank, digits, limit=limit))
+        for identity, logged in records.items():
             if not identity.startswith(PREFIX + digits):
                 raise column_mismatch(logged.row)
-        return list(found.values())
+        return list(records.values())
 
     def ids_with_prefix(self, digits: str, *, limit: int) -> list[str]:
         """Return IDs with a prefix, erased ones included; ``places`` verifies that they exist."""
@@ -152,11 +152,11 @@ class View(VerifiedRows):
 
     def erasure(self, identity: str) -> VerifiedRecord | None:
         """Return the erasure record of a record, which may also be a tombstone from elsewhere."""
-        place = self._fold.erased_at(identity)
+        position = self._fold.erased_at(identity)
         return (
             None
-            if place is None or place >= self.head.size
-            else self.log_records_at([place])[place]
+            if position is None or position >= self.head.size
+            else self.log_records_at([position])[position]
         )
 
     def open_imports(self) -> list[str]:
@@ -168,12 +168,12 @@ class View(VerifiedRows):
 
         That happens if a store is restored from before the erasure.
         """
-        found = list[tuple[int, str]]()
+        result = list[tuple[int, str]]()
         for start in range(0, len(self._erased.removed), _TOGETHER):
             rows = self._at(self._erased.removed[start : start + _TOGETHER])
             back = (row for row in rows if row.body is not None and row not in self._erased)
-            found += [(row.seq, row.id) for row in back if self._redacted(row) is None]
-        return found
+            result += [(row.seq, row.id) for row in back if self._redacted(row) is None]
+        return result
 
     def imports(self) -> list[LogImport]:
         """Return the imports of the bank, oldest first."""
@@ -346,14 +346,14 @@ class View(VerifiedRows):
                     yield shown
 
     def _visible(self, position: int) -> VerifiedRecord:
-        found = self.at([position]) if 0 <= position < self.head.size else []
-        if not found:
+        records = self.at([position]) if 0 <= position < self.head.size else []
+        if not records:
             raise UsageError(
                 f"no record at position {position:,}",
                 field="after",
                 hint="Start again from the first page.",
             )
-        return found[0]
+        return records[0]
 
     def _ahead(self, position: int) -> int:
         """Return the position up to which a backward read verifies: a quarter more each time."""
@@ -421,9 +421,9 @@ class View(VerifiedRows):
                 high = middle
         return low
 
-    def arrival(self, place: int) -> str:
+    def arrival(self, position: int) -> str:
         """Return the arrival time of the record at a log position."""
-        return self._at([place])[0].at
+        return self._at([position])[0].at
 
     def source_of(self, logged: VerifiedRecord) -> VerifiedRecord | None:
         """Return the source record of the import of a record; None if it was not imported."""
@@ -473,15 +473,15 @@ class View(VerifiedRows):
         rows = self._reader.get(self._bank, ids)
         require_leaves(self._tree, self._bank, rows)
         paths = self._tree.paths([row.seq for row in rows])
-        root, found = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
+        root, result = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
         for row in rows:
             path = [node.hex() for node in paths[row.seq]]
             proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
             leaf = proof.leaf(self._bank)
             if not verify_audit_path(leaf, row.seq, self.head.size, paths[row.seq], root):
                 raise VerificationError(f"the stored tree does not verify record {row.seq}")
-            found[row.id] = proof
-        return found
+            result[row.id] = proof
+        return result
 
     def blob(self, digest: str) -> Iterator[bytes]:
         """Yield the chunks of a blob; the last one only if all of them have the digest.

@@ -117,12 +117,12 @@ def drop_sighting(folder: Path, bank: str) -> bool:
 
 def banks_elsewhere(folder: Path) -> set[str]:
     """Return the banks that were seen in other stores."""
-    found = set[str]()
+    banks = set[str]()
     with suppress(OSError):
         for other in folder.parent.iterdir():
             if other != folder:
-                found.update(one.bank for one in sightings(other))
-    return found
+                banks.update(one.bank for one in sightings(other))
+    return banks
 
 
 _HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
@@ -173,11 +173,11 @@ class Witness:
     def available(self) -> bool:
         """Whether a witness exists that can record new heads."""
         try:
-            found = self.folder.lstat()
+            status = self.folder.lstat()
         except OSError:
             return False
         may = os.R_OK | os.W_OK | os.X_OK
-        return stat.S_ISDIR(found.st_mode) and os.access(self.folder, may)
+        return stat.S_ISDIR(status.st_mode) and os.access(self.folder, may)
 
     def record(
         self, signed_head: dict[str, Any], *, given_up: AcceptedRollback | None = None
@@ -250,11 +250,11 @@ class Witness:
             MalformedError: As ``last``.
             WitnessError: As ``last``.
         """
-        held = self._held.get(bank)
-        if held is not None and is_unchanged(self._path(bank, _HEADS), held.stamp):
-            return held.newest
-        self._held[bank] = held = self._look(bank)
-        return held.newest
+        cached = self._held.get(bank)
+        if cached is not None and is_unchanged(self._path(bank, _HEADS), cached.stamp):
+            return cached.newest
+        self._held[bank] = cached = self._look(bank)
+        return cached.newest
 
     def heads(self, bank: str) -> list[WitnessedHead]:
         """Return all recorded heads of a bank, oldest first, each verified.
@@ -391,7 +391,7 @@ class Witness:
         new = set(positions)
         if min(new, default=0) < 0:
             raise ValueError("positions start at 0")
-        return self._change_removed(bank, lambda held: held | new)
+        return self._change_removed(bank, lambda noted: noted | new)
 
     def _advance(self, path: Path, folder: int, new: WitnessedHead, line: bytes) -> WitnessOutcome:
         with open_unshared(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
@@ -416,7 +416,9 @@ class Witness:
             if newest and parse_line(newest, bank).head.epoch == given_up.epoch:
                 removed = self._path(bank, _REMOVED)
                 _rewrite_removed(
-                    removed, bank, lambda held: {seq for seq in held if seq < given_up.size}
+                    removed,
+                    bank,
+                    lambda positions: {seq for seq in positions if seq < given_up.size},
                 )
 
     def _compare(self, path: Path, new: WitnessedHead) -> WitnessOutcome | None:
@@ -503,9 +505,9 @@ class Witness:
 
 
 def _rewrite_removed(path: Path, bank: str, change: Callable[[set[int]], set[int]]) -> None:
-    held: set[int] = set()
+    positions: set[int] = set()
     with suppress(FileNotFoundError):
-        held.update(read_removed(path, bank)[0])
-    wanted = change(held)
-    if wanted != held:
+        positions.update(read_removed(path, bank)[0])
+    wanted = change(positions)
+    if wanted != positions:
         write_removed(path, bank, wanted)
