@@ -90,9 +90,9 @@ def format_table() -> str:
     """One row a format."""
     rows = [MADE, "# Formats", ""]
     rows += [
-        "*holds*: types of memory. *writes*: Satchel can write it. *streams*: the first memory is available",
-        "before the whole file was read. *lossless*: it can hold everything. *exact*: reading a file and",
-        "writing it again restores equal values, unknown fields included.",
+        "*holds*: types of memory. *writes*: Satchel can write it. *streams*: the first memory is",
+        "available before the whole file was read. *lossless*: it can hold everything. *exact*:",
+        "reading a file and writing it again restores equal values, unknown fields included.",
         "",
     ]
     head = "| name | what it is | ends in | holds | writes | streams | lossless | exact | source |"
@@ -222,8 +222,8 @@ def configuration_table() -> str:
     """One row a setting."""
     rows = [MADE, "# Configuration", ""]
     rows += [
-        "Flags override environment variables, which override the file, which overrides the",
-        "defaults. `satchel config show` prints the origin of each value. The file is TOML or YAML.",
+        "Flags override environment variables, which override the file (TOML or YAML), which",
+        "overrides the defaults. `satchel config show` prints the origin of each value.",
         "[Configuration](../guides/configuration.md) explains the tables of the file.",
         "",
         "| setting | default | environment |",
